@@ -1,0 +1,71 @@
+PYTHON ?= python3
+VENV := .venv
+CLIENTS_VENV := .venv-clients
+BIN := $(VENV)/bin
+PACKAGES := shared client services/kb-api services/indexer services/search services/reconciler local
+INSTALLED := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo up down status test test-long test-clients check format lock schemas bench clean
+
+help:  ## show this help
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+install: $(INSTALLED)  ## create .venv with everything pinned by hash
+
+$(INSTALLED): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
+	@./scripts/preflight $(PYTHON)
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing dependencies into $(VENV) (about a minute the first time) ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
+	@touch $@
+
+demo: install  ## index a hundred real documents and search them, in under three minutes
+	@$(BIN)/kb demo
+
+up: install  ## start the whole stack on this machine
+	@$(BIN)/kb up
+
+down: install  ## stop it; data stays in .kb/
+	@$(BIN)/kb down
+
+status: install  ## what runs, where, and how it is
+	@$(BIN)/kb status
+
+test: install  ## every test that fits in CI, against real servers
+	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
+
+test-long: install  ## the long forms: more kills, more orders, more swaps
+	@$(BIN)/python -m pytest -m long --timeout 7200
+
+test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
+	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)
+	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
+	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
+
+check: install  ## format, lint, types, import rules
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: install  ## format and fix what can be fixed
+	@$(BIN)/ruff format --quiet .
+	@$(BIN)/ruff check --quiet --fix .
+
+schemas: install  ## write the JSON Schemas of all messages to docs/schemas
+	@$(BIN)/python -m kb_shared.contracts.schemas docs/schemas
+
+lock: install  ## resolve dependencies anew into requirements.lock
+	@$(BIN)/uv lock --quiet
+	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --output-file requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-clients.in --output-file requirements-clients.lock
+
+bench: install  ## indexing throughput on this machine, as JSON
+	@$(BIN)/python -m benchmarks.index_throughput --json
+
+clean:  ## remove .venv, caches and the local data
+	@test ! -x $(BIN)/kb || $(BIN)/kb down
+	@rm -rf $(VENV) $(CLIENTS_VENV) .kb .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
