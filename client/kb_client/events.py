@@ -1,0 +1,78 @@
+"""Publish document events to Kafka, as an upstream document service does.
+
+async with EventPublisher("broker:9092", source="/my/service") as events:
+    await events.publish(OcrCompleted(organization_id="acme", document_id="d1", revision=1, ...))
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+from aiokafka import AIOKafkaProducer
+
+from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, encode
+from kb_shared.contracts.documents import key_of
+from kb_shared.contracts.topics import DOCUMENT_EVENTS
+
+
+class EventTooLarge(ValueError):
+    """Store the text through kb-api first and send its `text_ref`."""
+
+
+class EventPublisher:
+    """Publishes events and waits until all in-sync replicas have them.
+
+    Args:
+        bootstrap_servers: `host:port`, several joined by commas.
+        source: names your service, as CloudEvents has it: `/billing/invoices`, say.
+        topic_prefix: as the deployment's `KB_KAFKA_TOPIC_PREFIX`.
+        idempotence: off only for a broker that lacks it.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, *, source: str, topic_prefix: str = "", idempotence: bool = True
+    ) -> None:
+        self._options = {
+            "bootstrap_servers": bootstrap_servers,
+            "acks": "all",
+            "enable_idempotence": idempotence,
+            "max_request_size": MAX_EVENT_BYTES + 10_000,
+        }
+        self._source = source
+        self._topic = topic_prefix + DOCUMENT_EVENTS.name
+        self._client: Any = None
+
+    async def __aenter__(self) -> Self:
+        self._client = AIOKafkaProducer(**self._options)
+        await self._client.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._client.stop()
+
+    async def publish(self, event: Payload, *, time: datetime | None = None) -> None:
+        """Return once the event is safe. Publishing it again is harmless.
+
+        Args:
+            time: when it happened; now by default.
+        Raises:
+            EventTooLarge: nothing was sent.
+            aiokafka.errors.KafkaError: it may or may not have been written; publish it again.
+        """
+        await (await self._hand_over(event, time))
+
+    async def publish_all(self, events: Sequence[Payload]) -> None:
+        """As `publish`, for many at once."""
+        for acknowledgement in [await self._hand_over(event, None) for event in events]:
+            await acknowledgement
+
+    async def _hand_over(self, event: Payload, time: datetime | None) -> Any:
+        value = encode(event, source=self._source, time=time)
+        if len(value) > MAX_EVENT_BYTES:
+            raise EventTooLarge(f"{len(value)} bytes; at most {MAX_EVENT_BYTES}")
+        return await self._client.send(
+            self._topic, key=key_of(event), value=value, headers=[("content-type", CONTENT_TYPE.encode())]
+        )

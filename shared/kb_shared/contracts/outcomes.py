@@ -1,0 +1,106 @@
+"""What became of documents and KBs (`kb-events`), and what was charged (`kb-usage`)."""
+
+from typing import ClassVar, Final, Literal
+
+from kb_shared.contracts.cloudevents import Payload
+from kb_shared.contracts.commands import KbId
+from kb_shared.identifiers import Identifier
+
+
+class _InKnowledgeBase(Payload):
+    organization_id: Identifier
+    kb_id: KbId
+
+
+class DocumentIndexed(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.indexed.v1"
+
+    document_id: Identifier
+    revision: int
+    """Of the text that is searchable now."""
+    chunk_count: int
+
+
+class DocumentRemoved(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.removed.v1"
+
+    document_id: Identifier
+
+
+class DocumentIndexFailed(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.index_failed.v1"
+
+    document_id: Identifier
+    error_type: str
+    message: str
+
+
+class DocumentRejected(Payload):
+    """An event that could not be used; it stands in the dead letters."""
+
+    TYPE: ClassVar[str] = "document.rejected.v1"
+
+    organization_id: Identifier | None = None
+    document_id: Identifier | None = None
+    reason: str
+    detail: str
+
+
+class KnowledgeBaseCreated(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.created.v1"
+
+
+class KnowledgeBaseChanged(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.changed.v1"
+
+
+class KnowledgeBaseDeleted(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.deleted.v1"
+
+
+class SpuCharged(Payload):
+    TYPE: ClassVar[str] = "spu.charged.v1"
+
+    ledger_id: str
+    """Count each once."""
+    organization_id: Identifier
+    kb_id: KbId | None = None
+    operation: Literal["index", "search"]
+    model: str
+    count: int
+
+
+AboutDocument = DocumentIndexed | DocumentRemoved | DocumentIndexFailed
+AboutKnowledgeBase = KnowledgeBaseCreated | KnowledgeBaseChanged | KnowledgeBaseDeleted
+Outcome = AboutDocument | AboutKnowledgeBase | SpuCharged
+
+KB_EVENTS: Final[dict[str, type[Payload]]] = {
+    model.TYPE: model
+    for model in (
+        DocumentIndexed,
+        DocumentRemoved,
+        DocumentIndexFailed,
+        DocumentRejected,
+        KnowledgeBaseCreated,
+        KnowledgeBaseChanged,
+        KnowledgeBaseDeleted,
+    )
+}
+USAGE: Final[dict[str, type[SpuCharged]]] = {SpuCharged.TYPE: SpuCharged}
+
+
+def key_of(outcome: Outcome) -> str:
+    """The Kafka key: what happens in a KB stays in one partition."""
+    if isinstance(outcome, SpuCharged):
+        return outcome.organization_id
+    return f"{outcome.organization_id}/{outcome.kb_id}"
+
+
+def ordering_of(outcome: Outcome) -> str:
+    """What an outcome must be told in order with."""
+    match outcome:
+        case DocumentIndexed() | DocumentRemoved() | DocumentIndexFailed():
+            return f"{outcome.kb_id}/{outcome.document_id}"
+        case SpuCharged():
+            return outcome.ledger_id
+    return outcome.kb_id

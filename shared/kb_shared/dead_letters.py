@@ -1,0 +1,163 @@
+"""Where records go that nobody can use: filed in MongoDB and told on `kb-dead-letters`, byte for byte, with the reason.
+
+Whose a letter is comes from the record's key and from what it says itself. If they differ, or neither says, it is
+nobody's: only the operator of the platform sees it.
+"""
+
+import hashlib
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from kb_shared import tracing
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, encode
+from kb_shared.contracts.outcomes import DocumentRejected
+from kb_shared.identifiers import is_identifier
+from kb_shared.kafka.producer import Producer
+from kb_shared.kafka.record import Record
+from kb_shared.mongo import dead_letters
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.dead_letters import DeadLetter
+
+SOURCE: Final = "/kb/dead-letters"
+REDRIVEN_FROM: Final = "x-redriven-from"
+"""Header of a record that was a dead letter and was sent again: which one."""
+
+_LETTER_ID = re.compile(r"[0-9a-f]{32}")
+
+
+class DeadLetterPublisher:
+    """Keeps a record before it is skipped. A crash may have it told twice, never not at all."""
+
+    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._prefix = topic_prefix
+        self._topic = topic_prefix + topics.DEAD_LETTERS.name
+        self._outcomes = topic_prefix + topics.KB_EVENTS.name
+
+    async def publish(self, record: Record, *, reason: str, detail: str) -> None:
+        """Return once the record is safe; a body over 1 MB is told by its `x-body-ref` alone."""
+        letter = self._letter(record, reason, detail)
+        await dead_letters.file(self._database, letter, record.value)
+        headers = {
+            "x-dead-letter-id": letter.letter_id,
+            "x-reason": reason,
+            "x-detail": detail,
+            "x-topic": record.topic,
+            "x-partition": str(record.partition),
+            "x-offset": str(record.offset),
+            "x-timestamp-ms": str(record.timestamp_ms),
+            tracing.HEADER: letter.traceparent,
+        }
+        if letter.redriven_from is not None:
+            headers[REDRIVEN_FROM] = letter.redriven_from
+        value = record.value
+        if value is not None and len(value) > MAX_EVENT_BYTES:
+            headers["x-body-ref"] = letter.letter_id
+            value = None
+        await self._producer.send(self._topic, record.key, value, headers)
+        await self._tell_upstream(record, reason, detail)
+
+    def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:
+        topic = record.topic.removeprefix(self._prefix)
+        organization_id, document_id = whose(topic, record.key, record.value)
+        return DeadLetter(
+            letter_id=_identity(record),
+            organization_id=organization_id,
+            document_id=document_id,
+            topic=topic,
+            partition=record.partition,
+            offset=record.offset,
+            key=record.key,
+            headers=record.headers,
+            size_bytes=None if record.value is None else len(record.value),
+            reason=reason,
+            detail=detail,
+            traceparent=tracing.from_headers(record.headers) or tracing.current(),
+            occurred_at=_time(record.timestamp_ms),
+            filed_at=datetime.now(UTC),
+            redriven_from=_redriven_from(record),
+        )
+
+    async def _tell_upstream(self, record: Record, reason: str, detail: str) -> None:
+        organization_id, document_id = _named_by(record.topic.removeprefix(self._prefix), record.key)
+        if organization_id is None:
+            return
+        rejection = DocumentRejected(
+            organization_id=organization_id, document_id=document_id, reason=reason, detail=detail
+        )
+        await self._producer.send(
+            self._outcomes,
+            organization_id.encode(),
+            encode(rejection, source=SOURCE),
+            {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
+        )
+
+
+def whose(topic: str, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
+    """Organization and document of a record; of neither more is said than its key and its envelope agree upon."""
+    named = [_named_by(topic, key), _told_by(value)]
+    organizations = {organization_id for organization_id, _ in named if organization_id is not None}
+    if len(organizations) != 1:
+        return None, None
+    documents = {document_id for _, document_id in named if document_id is not None}
+    return organizations.pop(), documents.pop() if len(documents) == 1 else None
+
+
+def _named_by(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
+    """As the key has it, where it has the form of one; keys of other topics name other things, such as a KB."""
+    parts = (key or b"").decode(errors="replace").split("/")
+    if topic != topics.DOCUMENT_EVENTS.name or not all(map(_is_identifier, parts)):
+        return None, None
+    match parts:
+        case [organization_id, document_id]:
+            return organization_id, document_id
+        case [organization_id, "tag", _]:
+            return organization_id, None
+    return None, None
+
+
+def _told_by(value: bytes | None) -> tuple[str | None, str | None]:
+    """As the message says itself, as far as it can be read."""
+    if value is None or len(value) > MAX_EVENT_BYTES:
+        return None, None
+    try:
+        envelope = json.loads(value)
+    except (ValueError, RecursionError):
+        return None, None
+    data = envelope.get("data") if isinstance(envelope, dict) else None
+    if not isinstance(data, dict):
+        return None, None
+    organization_id, document_id = data.get("organization_id"), data.get("document_id")
+    return (
+        organization_id if _is_identifier(organization_id) else None,
+        document_id if _is_identifier(document_id) else None,
+    )
+
+
+def _is_identifier(value: Any) -> bool:
+    return isinstance(value, str) and is_identifier(value)
+
+
+def _identity(record: Record) -> str:
+    """The same for the same record of the same place, and for no other: brokers may begin to count anew."""
+    place = (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.headers)
+    digest = hashlib.sha256(repr(place).encode())
+    digest.update(b"-" if record.value is None else b"+" + record.value)
+    return digest.hexdigest()[:32]
+
+
+def _time(timestamp_ms: int) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
+    except (OverflowError, ValueError, OSError):
+        # Producers may write any number there.
+        return None
+
+
+def _redriven_from(record: Record) -> str | None:
+    named = next((value.decode(errors="replace") for name, value in record.headers if name == REDRIVEN_FROM), None)
+    return named if named is not None and _LETTER_ID.fullmatch(named) else None

@@ -1,0 +1,136 @@
+"""Texts that wait to be embedded, of all documents at work on, in batches that fill a request.
+
+A text that is wanted twice is asked for once, and who leaves while it still waits takes it along.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.sub_batches import MAX_CHARACTERS, MAX_TEXTS, sub_batches
+from kb_shared.embedding.vector import Vector
+
+AT_ONCE: Final = 4
+"""Requests under way."""
+PARTIAL_AT_ONCE: Final = 2
+"""While so many are under way, a batch that is not full waits for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    vector: Vector
+    charged: bool
+    """False if somebody else's purchase of the same vector was stored first."""
+
+
+@dataclass(slots=True, eq=False)
+class Wanted:
+    """A text on its way to its vector."""
+
+    chunk_hash: str
+    text: str
+    purpose: Purpose
+    """Of who wanted it first, and pays."""
+    delivery: "asyncio.Future[Delivered]"
+    waiting: int = 0
+    """Callers that still want it."""
+
+
+class BatchQueue:
+    """Of one organization, vector space and lifetime."""
+
+    def __init__(self, buy: Callable[[Sequence[Wanted]], Coroutine[Any, Any, None]], *, patience_s: float) -> None:
+        """Begin empty.
+
+        Args:
+            buy: settles the delivery of each of a batch. Never cancelled: once asked, the provider is paid.
+            patience_s: how long a text may wait for others to fill its batch.
+        """
+        self._buy = buy
+        self._patience_s = patience_s
+        self._wanted: dict[str, Wanted] = {}
+        self._queue: dict[str, Wanted] = {}
+        self._characters = 0
+        self._buying: set[asyncio.Task[None]] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_overdue = False
+
+    @property
+    def idle(self) -> bool:
+        return not self._wanted
+
+    def want(self, chunk_hash: str, text: str, purpose: Purpose) -> tuple[Wanted, bool]:
+        """Join whoever wants the text already, or queue it; `leave` when it is no longer wanted.
+
+        Returns:
+            The text on its way, and whether this caller was the first to want it.
+        """
+        wanted = self._wanted.get(chunk_hash)
+        is_first = wanted is None
+        if wanted is None:
+            wanted = Wanted(chunk_hash, text, purpose, asyncio.get_running_loop().create_future())
+            self._wanted[chunk_hash] = self._queue[chunk_hash] = wanted
+            self._characters += len(text)
+        wanted.waiting += 1
+        return wanted, is_first
+
+    def leave(self, wanted: Wanted) -> bool:
+        """Say that one caller has its vector or does without; returns whether the provider has been asked for it.
+
+        A text that nobody waits for any more is not asked for.
+        """
+        wanted.waiting -= 1
+        if self._queue.get(wanted.chunk_hash) is not wanted:
+            return True
+        if wanted.waiting == 0:
+            self._unqueue(wanted)
+            del self._wanted[wanted.chunk_hash]
+        return False
+
+    def send(self) -> None:
+        """Send what fills a batch now, and the rest in time."""
+        while self._queue and self._may_send():
+            self._send_one()
+        if self._queue and self._timer is None and not self._is_overdue:
+            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._run_out_of_patience)
+
+    async def finish(self) -> None:
+        """Wait until nothing is under way."""
+        while self._buying:
+            await asyncio.wait(self._buying)
+
+    def _may_send(self) -> bool:
+        if len(self._queue) >= MAX_TEXTS or self._characters > MAX_CHARACTERS:
+            return len(self._buying) < AT_ONCE
+        return self._is_overdue and len(self._buying) < PARTIAL_AT_ONCE
+
+    def _send_one(self) -> None:
+        texts = ((chunk_hash, wanted.text) for chunk_hash, wanted in self._queue.items())
+        batch = [self._queue[chunk_hash] for chunk_hash in next(sub_batches(texts))]
+        for wanted in batch:
+            self._unqueue(wanted)
+        # What is left has not waited for long.
+        self._is_overdue = False
+        buying = asyncio.create_task(self._buy(batch))
+        self._buying.add(buying)
+        buying.add_done_callback(lambda task: self._bought(task, batch))
+
+    def _unqueue(self, wanted: Wanted) -> None:
+        del self._queue[wanted.chunk_hash]
+        self._characters -= len(wanted.text)
+        if not self._queue and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _bought(self, buying: "asyncio.Task[None]", batch: Sequence[Wanted]) -> None:
+        self._buying.discard(buying)
+        for wanted in batch:
+            del self._wanted[wanted.chunk_hash]
+        self.send()
+
+    def _run_out_of_patience(self) -> None:
+        self._timer = None
+        self._is_overdue = True
+        self.send()

@@ -1,0 +1,46 @@
+"""The embedder as every service has it. Importing this imports litellm."""
+
+import os
+from datetime import timedelta
+
+from kb_shared.budget import Spending
+from kb_shared.embedding.circuit_breaker import CircuitBreaker
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.embedding.models import ModelCatalogue
+from kb_shared.embedding.organization_models import OrganizationModels
+from kb_shared.embedding.provider import Provider, bundled_models
+from kb_shared.embedding.rate_limiter import RateLimiter
+from kb_shared.mongo.database import Database
+from kb_shared.settings import EmbeddingSettings
+
+
+def create_key_ring(settings: EmbeddingSettings) -> KeyRing | None:
+    """None: no organization's keys are kept. Raises UnusableKeyRing."""
+    return KeyRing.parse(settings.provider_keys.get_secret_value()) if settings.provider_keys else None
+
+
+def create_embedder(database: Database, settings: EmbeddingSettings, *, patience_s: float = 15.0) -> Embedder:
+    """Wire an embedder; close it when the service stops.
+
+    Args:
+        database: that holds cache, ledger and outbox.
+        settings: of the service.
+        patience_s: how long a sub-batch is tried again in place; short where a person waits.
+
+    Raises:
+        UnusableKeyRing: see `create_key_ring`.
+    """
+    catalogue = ModelCatalogue(
+        bundled_models(), local_models_api_base=settings.local_models_api_base, environment=os.environ
+    )
+    return Embedder(
+        database,
+        Provider(timeout_s=settings.embedding_timeout_s, private_addresses=settings.allow_private_providers),
+        OrganizationModels(database, catalogue, create_key_ring(settings)),
+        spending=Spending(database),
+        circuits=CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.embedding_timeout_s)),
+        limiter=RateLimiter(database),
+        cache_scope=settings.embedding_cache_scope,
+        patience_s=patience_s,
+    )

@@ -1,0 +1,346 @@
+"""The only way to a vector: taken from the cache if it was ever paid for, else generated, stored and charged.
+
+Documents at work on at the same time are served together: one look-up in the cache, and requests to the provider that
+hold texts of all of them.
+"""
+
+import asyncio
+import hashlib
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
+import stamina
+
+from kb_shared.budget import Spending
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.circuit_breaker import CircuitBreaker
+from kb_shared.embedding.models import Access, InputType, Model
+from kb_shared.embedding.organization_models import OrganizationModels
+from kb_shared.embedding.patience import Patience
+from kb_shared.embedding.provider import Provider
+from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
+from kb_shared.embedding.rate_limiter import RateLimiter
+from kb_shared.embedding.splitting import ask_in_parts
+from kb_shared.embedding.sub_batches import MAX_TEXTS
+from kb_shared.embedding.vector import Vector, from_binary
+from kb_shared.errors import ProviderUnavailable
+from kb_shared.failpoints import reach
+from kb_shared.gathering import Gathering
+from kb_shared.metrics import EMBEDDING_CACHE_HITS, EMBEDDING_CACHE_MISSES
+from kb_shared.mongo import embedding_cache
+from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.embedding_cache import VectorSpace
+from kb_shared.mongo.rate_limits import Bucket
+
+SHORT_LIFETIME: Final = timedelta(days=7)
+"""Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""
+GATHERED_FOR_S: Final = 0.02
+"""How long a text of a document waits for others to fill its request. Nobody lets a query wait."""
+
+_QUESTIONS_AT_ONCE: Final = 20
+
+_PROBE: Final = "How many dimensions does a vector of this model have?"
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    vectors: list[Vector]
+    """float32 and read-only, in the order of the texts."""
+    generated: int
+    """Vectors this call generated and stored: what it was charged for, in SPUs."""
+    cached: int
+    """Other distinct texts: their vectors were paid for before."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What is the same for all texts of a request to a provider."""
+
+    organization_id: str
+    space: VectorSpace
+    access: Access | None
+    """Part of it, so that a key that was changed is not used on."""
+    input_type: InputType
+    short_lived: bool
+
+    @property
+    def dimensions(self) -> int | None:
+        """None: as many as the model gives when it is not told."""
+        return self.space.dimensions or None
+
+    @property
+    def lifetime(self) -> timedelta | None:
+        return SHORT_LIFETIME if self.short_lived else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    """To the cache."""
+
+    space: VectorSpace
+    chunk_hashes: Collection[str]
+
+
+class Embedder:
+    """Embeds texts for all organizations."""
+
+    def __init__(
+        self,
+        database: Database,
+        provider: Provider,
+        models: OrganizationModels,
+        *,
+        spending: Spending,
+        circuits: CircuitBreaker,
+        limiter: RateLimiter,
+        cache_scope: Literal["organization", "global"],
+        patience_s: float = 15.0,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            database: that holds cache, ledger and outbox.
+            provider: asked for what the cache lacks.
+            models: by organization, and by the names users give.
+            spending: keeps organizations within their budgets.
+            circuits: keep an organization away from a provider that is out for it.
+            limiter: keeps all replicas within the limits of a KB and of a model.
+            cache_scope: whether organizations share what any of them paid for.
+            patience_s: for how long a sub-batch is tried again in place while its provider is unavailable.
+        """
+        self._database = database
+        self._provider = provider
+        self.models = models
+        self._spending = spending
+        self._circuits = circuits
+        self._limiter = limiter
+        self._cache_scope = cache_scope
+        self._patience_s = patience_s
+        self._looked_up = Gathering(self._look_up, at_most=_QUESTIONS_AT_ONCE)
+        self._queues: dict[_Order, BatchQueue] = {}
+
+    async def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        model: str,
+        dimensions: int,
+        purpose: Purpose,
+        rate_limits: Mapping[str, int] | None = None,
+    ) -> Embedded:
+        """Return one vector per text.
+
+        When it raises, the sub-batches that were answered are stored and charged: calling again pays for the rest.
+
+        Args:
+            texts: any number, none of them empty, valid Unicode; equal ones are embedded once.
+            model: a name of the catalogue.
+            dimensions: of the vectors; sent to the provider where they are not the model's own.
+            purpose: who pays, and what for.
+            rate_limits: `requests_per_minute` and `tokens_per_minute` of the KB, where it has any.
+
+        Raises:
+            UnknownModel, ProviderKeyMissing: before anything is paid.
+            ProviderUnavailable: after some seconds of trying again.
+            ProviderKeyRefused: the key is wrong or used up; sound work waits.
+            ProviderRefused: trying again changes nothing.
+            Parked: a limit is used up for longer than the patience, or the provider is known to be out.
+            TransientError: answers could not be stored.
+        """
+        bucket = None
+        if rate_limits and purpose.kb_id is not None:
+            bucket = Bucket.of_knowledge_base(purpose.organization_id, purpose.kb_id, rate_limits)
+        reached = await self.models.get(purpose.organization_id, model)
+        return await self._fill(texts, reached, dimensions, purpose, bucket)
+
+    async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
+        """Ask the model for one vector and return its length.
+
+        Stored and charged as any other vector, but kept for seven days only and in a space of its own (0 dimensions),
+        because the real number is not known when the cache is asked. Raises what `embed` raises.
+        """
+        embedded = await self._fill([_PROBE], await self.models.get(purpose.organization_id, model), None, purpose)
+        return len(embedded.vectors[0])
+
+    async def ensure_room(self, organization_id: str, count: int) -> None:
+        """Return if the budget has room for `count` embeddings now; reserves nothing. Raises BudgetExhausted."""
+        reservation = await self._spending.reserve(organization_id, count)
+        await self._spending.settle(reservation, used=0)
+
+    async def close(self) -> None:
+        """Wait until all that was paid for is stored, then close the provider's connections."""
+        await asyncio.gather(*(queue.finish() for queue in self._queues.values()))
+        await self._limiter.settle()
+        await self._provider.close()
+
+    async def _fill(
+        self,
+        texts: Sequence[str],
+        model: Model,
+        dimensions: int | None,
+        purpose: Purpose,
+        bucket: Bucket | None = None,
+    ) -> Embedded:
+        order = self._order(model, dimensions, purpose)
+        hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+        distinct = dict(zip(hashes, texts, strict=True))
+        vectors = await self._looked_up(_Question(order.space, distinct)) or {}
+        missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
+        EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
+        EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
+        if bucket is not None and missing:
+            await self._take(bucket, missing.values())
+        delivered = await self._buy(missing, model, order, purpose) if missing else {}
+        vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
+        generated = sum(delivery.charged for delivery in delivered.values())
+        return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated)
+
+    def _order(self, model: Model, dimensions: int | None, purpose: Purpose) -> _Order:
+        space = VectorSpace(
+            # What an organization's own key pays for it shares with nobody.
+            scope="global" if self._cache_scope == "global" and model.access is None else purpose.organization_id,
+            provider_fingerprint=model.fingerprint,
+            model=model.name,
+            dimensions=dimensions or 0,
+            input_type=purpose.input_type,
+        )
+        short_lived = purpose.short_lived or purpose.input_type == "query" or dimensions is None
+        return _Order(purpose.organization_id, space, model.access, purpose.input_type, short_lived)
+
+    async def _take(self, bucket: Bucket, texts: Collection[str]) -> None:
+        requests = math.ceil(len(texts) / MAX_TEXTS)
+        await self._limiter.take(bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s)
+
+    async def _look_up(self, questions: Sequence[_Question]) -> Mapping[_Question, dict[str, Vector]]:
+        by_space: dict[VectorSpace, set[str]] = {}
+        for question in questions:
+            by_space.setdefault(question.space, set()).update(question.chunk_hashes)
+        found = {space: await embedding_cache.find(self._database, space, hashes) for space, hashes in by_space.items()}
+        return {question: _those_of(question, found[question.space]) for question in questions}
+
+    async def _buy(
+        self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose
+    ) -> dict[str, Delivered]:
+        """Have `missing` embedded, in requests shared with whoever wants something at the same time.
+
+        Returns:
+            The deliveries, by chunk hash; those that another call had asked for already count as not charged.
+        """
+        reservation = await self._spending.reserve(purpose.organization_id, len(missing))
+        queue = self._queue(order, model)
+        wanted = [queue.want(chunk_hash, text, purpose) for chunk_hash, text in missing.items()]
+        queue.send()
+        try:
+            await self._wait_for(wanted, queue)
+        finally:
+            self._forget_idle_queues()
+            await self._spending.settle(reservation, used=sum(_is_paid(each, is_first) for each, is_first in wanted))
+        return {
+            each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
+            for each, is_first in wanted
+        }
+
+    async def _wait_for(self, wanted: Sequence[tuple[Wanted, bool]], queue: BatchQueue) -> None:
+        """Return when all is delivered; raise the first failure when nothing more is under way."""
+        try:
+            await asyncio.wait([each.delivery for each, _ in wanted], return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            # After a failure, or when the caller is gone, nothing more of this is begun.
+            begun = [each.delivery for each, _ in wanted if queue.leave(each)]
+        # What has been asked for is paid: the next attempt shall find it in the cache.
+        await asyncio.wait(begun)
+        for delivery in begun:
+            delivery.result()
+
+    def _queue(self, order: _Order, model: Model) -> BatchQueue:
+        if order not in self._queues:
+            patience_s = GATHERED_FOR_S if order.input_type == "document" else 0.0
+            self._queues[order] = BatchQueue(lambda batch: self._deliver(batch, model, order), patience_s=patience_s)
+        return self._queues[order]
+
+    def _forget_idle_queues(self) -> None:
+        self._queues = {order: queue for order, queue in self._queues.items() if not queue.idle}
+
+    async def _deliver(self, batch: Sequence[Wanted], model: Model, order: _Order) -> None:
+        """Have a batch embedded, in parts where the provider refuses it; what goes wrong is told to those who wait."""
+        by_hash = {wanted.chunk_hash: wanted for wanted in batch}
+
+        async def ask(texts: Mapping[str, str]) -> Mapping[str, Vector]:
+            return await self._purchase([by_hash[chunk_hash] for chunk_hash in texts], model, order)
+
+        try:
+            answers = await ask_in_parts({wanted.chunk_hash: wanted.text for wanted in batch}, ask)
+        except Exception as error:  # noqa: BLE001  # it belongs to those who wait
+            _fail(batch, error)
+            return
+        for chunk_hash, refusal in answers.refused.items():
+            _fail([by_hash[chunk_hash]], refusal)
+
+    async def _purchase(self, batch: Sequence[Wanted], model: Model, order: _Order) -> dict[str, Vector]:
+        """Ask, store, charge and deliver."""
+        vectors = await self._ask([wanted.text for wanted in batch], model, order)
+        await reach("embed.after_answer")
+        bought = [
+            Bought(wanted.chunk_hash, vector, wanted.purpose) for wanted, vector in zip(batch, vectors, strict=True)
+        ]
+        charged = await keep(self._database, Purchase(bought, order.space, order.lifetime, model.label))
+        await reach("embed.after_store")
+        for wanted, vector in zip(batch, vectors, strict=True):
+            wanted.delivery.set_result(Delivered(vector, wanted.chunk_hash in charged))
+        return {each.chunk_hash: each.vector for each in bought}
+
+    async def _ask(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
+        patience = Patience(self._patience_s)
+        async for attempt in stamina.retry_context(
+            on=patience.decide, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
+        ):
+            with attempt:
+                return await self._ask_once(texts, model, order)
+        raise AssertionError("the last attempt returns or raises")
+
+    async def _ask_once(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
+        access = model.access
+        bucket = Bucket.of_model(
+            order.organization_id,
+            model.name,
+            requests_per_minute=access.requests_per_minute if access else None,
+            tokens_per_minute=access.tokens_per_minute if access else None,
+        )
+        try:
+            async with self._circuits.guard(CircuitId(order.organization_id, model.fingerprint, model.name)):
+                await self._limiter.take(bucket, tokens=estimated_tokens(texts), patience_s=self._patience_s)
+                return await self._provider.embed(
+                    texts, model=model, dimensions=order.dimensions, input_type=order.input_type
+                )
+        except ProviderUnavailable as error:
+            if error.error_type == "provider_429" and error.retry_after_s:
+                # For every replica: the next one to ask would only be told the same.
+                await self._limiter.close(bucket, error.retry_after_s)
+            raise
+
+
+def _is_paid(wanted: Wanted, is_first: bool) -> bool:
+    """Whether this caller's purchase of it was stored and charged."""
+    delivery = wanted.delivery
+    return is_first and delivery.done() and delivery.exception() is None and delivery.result().charged
+
+
+def estimated_tokens(texts: Iterable[str]) -> int:
+    """For limits, before the provider has counted: rather too many, since a token of English has four bytes."""
+    return sum(len(text.encode()) // 3 + 1 for text in texts)
+
+
+def _fail(batch: Iterable[Wanted], error: Exception) -> None:
+    for wanted in batch:
+        if not wanted.delivery.done():
+            wanted.delivery.set_exception(error)
+            # Looked at, in case that nobody waits any more.
+            wanted.delivery.exception()
+
+
+def _those_of(question: _Question, found: Mapping[str, bytes]) -> dict[str, Vector]:
+    return {chunk_hash: from_binary(found[chunk_hash]) for chunk_hash in question.chunk_hashes if chunk_hash in found}

@@ -1,0 +1,84 @@
+"""Providers' keys as they are stored: AES-256-GCM, bound to the organization and provider that they belong to."""
+
+import base64
+import binascii
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from kb_shared.errors import PermanentError, ProviderKeyMissing
+
+_KEY_BYTES: Final = 32
+_NONCE_BYTES: Final = 12
+
+
+class UnusableKeyRing(PermanentError):
+    """The setting is not `<key id>:<base64 of 32 bytes>`, joined by commas; `str()` quotes no key."""
+
+
+class Unreadable(ProviderKeyMissing):
+    """Sealed with a key that is not in the ring, or for another organization or provider, or damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    key_id: str
+    nonce: bytes
+    ciphertext: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """The first key seals, all of them open: put a new one first, and take the old one out once all is sealed anew."""
+
+    keys: Mapping[str, bytes] = field(repr=False)
+
+    @classmethod
+    def parse(cls, setting: str) -> "KeyRing":
+        """Read `<key id>:<base64>,<key id>:<base64>`.
+
+        Raises:
+            UnusableKeyRing: it is something else.
+        """
+        keys: dict[str, bytes] = {}
+        for entry in setting.split(","):
+            key_id, _, encoded = entry.strip().partition(":")
+            try:
+                key = base64.b64decode(encoded, validate=True)
+            except (binascii.Error, ValueError):
+                key = b""
+            if not key_id or key_id in keys or len(key) != _KEY_BYTES:
+                raise UnusableKeyRing(
+                    "KB_PROVIDER_KEYS must be <key id>:<base64 of 32 random bytes>, several joined by commas"
+                )
+            keys[key_id] = key
+        return cls(keys)
+
+    @property
+    def current(self) -> str:
+        """The id of the key that seals."""
+        return next(iter(self.keys))
+
+    def seal(self, secret: str, *, organization_id: str, provider: str) -> Sealed:
+        nonce = secrets.token_bytes(_NONCE_BYTES)
+        bound = _bound_to(organization_id, provider, self.current)
+        return Sealed(self.current, nonce, AESGCM(self.keys[self.current]).encrypt(nonce, secret.encode(), bound))
+
+    def open(self, sealed: Sealed, *, organization_id: str, provider: str) -> str:
+        """Raises Unreadable."""
+        key = self.keys.get(sealed.key_id)
+        if key is None:
+            raise Unreadable(f"a provider's key is sealed with {sealed.key_id!r}, which is not in KB_PROVIDER_KEYS")
+        bound = _bound_to(organization_id, provider, sealed.key_id)
+        try:
+            return AESGCM(key).decrypt(sealed.nonce, sealed.ciphertext, bound).decode()
+        except InvalidTag:
+            raise Unreadable(f"the key of {provider!r} is damaged or not this organization's") from None
+
+
+def _bound_to(organization_id: str, provider: str, key_id: str) -> bytes:
+    return f"{organization_id}|{provider}|{key_id}".encode()

@@ -1,0 +1,219 @@
+"""Which embedding models there are, and how each is asked: the name a user gives, turned into a LiteLLM call.
+
+The catalogue is closed: two kinds of local model, and those of `PROVIDERS` that LiteLLM's bundled list knows. A
+provider is reached with the key of the environment, or with an organization's own (`organization_models`). OpenAI
+and whatever speaks its API go through LiteLLM's `hosted_vllm/` route, which takes base64 and so an eighth of the CPU.
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from kb_shared.errors import ProviderKeyMissing, UnknownModel
+
+InputType = Literal["document", "query"]
+
+OPENAI_API_BASE: Final = "https://api.openai.com/v1"
+MINILM: Final = "all-MiniLM-L6-v2"
+MAX_HASH_DIMENSIONS: Final = 8192
+
+_OPENAI_COMPATIBLE: Final = "hosted_vllm/"
+_HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
+
+
+@dataclass(frozen=True, slots=True)
+class BundledModel:
+    """What LiteLLM's own list says about a model."""
+
+    provider: str
+    max_input_tokens: int | None
+    dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An organization's own way to a provider, in the place of the environment's."""
+
+    api_key: str = field(repr=False)
+    api_base: str | None = None
+    """None: where the provider usually is."""
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """Of a model that may be named, whether there is a key for it or not."""
+
+    name: str
+    provider: str
+    """`local` for those that this deployment serves itself."""
+    max_input_tokens: int | None
+    dimensions: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """All that a call to the provider takes, but the texts."""
+
+    name: str
+    """As the user gave it."""
+    label: str
+    """For metrics: of a closed set."""
+    route: str
+    """As LiteLLM wants it."""
+    api_base: str | None
+    api_key: str = field(repr=False)
+    max_input_tokens: int | None
+    """Longer texts are cut or refused by the provider; None where that is not known."""
+    default_dimensions: int | None
+    """What the model gives when it is not told; None where that is not known."""
+    fingerprint: str
+    """Of provider, address and deployment: the same name behind another address is another vector space."""
+    base64: bool = False
+    """Whether vectors may be asked for as base64."""
+    input_types: Mapping[InputType, str] = field(default_factory=dict)
+    """The provider's words for what a text is; empty where the model makes no difference."""
+    access: Access | None = None
+    """Set where an organization's own key is used: what it pays for it shares with nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Provider:
+    """A provider that LiteLLM has a route of its own for."""
+
+    keys: Sequence[str]
+    """Environment variables that must be set, the key itself first."""
+    address: str | None = None
+    """Environment variable that says where the deployment is."""
+    input_types: Mapping[InputType, str] = field(default_factory=dict)
+
+
+PROVIDERS: Final[Mapping[str, _Provider]] = {
+    "azure": _Provider(["AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"], address="AZURE_API_BASE"),
+    "cohere": _Provider(["COHERE_API_KEY"], input_types={"document": "search_document", "query": "search_query"}),
+    "fireworks_ai": _Provider(["FIREWORKS_AI_API_KEY"]),
+    "gemini": _Provider(["GEMINI_API_KEY"]),
+    "mistral": _Provider(["MISTRAL_API_KEY"]),
+    "nebius": _Provider(["NEBIUS_API_KEY"]),
+    "openai": _Provider(["OPENAI_API_KEY"], address="OPENAI_API_BASE"),
+    "together_ai": _Provider(["TOGETHERAI_API_KEY"]),
+    "voyage": _Provider(["VOYAGE_API_KEY"], input_types={"document": "document", "query": "query"}),
+}
+
+
+class ModelCatalogue:
+    """The models of this deployment by the name users give."""
+
+    def __init__(
+        self,
+        bundled: Mapping[str, BundledModel],
+        *,
+        local_models_api_base: str | None,
+        environment: Mapping[str, str],
+    ) -> None:
+        """Hold what is needed to find a model.
+
+        Args:
+            bundled: LiteLLM's list by name.
+            local_models_api_base: where the local models are served, ending in `/v1`; None: they are not.
+            environment: variables that hold the providers' keys; read at each look-up.
+        """
+        self._bundled = bundled
+        self._local_api_base = local_models_api_base
+        self._environment = environment
+
+    def get(self, name: str, access: Access | None = None) -> Model:
+        """Return the model called `name`, reached by `access` or else with the key of the environment.
+
+        Raises:
+            UnknownModel: nothing is called so, or it is local and no local models are served.
+            ProviderKeyMissing: its provider's key is not in the environment.
+        """
+        if name == MINILM:
+            return self._local(name, label=name, dimensions=384, max_input_tokens=256)
+        if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_HASH_DIMENSIONS:
+            return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
+        bundled = self._bundled_model(name)
+        used = access or self._access_of_environment(name, bundled.provider)
+        return replace(self._of_provider(name, bundled, used), access=access)
+
+    def provider_of(self, name: str) -> str | None:
+        """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
+        if name == MINILM or _HASH_MODEL.fullmatch(name):
+            return None
+        return self._bundled_model(name).provider
+
+    def described(self) -> list[Description]:
+        """All models that take a name of their own, by name; the `hash-<dimensions>` of tests are not among them."""
+        found = [
+            Description(name, bundled.provider, bundled.max_input_tokens, bundled.dimensions)
+            for name, bundled in self._bundled.items()
+            if bundled.provider in PROVIDERS
+        ]
+        if self._local_api_base is not None:
+            local = self.get(MINILM)
+            found.append(Description(MINILM, "local", local.max_input_tokens, local.default_dimensions))
+        return sorted(found, key=lambda each: each.name)
+
+    def has_key(self, provider: str) -> bool:
+        """Whether the environment has all that it takes to ask `provider`."""
+        return provider == "local" or not self._missing(PROVIDERS[provider].keys)
+
+    def _bundled_model(self, name: str) -> BundledModel:
+        bundled = self._bundled.get(name)
+        if bundled is None or bundled.provider not in PROVIDERS:
+            raise UnknownModel(f"no embedding model is called {name!r}")
+        return bundled
+
+    def _access_of_environment(self, name: str, provider: str) -> Access:
+        described = PROVIDERS[provider]
+        if missing := self._missing(described.keys):
+            raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")
+        api_base = self._environment.get(described.address) if described.address else None
+        return Access(self._environment[described.keys[0]], api_base or None)
+
+    def _missing(self, keys: Sequence[str]) -> list[str]:
+        return [key for key in keys if not self._environment.get(key)]
+
+    def _local(self, name: str, *, label: str, dimensions: int, max_input_tokens: int | None) -> Model:
+        if self._local_api_base is None:
+            raise UnknownModel(
+                f"{name!r} is a local model and KB_LOCAL_MODELS_API_BASE does not say where it is served"
+            )
+        return Model(
+            name=name,
+            label=label,
+            route=_OPENAI_COMPATIBLE + name,
+            api_base=self._local_api_base,
+            api_key="none",
+            max_input_tokens=max_input_tokens,
+            default_dimensions=dimensions,
+            # Not the address: its port may change at each start, while the name says which weights they are.
+            fingerprint=_fingerprint("local", "", name),
+            base64=True,
+        )
+
+    def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> Model:
+        provider = PROVIDERS[bundled.provider]
+        compatible = bundled.provider == "openai"
+        # LiteLLM's own address of the route would be that of somebody's vLLM.
+        api_base = access.api_base or (OPENAI_API_BASE if compatible else None)
+        return Model(
+            name=name,
+            label=name,
+            route=_OPENAI_COMPATIBLE + name if compatible else name,
+            api_base=api_base,
+            api_key=access.api_key,
+            max_input_tokens=bundled.max_input_tokens,
+            default_dimensions=bundled.dimensions,
+            fingerprint=_fingerprint(bundled.provider, api_base or "", name),
+            base64=compatible,
+            input_types=provider.input_types,
+        )
+
+
+def _fingerprint(provider: str, api_base: str, deployment: str) -> str:
+    return hashlib.sha256(f"{provider}\x1f{api_base}\x1f{deployment}".encode()).hexdigest()[:16]

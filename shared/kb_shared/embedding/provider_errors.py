@@ -1,0 +1,182 @@
+"""What a failed call to a provider means for the caller: decided by exception type, status and code, never by words.
+
+The provider's own message may quote the text it was sent, so nothing of it is passed on.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Final, Literal
+
+from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
+
+StatusClass = Literal["2xx", "429", "4xx", "5xx", "timeout", "bad_answer"]
+
+
+class Meaning(Enum):
+    """Of a failure."""
+
+    TIMEOUT = auto()
+    RATE_LIMITED = auto()
+    OUTAGE = auto()
+    QUOTA = auto()
+    """Nothing more for this key until somebody pays, or the month is over."""
+    KEY = auto()
+    """Nothing for this key: it is wrong, or may not do this."""
+    BATCH = auto()
+    """Something in these texts, or their size: with fewer texts it may do."""
+    REFUSED = auto()
+    """The model or the parameters: no text will do."""
+
+
+MEANING_OF_CLASS: Final[Mapping[str, Meaning | None]] = {
+    "APIConnectionError": Meaning.OUTAGE,
+    "APIError": None,
+    "APIResponseValidationError": Meaning.OUTAGE,
+    "AuthenticationError": Meaning.KEY,
+    "BadGatewayError": Meaning.OUTAGE,
+    "BadRequestError": None,
+    "BlockedPiiEntityError": Meaning.BATCH,
+    "BudgetExceededError": Meaning.QUOTA,
+    "ContentPolicyViolationError": Meaning.BATCH,
+    "ContextWindowExceededError": Meaning.BATCH,
+    "GuardrailRaisedException": Meaning.BATCH,
+    "ImageFetchError": Meaning.REFUSED,
+    "InternalServerError": Meaning.OUTAGE,
+    "InvalidRequestError": None,
+    "JSONSchemaValidationError": Meaning.OUTAGE,
+    "LiteLLMUnknownProvider": Meaning.REFUSED,
+    "MidStreamFallbackError": Meaning.OUTAGE,
+    "MockException": None,
+    "ModelNotMappedError": Meaning.REFUSED,
+    "ModifyResponseException": Meaning.BATCH,
+    "NotFoundError": Meaning.REFUSED,
+    "OpenAIError": None,
+    "PaymentRequiredError": Meaning.QUOTA,
+    "PermissionDeniedError": Meaning.KEY,
+    "RateLimitError": Meaning.RATE_LIMITED,
+    "RejectedRequestError": Meaning.BATCH,
+    "SensitiveDataRouteException": Meaning.BATCH,
+    "ServiceUnavailableError": Meaning.OUTAGE,
+    "Timeout": Meaning.TIMEOUT,
+    "UnprocessableEntityError": Meaning.BATCH,
+    "UnsupportedParamsError": Meaning.REFUSED,
+    "VectorStoreSearchError": Meaning.REFUSED,
+}
+"""Every exception of litellm, by its name; None: its status says what it means."""
+
+_MEANING_OF_STATUS: Final[Mapping[int, Meaning]] = {
+    400: Meaning.BATCH,
+    401: Meaning.KEY,
+    402: Meaning.QUOTA,
+    403: Meaning.KEY,
+    408: Meaning.TIMEOUT,
+    409: Meaning.OUTAGE,
+    413: Meaning.BATCH,
+    422: Meaning.BATCH,
+    425: Meaning.OUTAGE,
+    429: Meaning.RATE_LIMITED,
+    504: Meaning.TIMEOUT,
+}
+_QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
+"""That OpenAI, and who speaks like it, gives with a 429 which no waiting for a minute ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What is known of a call that failed."""
+
+    classes: Iterable[str] = ()
+    """Names of the exception's class and its bases, the nearest first."""
+    status: int | None = None
+    """Of the HTTP answer; None or 500 where there was none."""
+    code: str | None = None
+    """Of the body's `error`."""
+    retry_after_s: float | None = None
+    """What the provider asked for."""
+
+    @property
+    def meaning(self) -> Meaning:
+        if self.code in _QUOTA_CODES:
+            return Meaning.QUOTA
+        # A server on the way gave up waiting, whatever litellm makes of it.
+        if self.status in {408, 504}:
+            return Meaning.TIMEOUT
+        known = next((MEANING_OF_CLASS[name] for name in self.classes if name in MEANING_OF_CLASS), None)
+        return known or self._meaning_of_status
+
+    @property
+    def _meaning_of_status(self) -> Meaning:
+        if self.status is None or self.status >= 500:
+            return _MEANING_OF_STATUS.get(self.status or 500, Meaning.OUTAGE)
+        return _MEANING_OF_STATUS.get(self.status, Meaning.REFUSED)
+
+
+_PASSING: Final[Mapping[Meaning, tuple[str, str]]] = {
+    Meaning.TIMEOUT: ("did not answer in time", "provider_timeout"),
+    Meaning.RATE_LIMITED: ("is limiting requests", "provider_429"),
+    Meaning.OUTAGE: ("failed", "provider_5xx"),
+}
+_REFUSALS: Final[Mapping[Meaning, tuple[str, str, type[ProviderRefused]]]] = {
+    Meaning.QUOTA: ("says that the quota of its key is used up", "provider_quota", ProviderKeyRefused),
+    Meaning.KEY: ("refused its key", "provider_auth", ProviderKeyRefused),
+    Meaning.BATCH: ("refused a text", "text_refused", BatchRefused),
+    Meaning.REFUSED: ("refused the request", "provider_4xx", ProviderRefused),
+}
+
+
+def classified(model: str, failure: Failure) -> tuple[StatusClass, KbError]:
+    """Return what to count and what to raise; `model` is its name, for the message."""
+    meaning, status = failure.meaning, failure.status
+    if meaning in _PASSING:
+        what, error_type = _PASSING[meaning]
+        error: KbError = ProviderUnavailable(
+            _detail(model, what, status), error_type=error_type, retry_after_s=failure.retry_after_s
+        )
+    else:
+        what, error_type, kind = _REFUSALS[meaning]
+        error = kind(_detail(model, what, status), error_type=error_type)
+    return _status_class(meaning, status), error
+
+
+def _detail(model: str, what: str, status: int | None) -> str:
+    return f"the provider of {model!r} {what} ({status or 'no answer'})"
+
+
+def _status_class(meaning: Meaning, status: int | None) -> StatusClass:
+    if meaning is Meaning.TIMEOUT:
+        return "timeout"
+    if status == 429 or meaning is Meaning.RATE_LIMITED:
+        return "429"
+    if meaning is Meaning.OUTAGE and (status is None or status >= 500):
+        return "5xx"
+    return "4xx"
+
+
+def bad_answer(model: str, how: str) -> ProviderUnavailable:
+    """The error of a 200 that can't be used; providers recover from what causes it."""
+    return ProviderUnavailable(f"the provider of {model!r} answered wrongly: {how}", error_type="bad_answer")
+
+
+def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
+    """Read `retry-after`, seconds or an HTTP date; None where it is absent or makes no sense."""
+    value = (headers or {}).get("retry-after")
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _seconds_until(value)
+    return seconds if 0 <= seconds < float("inf") else None
+
+
+def _seconds_until(http_date: str) -> float | None:
+    try:
+        moment = parsedate_to_datetime(http_date)
+    except ValueError:
+        return None
+    # A date without a zone is UTC, by RFC 5322's "-0000".
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())

@@ -1,0 +1,58 @@
+"""Connections to addresses that a tenant named: to public ones only, looked up and checked when they are opened."""
+
+from collections.abc import Iterable
+
+import httpcore
+import httpx
+from httpcore import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
+
+from kb_shared.public_addresses import NotPublic, public_addresses_of
+
+
+class _PublicOnly(AsyncNetworkBackend):
+    """Connects to an address that was checked, never to the name; certificates are checked against the name."""
+
+    def __init__(self) -> None:
+        self._connect = AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109  # httpcore's own signature
+        local_address: str | None = None,
+        socket_options: Iterable[SOCKET_OPTION] | None = None,
+    ) -> AsyncNetworkStream:
+        failure = httpcore.ConnectError("not a public address")
+        for address in await _checked(host, port):
+            try:
+                return await self._connect.connect_tcp(
+                    address, port, timeout=timeout, local_address=local_address, socket_options=socket_options
+                )
+            except httpcore.ConnectError as refused:
+                failure = refused
+        raise failure
+
+    async def sleep(self, seconds: float) -> None:
+        await self._connect.sleep(seconds)
+
+
+async def _checked(host: str, port: int) -> list[str]:
+    try:
+        return await public_addresses_of(host, port)
+    except NotPublic:
+        return []
+
+
+def public_only_transport() -> httpx.AsyncHTTPTransport:
+    """A transport that reaches nothing of our own network, whatever a name means by then."""
+    transport = httpx.AsyncHTTPTransport(trust_env=False)
+    # httpx has no parameter for it.
+    transport._pool = httpcore.AsyncConnectionPool(  # noqa: SLF001  # see above
+        ssl_context=httpx.create_ssl_context(trust_env=False),
+        max_connections=100,
+        max_keepalive_connections=20,
+        keepalive_expiry=5.0,
+        network_backend=_PublicOnly(),
+    )
+    return transport

@@ -1,0 +1,125 @@
+"""Storing what was paid for and charging for it: one transaction, so that SPUs equal the embeddings stored."""
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+from uuid import uuid4
+
+import stamina
+from pymongo.errors import PyMongoError
+
+from kb_shared.announcements import Announcement, announce
+from kb_shared.contracts.outcomes import SpuCharged
+from kb_shared.embedding.models import InputType
+from kb_shared.embedding.vector import Vector, to_binary
+from kb_shared.errors import TransientError
+from kb_shared.failpoints import reach
+from kb_shared.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOST, SPU_CHARGED
+from kb_shared.mongo import embedding_cache, spu_ledger
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.embedding_cache import NewVector, VectorSpace
+from kb_shared.mongo.spu_ledger import Charge
+
+SOURCE: Final = "/kb/embedding"
+STORE_PATIENCE_S: Final = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Purpose:
+    """Who pays for an embedding, and what for."""
+
+    organization_id: str
+    kb_id: str | None
+    operation: Literal["index", "search"]
+    input_type: InputType
+    short_lived: bool = False
+    """Kept for seven days only: what is seldom asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bought:
+    """A vector that a provider has answered, and who is to pay for it."""
+
+    chunk_hash: str
+    vector: Vector
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """The vectors of one answer, all of one organization."""
+
+    bought: Sequence[Bought]
+    space: VectorSpace
+    lifetime: timedelta | None
+    label: str
+    """Of the model, for metrics."""
+
+
+async def keep(database: Database, purchase: Purchase) -> set[str]:
+    """Store and charge; returns the chunk hashes of the vectors that were new, which are those that were charged.
+
+    Raises:
+        TransientError: nothing could be stored for 15 s; the vectors are lost, and counted.
+    """
+    # Made before the first attempt: a commit whose outcome was unknown does not charge again.
+    ledger_ids = {bought.purpose: str(uuid4()) for bought in purchase.bought}
+
+    async def work(session: Session) -> set[str]:
+        return await _store_and_charge(database, session, purchase, ledger_ids)
+
+    try:
+        async for attempt in stamina.retry_context(
+            on=(TransientError, PyMongoError), attempts=None, timeout=STORE_PATIENCE_S, wait_max=2.0
+        ):
+            with attempt:
+                stored = await in_transaction(database, work)
+    except (TransientError, PyMongoError) as error:
+        EMBEDDINGS_LOST.labels(purchase.label).inc(len(purchase.bought))
+        raise TransientError("vectors were generated and could not be stored") from error
+    EMBEDDINGS_GENERATED.labels(purchase.label).inc(len(stored))
+    for bought in purchase.bought:
+        if bought.chunk_hash in stored:
+            SPU_CHARGED.labels(bought.purpose.operation).inc()
+    return stored
+
+
+async def _store_and_charge(
+    database: Database, session: Session, purchase: Purchase, ledger_ids: Mapping[Purpose, str]
+) -> set[str]:
+    rows = [
+        NewVector(bought.chunk_hash, to_binary(bought.vector), ledger_ids[bought.purpose]) for bought in purchase.bought
+    ]
+    new = await embedding_cache.store(database, session, purchase.space, rows, lifetime=purchase.lifetime)
+    if not new:
+        # Others were first and paid, or an earlier attempt of ours was committed without our hearing of it.
+        hashes = [bought.chunk_hash for bought in purchase.bought]
+        return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())
+    charges = _charges(new, ledger_ids, model=purchase.space.model)
+    await spu_ledger.charge(database, session, charges)
+    await announce(database, session, *map(_told, charges), source=SOURCE)
+    await reach("embed.before_store_commit")
+    return {vector.chunk_hash for vector in new}
+
+
+def _charges(new: Collection[NewVector], ledger_ids: Mapping[Purpose, str], *, model: str) -> list[Charge]:
+    counts = Counter(vector.ledger_id for vector in new)
+    return [
+        Charge(ledger_id, purpose.organization_id, purpose.kb_id, purpose.operation, model, counts[ledger_id])
+        for purpose, ledger_id in ledger_ids.items()
+        if counts[ledger_id]
+    ]
+
+
+def _told(charge: Charge) -> Announcement:
+    charged = SpuCharged(
+        ledger_id=charge.ledger_id,
+        organization_id=charge.organization_id,
+        kb_id=charge.kb_id,
+        operation=charge.operation,
+        model=charge.model,
+        count=charge.count,
+    )
+    return Announcement(charged, seq=0)

@@ -1,0 +1,17 @@
+"""Vectors in this process and as MongoDB keeps them."""
+
+import numpy as np
+from bson.binary import Binary, BinaryVectorDtype
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float32]
+
+
+def to_binary(vector: Vector) -> Binary:
+    """BSON vector of float32: two bytes of head, then the numbers, little-endian."""
+    return Binary(bytes([BinaryVectorDtype.FLOAT32.value[0], 0]) + vector.astype("<f4").tobytes(), 9)
+
+
+def from_binary(binary: bytes) -> Vector:
+    """Read-only, on the memory of `binary`."""
+    return np.frombuffer(binary, dtype="<f4", offset=2)

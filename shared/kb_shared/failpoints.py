@@ -1,0 +1,78 @@
+"""Named places where a test makes this process die or wait.
+
+`KB_FAILPOINT=swap.before_commit` kills the process with SIGKILL when it first gets there;
+`swap.before_commit:3` at the third time. In one process, `during(name, action)` awaits an action there.
+Without either, `reach` costs a dictionary look-up.
+"""
+
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+NAMES = (
+    "fan_out.before_projection",
+    "fan_out.after_text",
+    "fan_out.after_projection",
+    "fan_out.after_jobs",
+    "fan_out.after_publish",
+    "consumer.after_handle",
+    "consumer.before_commit",
+    "consumer.after_commit",
+    "sync.after_claim",
+    "sync.after_chunking",
+    "embed.after_answer",
+    "embed.before_store_commit",
+    "embed.after_store",
+    "swap.after_row",
+    "swap.after_fence",
+    "swap.after_slot",
+    "swap.after_chunks",
+    "swap.after_job",
+    "swap.before_commit",
+    "swap.after_commit",
+    "removal.after_row",
+    "removal.after_chunks",
+    "removal.before_commit",
+    "removal.after_commit",
+    "outbox.after_send",
+    "backfill.after_jobs",
+    "backfill.after_publish",
+    "sweeper.after_lease",
+)
+
+_actions: dict[str, Callable[[], Awaitable[None]]] = {}
+_countdown: dict[str, int] = {}
+
+
+async def reach(name: str) -> None:
+    """Do what a test armed for `name`; nothing otherwise."""
+    if name in _countdown:
+        _countdown[name] -= 1
+        if _countdown[name] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    if name in _actions:
+        await _actions[name]()
+
+
+@asynccontextmanager
+async def during(name: str, action: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Await `action` each time this process reaches `name`."""
+    if name not in NAMES:
+        raise ValueError(f"no failpoint is called {name!r}")
+    _actions[name] = action
+    try:
+        yield
+    finally:
+        del _actions[name]
+
+
+def arm() -> None:
+    """Read `KB_FAILPOINT`. Called once by each service's `main`, so that a forked process reads its own."""
+    _countdown.clear()
+    name, _, nth = os.environ.get("KB_FAILPOINT", "").partition(":")
+    if not name:
+        return
+    if name not in NAMES:
+        raise ValueError(f"KB_FAILPOINT names {name!r}; known are {', '.join(NAMES)}")
+    _countdown[name] = int(nth or 1)

@@ -1,0 +1,88 @@
+"""The HTTP application of a service: strict requests, problems, keys, health."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from importlib.metadata import version
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, FastAPI
+from starlette.middleware import Middleware
+
+from kb_shared.http import problems
+from kb_shared.http.authentication import Authentication
+from kb_shared.http.health import Ready, health_routes
+from kb_shared.http.problems import Problem
+from kb_shared.http.request_context import RequestContext
+from kb_shared.mongo.database import Database
+from kb_shared.settings import HttpSettings
+
+_log = structlog.get_logger()
+
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
+
+
+def create_app(
+    title: str,
+    settings: HttpSettings,
+    *,
+    database: Database,
+    routers: Sequence[APIRouter],
+    ready: Ready | None = None,
+    lifespan: Lifespan | None = None,
+) -> FastAPI:
+    """Put the routes of a service together.
+
+    Args:
+        title: of the OpenAPI document.
+        database: where API keys are.
+        routers: made by `organization_router`.
+        ready: for `/readyz`; by default the database has to answer.
+        lifespan: FastAPI's.
+    """
+    app = FastAPI(
+        title=title,
+        version=version("kb-shared"),
+        lifespan=lifespan,
+        middleware=[Middleware(RequestContext)],
+        # Their pages load scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    _warn_of_known_pepper(settings)
+    app.state.authentication = Authentication(database, settings.api_key_pepper.get_secret_value())
+    problems.install(app)
+    app.router.routes.extend(health_routes(ready or _answers(database)))
+    for router in routers:
+        app.include_router(router)
+    _document_problems(app)
+    return app
+
+
+def _warn_of_known_pepper(settings: HttpSettings) -> None:
+    if settings.api_key_pepper == HttpSettings.model_fields["api_key_pepper"].default:
+        _log.warning("api_key.pepper_is_known", remedy="set KB_API_KEY_PEPPER, to the same secret in all services")
+
+
+def _answers(database: Database) -> Ready:
+    async def ready() -> str | None:
+        await database.command("ping")
+        return None
+
+    return ready
+
+
+def _document_problems(app: FastAPI) -> None:
+    generate = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = generate()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        if "Problem" not in schemas:
+            schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+            schemas |= schema.pop("$defs")
+            schemas["Problem"] = schema
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]  # the way FastAPI documents for changing its document

@@ -1,0 +1,68 @@
+"""Who calls: `Authorization: Bearer kb_<key id>_<secret>`, an organization's key with scopes."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+
+from kb_shared.errors import NotFound, RequestError
+from kb_shared.mongo import api_keys
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+
+_bearer = HTTPBearer(auto_error=False, description="An API key, `kb_<key id>_<secret>`.")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose key came with the request; it is the organization of the path."""
+
+    organization_id: str
+    key_id: str
+    scopes: frozenset[Scope]
+
+
+@dataclass(frozen=True, slots=True)
+class Authentication:
+    """What it takes to tell who calls; `create_app` keeps it in the state of the application."""
+
+    database: Database
+    pepper: str
+
+    async def caller(self, whole_key: str) -> Caller:
+        """Raises RequestError 401 unless the key is right, unexpired and not revoked."""
+        key = await api_keys.authenticate(self.database, whole_key, pepper=self.pepper)
+        if key is None:
+            raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
+        return Caller(key.organization_id, key.key_id, key.scopes)
+
+
+def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
+    """The dependency that gives the `Caller` of a route below `/v0/orgs/{organization_id}`.
+
+    401 without a valid key; 404 if the path names another organization, as for anything that is not there; 403 if
+    the key lacks `scope`. `admin` implies every scope.
+    """
+
+    async def caller(
+        request: Request,
+        organization_id: str,
+        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> Caller:
+        if credentials is None:
+            raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
+        authentication: Authentication = request.app.state.authentication
+        found = await authentication.caller(credentials.credentials)
+        if found.organization_id != organization_id:
+            raise NotFound("resource")
+        if not found.scopes & {scope, Scope.ADMIN}:
+            raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
+        return found
+
+    return caller
+
+
+def _unauthenticated(detail: str) -> RequestError:
+    return RequestError(401, "unauthenticated", detail)

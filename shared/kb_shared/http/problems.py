@@ -1,0 +1,167 @@
+"""Errors as RFC 9457 `application/problem+json`: a stable slug as `type`, and a `detail` that says what to do.
+
+A problem never repeats what the request held beyond the names of its fields.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ConfigDict, Field
+from pymongo.errors import PyMongoError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+
+from kb_shared.errors import BudgetExhausted, Parked, ProviderUnavailable, RequestError, TransientError
+from kb_shared.http.request_context import request_id_of
+from kb_shared.mongo.database import mongo_errors
+
+MEDIA_TYPE = "application/problem+json"
+MAX_FIELDS = 20
+MAX_FIELD_NAME_CHARACTERS = 200
+DEFAULT_RETRY_AFTER_S = 1.0
+
+JsonResponses = dict[int | str, dict[str, Any]]
+
+
+class FieldProblem(BaseModel):
+    """What is wrong with one field; `field` is its path, such as `rate_limits.tokens_per_minute`."""
+
+    field: str
+    message: str
+
+
+class Problem(BaseModel):
+    """What every error answer looks like. Some types carry fields of their own beside these."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: str = Field(description="A stable slug, such as `validation-error`, for programs.")
+    title: str
+    status: int
+    detail: str = Field(description="What to do, for people.")
+    request_id: str = Field(description="Also in the header `X-Request-Id`, and in our logs.")
+    fields: list[FieldProblem] | None = Field(default=None, description="Of a `validation-error`.")
+
+
+def responses(*statuses: int) -> JsonResponses:
+    """Document problems of these statuses in OpenAPI."""
+    schema = {"$ref": "#/components/schemas/Problem"}
+    return {
+        status: {"description": HTTPStatus(status).phrase, "content": {MEDIA_TYPE: {"schema": schema}}}
+        for status in statuses
+    }
+
+
+def problem(
+    request: Request,
+    status: int,
+    slug: str,
+    detail: str,
+    *,
+    extra: Mapping[str, object] | None = None,
+    headers: Mapping[str, str] | None = None,
+    retry_after_s: float | None = None,
+) -> JSONResponse:
+    body = {
+        "type": slug,
+        "title": slug.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": detail,
+        "request_id": request_id_of(request.scope),
+        **(extra or {}),
+    }
+    all_headers = dict(headers or {})
+    if retry_after_s is not None:
+        all_headers["Retry-After"] = str(max(1, math.ceil(retry_after_s)))
+    return JSONResponse(body, status, headers=all_headers, media_type=MEDIA_TYPE)
+
+
+def install(app: FastAPI) -> None:
+    """Answer every expected error of `app` with a problem; what is left is the middleware's 500."""
+    app.add_exception_handler(RequestError, _request_error)
+    app.add_exception_handler(RequestValidationError, _validation_error)
+    app.add_exception_handler(HTTPException, _routing_error)
+    app.add_exception_handler(TransientError, _unavailable)
+    app.add_exception_handler(Parked, _unavailable)
+    app.add_exception_handler(BudgetExhausted, _budget_exhausted)
+    app.add_exception_handler(PyMongoError, _mongo_error)
+
+
+async def _request_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestError)
+    headers = {"WWW-Authenticate": "Bearer"} if error.status == HTTPStatus.UNAUTHORIZED else None
+    return problem(
+        request,
+        error.status,
+        error.slug,
+        error.detail,
+        extra=error.extra,
+        headers=headers,
+        retry_after_s=error.retry_after_s,
+    )
+
+
+async def _validation_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    fields = [_field_problem(found["loc"], found["msg"]) for found in error.errors()[:MAX_FIELDS]]
+    return await _request_error(request, invalid_fields(fields))
+
+
+def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
+    """The error that lists `{"field", "message"}`; for checks that the type of a field can't express."""
+    names = ", ".join(dict.fromkeys(found["field"] for found in fields))
+    return RequestError(
+        422, "validation-error", f"Mend what `fields` lists and send it again: {names}.", extra={"fields": list(fields)}
+    )
+
+
+def invalid_field(field: str, message: str) -> RequestError:
+    return invalid_fields([{"field": field, "message": message}])
+
+
+def _field_problem(location: Sequence[object], message: str) -> dict[str, str]:
+    # The first part says body, query or path, which a reader knows.
+    parts = [str(part) for part in location[1:]] or [str(location[0])]
+    return {"field": ".".join(parts)[:MAX_FIELD_NAME_CHARACTERS], "message": message}
+
+
+async def _routing_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        detail = "There is no such path; GET /openapi.json lists those there are."
+        return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        detail = "This path does not take this method; the header Allow lists those it takes."
+        return problem(request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, headers=error.headers)
+    return problem(request, error.status_code, "bad-request", "The request can't be read.", headers=error.headers)
+
+
+async def _unavailable(request: Request, error: Exception) -> JSONResponse:
+    retry_after_s = DEFAULT_RETRY_AFTER_S
+    if isinstance(error, TransientError | Parked) and error.retry_after_s is not None:
+        retry_after_s = error.retry_after_s
+    slug, what = "unavailable", "The database"
+    if isinstance(error, ProviderUnavailable | Parked):
+        slug, what = "provider-unavailable", "The embedding provider"
+    return problem(
+        request, 503, slug, f"{what} can't serve this now; try again after Retry-After.", retry_after_s=retry_after_s
+    )
+
+
+async def _budget_exhausted(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BudgetExhausted)
+    detail = f"Not done: {error}. PUT /budget with a higher hard limit, or wait for the next month."
+    return problem(request, HTTPStatus.PAYMENT_REQUIRED, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
+
+
+async def _mongo_error(request: Request, error: Exception) -> JSONResponse:
+    try:
+        with mongo_errors():
+            raise error
+    except TransientError as passing:
+        return await _unavailable(request, passing)

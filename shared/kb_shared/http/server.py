@@ -1,0 +1,59 @@
+"""uvicorn inside our own event loop: signals stay ours, and a stop lets requests finish."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp
+
+from kb_shared.settings import CommonSettings
+
+GRACE_S = 10
+
+_log = structlog.get_logger()
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the service, which stops its other work too."""
+        yield
+
+
+async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> None:
+    """Serve `app` on `settings.http_host` and `http_port` (0: any free one) until `stop` is set.
+
+    Raises:
+        OSError: the address is in use.
+    """
+    listener = _listen(settings.http_host, settings.http_port)
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=30,
+    )
+    server = _Server(config)
+    _log.info("http.listening", port=listener.getsockname()[1])
+    serving = asyncio.create_task(server.serve(sockets=[listener]))
+    stopping = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({serving, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await serving
+    finally:
+        stopping.cancel()
+        serving.cancel()
+        listener.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    made = socket.create_server((host, port), backlog=2048)
+    # asyncio turns Nagle's algorithm off only where it sees that a socket is TCP's, which `create_server` leaves out:
+    # without this each small answer waits 40 ms for the client's acknowledgement.
+    return socket.socket(fileno=made.detach())

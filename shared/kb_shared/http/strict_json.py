@@ -1,0 +1,54 @@
+"""JSON as RFC 8259 has it, which is less than Python's parser takes."""
+
+import json
+import math
+from typing import Any, NoReturn
+
+
+def parse(body: bytes) -> Any:
+    """Read a JSON document.
+
+    Raises:
+        ValueError: for anything ambiguous or that can't be stored: NaN, infinities, numbers beyond a double, a name
+            that stands twice in an object, lone surrogates, bytes that are not UTF-8, nesting beyond the stack. The
+            message says which and quotes nothing.
+    """
+    try:
+        text = body.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"byte {error.start} is not UTF-8") from None
+    try:
+        value = json.loads(text, object_pairs_hook=_object, parse_constant=_constant, parse_float=_float)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at line {error.lineno} column {error.colno}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if "\\u" in text and _has_lone_surrogate(value):
+        raise ValueError("a string holds half of a surrogate pair")
+    return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return value
+
+
+def _constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _float(digits: str) -> float:
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError("a number is beyond the range of a double")
+    return value
+
+
+def _has_lone_surrogate(value: Any) -> bool:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False

@@ -1,0 +1,61 @@
+"""Ask for documents to be looked at: a durable job first, the command on its lane after it."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+
+from kb_shared import tracing
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import CONTENT_TYPE, encode
+from kb_shared.contracts.commands import SyncDocument, key_of
+from kb_shared.failpoints import reach
+from kb_shared.gathering import Gathering
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.mongo import index_jobs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import Request
+
+
+class IndexRequests:
+    """Publishes `sync_document`; what a crash leaves unpublished the sweeper finds in `index_jobs`."""
+
+    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str, source: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._source = source
+        self._live = topic_prefix + topics.INDEX_REQUESTS.name
+        self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
+        self._opened = Gathering(self._open)
+
+    async def request(
+        self,
+        commands: Collection[SyncDocument],
+        *,
+        occurred_at: datetime | None = None,
+        bulk: bool = False,
+        backfill_id: str | None = None,
+    ) -> None:
+        """Return once every command is in MongoDB and acknowledged by the broker.
+
+        Args:
+            occurred_at: time of the event that asks; time to searchable is measured from it.
+            bulk: on the lane for what nobody waits for.
+            backfill_id: of the backfill that asks, whose progress they are.
+        """
+        if not commands:
+            return
+        await self._opened(Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id))
+        await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
+        await self.publish(commands, bulk=bulk)
+        await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
+
+    async def _open(self, requests: Sequence[Request]) -> Mapping[Request, None]:
+        await index_jobs.request(self._database, requests)
+        return {}
+
+    async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:
+        """Send commands whose jobs are there already."""
+        topic = self._bulk if bulk else self._live
+        headers = {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()}
+        await self._producer.send_all(
+            [Message(topic, key_of(command), encode(command, source=self._source), headers) for command in commands]
+        )

@@ -1,0 +1,125 @@
+"""The one consumer. Every service that reads Kafka does it through this."""
+
+import asyncio
+from collections.abc import Collection
+from contextlib import suppress
+
+import structlog
+from aiokafka.errors import KafkaError
+
+from kb_shared.kafka.event_loop_lag import watch_event_loop
+from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
+from kb_shared.kafka.retries import pause_s
+from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.session import Membership, Session
+from kb_shared.kafka.tenure import Work
+
+log = structlog.get_logger()
+
+
+class Consumer:
+    """Hands the records of some topics to a handler, each at least once and in order within its place.
+
+    Offsets are committed only when the record and all before it are done with. What becomes of a record that fails
+    is said at `Handler.handle`.
+
+    Args:
+        handler: takes the effects.
+        dead_letters: take what the handler can't use.
+        topics: read with equal claim. They must exist: see `topics.ensure_topics`.
+        bulk_topics: read with what `topics` leave, and a tenth of the slots at least.
+        group_id: members of one group share the partitions.
+        bootstrap_servers: `host:port`, several joined by commas.
+        session_timeout_ms: how long a dead member keeps its partitions; also how long the event loop may be blocked.
+        rebalance_timeout_ms: how long a member may take to give its partitions back: 5 s less for running work.
+            Default twice the session timeout, at least 10 s.
+        fetch_max_wait_ms: how long the broker may wait for records to come.
+        leave_group: tell the broker when we stop, so that others take over at once and not after the session timeout.
+            Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
+        max_in_flight: records handled at once.
+        per_group: of these for one group. Default three quarters, so that a newcomer finds a slot.
+        max_replay: offsets of a partition that a crash may repeat; a record that is tried again for long holds its
+            partition up once so many came after it.
+        max_held_bytes: keys and values in memory.
+        survey_interval_s: how often the lag is counted.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        dead_letters: DeadLetters,
+        *,
+        topics: Collection[str],
+        group_id: str,
+        bootstrap_servers: str,
+        bulk_topics: Collection[str] = (),
+        session_timeout_ms: int = 30_000,
+        rebalance_timeout_ms: int | None = None,
+        fetch_max_wait_ms: int = 500,
+        leave_group: bool = True,
+        max_in_flight: int = 16,
+        per_group: int | None = None,
+        max_replay: int = 500,
+        max_held_bytes: int = 32 * 1024 * 1024,
+        survey_interval_s: float = 5.0,
+    ) -> None:
+        self._work = Work(
+            handler=handler,
+            dead_letters=dead_letters,
+            max_in_flight=max_in_flight,
+            per_group=per_group or max(1, max_in_flight * 3 // 4),
+            max_replay=max_replay,
+            max_held_bytes=max_held_bytes,
+        )
+        self._membership = Membership(
+            topics=dict.fromkeys(topics, Lane.LIVE) | dict.fromkeys(bulk_topics, Lane.BULK),
+            group_id=group_id,
+            bootstrap_servers=bootstrap_servers,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms or max(10_000, 2 * session_timeout_ms),
+            fetch_max_wait_ms=fetch_max_wait_ms,
+            leave_group=leave_group,
+            survey_interval_s=survey_interval_s,
+        )
+        self._session: Session | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it has joined the group and asks for records. Without partitions it is ready, too."""
+        return self._session is not None and self._session.ready
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Records after the committed offset, for each partition assigned, when they were last counted."""
+        return {} if self._session is None else self._session.lag
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Consume until `stop` is set; then give running work a moment, commit, leave the group and return.
+
+        Whatever ends a membership, from an unreachable broker to a client library in disarray, a new one follows.
+        """
+        watch = asyncio.create_task(watch_event_loop())
+        try:
+            await self._keep_joining(stop)
+        finally:
+            watch.cancel()
+
+    async def _keep_joining(self, stop: asyncio.Event) -> None:
+        failures = 0
+        while not stop.is_set():
+            session = self._session = Session(self._membership, self._work)
+            try:
+                await session.run(stop)
+            except (KafkaError, OSError) as error:
+                failures = 1 if session.was_assigned else failures + 1
+                pause = pause_s(failures)
+                log.warning(
+                    "consumer.session_failed",
+                    group=self._membership.group_id,
+                    error=type(error).__name__,
+                    pause_s=round(pause, 1),
+                )
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(pause):
+                        await stop.wait()
+            finally:
+                self._session = None

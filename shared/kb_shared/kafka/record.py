@@ -1,0 +1,63 @@
+"""What the consumer hands on, free of the client library."""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One Kafka record as it came."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    timestamp_ms: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def size_bytes(self) -> int:
+        """Key and value, which is what holding on to the record costs."""
+        return len(self.key or b"") + len(self.value or b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a record stands in line: groups take turns, records of one place go one after the other."""
+
+    group: str
+    key: str
+
+
+class Handler(Protocol):
+    """What a service does with records."""
+
+    def place(self, record: Record) -> Place:
+        """Say whose turn the record takes and what it must stay in order with. Pure; must not raise."""
+
+    async def handle(self, record: Record) -> None:
+        """Take the record's effect, which must be idempotent: a crash or a rebalance repeats it.
+
+        Raises:
+            Rejected: nobody can use the record; it goes to the dead letters.
+            TransientError, Parked: tried again here, for as long as the partition is ours; other places go on.
+            PermanentError: to the dead letters. A handler with somewhere better to note a failure does so itself.
+        Anything else is a bug: tried three times in all, then to the dead letters as `internal_error`.
+        """
+
+
+class DeadLetters(Protocol):
+    """Where records go that nobody can use."""
+
+    async def publish(self, record: Record, *, reason: str, detail: str) -> None:
+        """Return once the record is safe there. May raise: it is asked again."""

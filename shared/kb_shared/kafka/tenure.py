@@ -1,0 +1,186 @@
+"""Everything that is done under one assignment of partitions.
+
+Each assignment gets a tenure of its own and leaves it behind when the partitions are taken away. What finishes late
+finishes in a tenure that nobody asks any more, so nothing of an older assignment can touch a newer one.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from kb_shared import failpoints
+from kb_shared.kafka.attempts import Attempts, Job, TryAgain
+from kb_shared.kafka.intake import Intake
+from kb_shared.kafka.offsets import OffsetLedger
+from kb_shared.kafka.record import DeadLetters, Handler, Place, Record, TopicPartition
+from kb_shared.kafka.scheduling import Lane, Scheduler
+
+COMMIT_INTERVAL_S = 0.5
+CANCEL_GRACE_S = 2.0
+
+log = structlog.get_logger()
+
+Commit = Callable[[Mapping[TopicPartition, int]], Awaitable[bool]]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is to be done with records, and how much of it at once."""
+
+    handler: Handler
+    dead_letters: DeadLetters
+    max_in_flight: int
+    per_group: int
+    max_replay: int
+    max_held_bytes: int
+
+
+class Tenure:
+    """Takes records in, runs them in order and in turn, commits what is safe.
+
+    Args:
+        work: see there.
+        lanes: the partitions assigned, each with the lane of its topic.
+        commit: stores offsets; returns whether it did, and never raises.
+        on_progress: called whenever a record has left, so that more may be taken in.
+        on_failure: called with an error of this class itself, never a handler's.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        lanes: Mapping[TopicPartition, Lane],
+        *,
+        commit: Commit,
+        on_progress: Callable[[], None],
+        on_failure: Callable[[BaseException], None],
+    ) -> None:
+        self.lanes = dict(lanes)
+        self.ledger = OffsetLedger()
+        self._handler = work.handler
+        self._attempts = Attempts(work.handler, work.dead_letters)
+        self._scheduler = Scheduler[Job](max_in_flight=work.max_in_flight, per_group=work.per_group)
+        self._intake = Intake(
+            max_in_flight=work.max_in_flight, max_replay=work.max_replay, max_held_bytes=work.max_held_bytes
+        )
+        self._commit = commit
+        self._on_progress = on_progress
+        self._on_failure = on_failure
+        self._held_bytes = 0
+        self._running: set[asyncio.Task[None]] = set()
+        self._timers: set[asyncio.TimerHandle] = set()
+        self._commit_lock = asyncio.Lock()
+        # Records must not inherit the log context of the record whose end started them.
+        self._context = contextvars.copy_context()
+        self._closing: asyncio.Task[None] | None = None
+        self._committer = asyncio.create_task(self._commit_regularly())
+
+    @property
+    def open(self) -> bool:
+        """Whether records may still be admitted."""
+        return self._closing is None
+
+    def admit(self, records: Iterable[Record]) -> None:
+        """Take records in, each partition's in order."""
+        for record in records:
+            partition = record.topic_partition
+            place = self._place(record)
+            job = Job(record, place, self.ledger.begin(partition, record.offset))
+            self._held_bytes += record.size_bytes
+            self._scheduler.add(job, place, self.lanes[partition])
+        self._start_what_may_run()
+
+    def held_back(self) -> frozenset[TopicPartition]:
+        """Partitions whose records should not come now."""
+        return self._intake.held_back(
+            self.lanes,
+            active={lane: self._scheduler.active(lane) for lane in Lane},
+            replay_windows=self.ledger.replay_windows(),
+            held_bytes=self._held_bytes,
+        )
+
+    async def close(self, *, drain_s: float) -> None:
+        """Start nothing more, wait up to `drain_s` for what runs, commit, cancel the rest.
+
+        A rebalance and the end of the process may both ask; the first one's time counts and both wait for it.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(drain_s))
+        await asyncio.shield(self._closing)
+
+    def _place(self, record: Record) -> Place:
+        try:
+            return self._handler.place(record)
+        except Exception:
+            # A bug, but one record must not stop all: `handle` will have to judge it.
+            log.exception("record.not_placed", topic=record.topic, partition=record.partition, offset=record.offset)
+            return Place(group="unplaced", key=f"{record.topic}/{record.partition}")
+
+    def _start_what_may_run(self) -> None:
+        while self.open and (job := self._scheduler.start_next()) is not None:
+            task = asyncio.create_task(self._run(job), context=self._context.copy())
+            self._running.add(task)
+            task.add_done_callback(self._reap)
+
+    async def _run(self, job: Job) -> None:
+        match await self._attempts.attempt(job):
+            case TryAgain(pause_s=pause_s):
+                self._scheduler.suspend(job.place)
+                self._wake_later(job.place, pause_s)
+            case None:
+                job.tracker.finish(job.record.offset)
+                self._scheduler.finish(job.place)
+                self._held_bytes -= job.record.size_bytes
+        self._start_what_may_run()
+        self._on_progress()
+
+    def _wake_later(self, place: Place, pause_s: float) -> None:
+        def wake() -> None:
+            self._timers.discard(timer)
+            self._scheduler.wake(place)
+            self._start_what_may_run()
+
+        timer = asyncio.get_running_loop().call_later(pause_s, wake)
+        self._timers.add(timer)
+
+    def _reap(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._on_failure(error)
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await asyncio.sleep(COMMIT_INTERVAL_S)
+            await self._commit_what_is_safe()
+
+    async def _commit_what_is_safe(self) -> None:
+        async with self._commit_lock:
+            offsets = self.ledger.committable()
+            if not offsets:
+                return
+            await failpoints.reach("consumer.before_commit")
+            if await self._commit(offsets):
+                self.ledger.mark_committed(offsets)
+            await failpoints.reach("consumer.after_commit")
+
+    async def _close(self, drain_s: float) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        # Before the last commit: a commit that is being repeated must not arrive after it, or in another assignment.
+        await self._end([self._committer])
+        if self._running:
+            await asyncio.wait(self._running, timeout=drain_s)
+        await self._commit_what_is_safe()
+        late = set(self._running)
+        await self._end(late)
+        log.info("tenure.ended", partitions=len(self.lanes), cancelled=len(late))
+
+    @staticmethod
+    async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
+        pending = {task for task in tasks if task.cancel()}
+        if pending:
+            # Bounded: a handler that will not be cancelled is left behind, where it can do no harm.
+            await asyncio.wait(pending, timeout=CANCEL_GRACE_S)

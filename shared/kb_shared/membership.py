@@ -1,0 +1,68 @@
+"""Which KBs a document belongs to, and what must be done about it there. Pure: values in, a decision out."""
+
+import hashlib
+from collections.abc import Collection, Iterable
+from enum import StrEnum
+
+from kb_shared.metadata_pairs import metadata_pairs
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import Document
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+
+class Action(StrEnum):
+    """What brings a document in a KB to what the truth says."""
+
+    NOTHING = "nothing"
+    INDEX = "index"
+    """Its text, or how the KB cuts and embeds it, is not what is indexed."""
+    REFRESH = "refresh"
+    """Only what the chunks carry of the document has changed."""
+    ACKNOWLEDGE = "acknowledge"
+    """A new revision says what the last one said: only its number has to be taken down."""
+    REMOVE = "remove"
+    WAIT = "wait"
+    """It has a tag of the KB but no text yet."""
+
+
+def belongs(document: Document, kb: KnowledgeBase) -> bool:
+    return document.alive and not set(document.tag_ids).isdisjoint(kb.tag_ids)
+
+
+def awaits_text(document: Document | None, kb: KnowledgeBase) -> bool:
+    return document is not None and not document.alive and not set(document.tag_ids).isdisjoint(kb.tag_ids)
+
+
+def membership(document: Document, kbs: Iterable[KnowledgeBase], known: Collection[str]) -> list[KnowledgeBase]:
+    """The KBs an event about `document` concerns: those that share a tag with it, and those that know it already.
+
+    Args:
+        known: ids of the KBs in which the document is indexed or has open work.
+    """
+    return [kb for kb in kbs if kb.kb_id in known or not set(document.tag_ids).isdisjoint(kb.tag_ids)]
+
+
+def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocument | None) -> Action:
+    """Compare the truth about a document with what is indexed of it in `kb`."""
+    if document is None or document.text is None or not belongs(document, kb):
+        if indexed is not None:
+            return Action.REMOVE
+        return Action.WAIT if awaits_text(document, kb) else Action.NOTHING
+    if indexed is None or indexed.content_digest != document.text.text_id or indexed.config_hash != kb.config_hash:
+        return Action.INDEX
+    if indexed.snapshot_digest != snapshot_digest(document):
+        return Action.REFRESH
+    return Action.NOTHING if indexed.text_revision == document.text.revision else Action.ACKNOWLEDGE
+
+
+def snapshot_digest(document: Document) -> str:
+    """Of everything that each chunk carries of its document."""
+    if document.text is None:
+        raise ValueError("a document without text has no snapshot")
+    parts = (
+        document.text.name,
+        document.text.upload_date.isoformat(),
+        sorted(document.tag_ids),
+        metadata_pairs(document.metadata_values),
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:32]

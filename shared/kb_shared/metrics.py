@@ -1,0 +1,151 @@
+"""Every metric of the system, once. Help texts say the unit and what to do when the figure is high.
+
+Labels are closed sets, but for `kb_id`, which is dropped with its KB (`forget_knowledge_base`). Never a label:
+document ids, queries, hashes, error texts, model names as a request gave them.
+"""
+
+from prometheus_client import Counter, Gauge, Histogram
+
+EMBEDDING_CACHE_HITS = Counter("kb_embedding_cache_hits_total", "Texts whose vector was already paid for.", ["model"])
+EMBEDDING_CACHE_MISSES = Counter(
+    "kb_embedding_cache_misses_total",
+    "Texts that had to be embedded. High on unchanged documents: look for a changed chunker or model.",
+    ["model"],
+)
+EMBEDDING_API_CALLS = Counter(
+    "kb_embedding_api_calls_total", "Requests to the embedding provider, retries included.", ["model"]
+)
+EMBEDDINGS_GENERATED = Counter(
+    "kb_embeddings_generated_total", "Vectors generated and stored. Equals the SPUs charged.", ["model"]
+)
+EMBEDDINGS_LOST = Counter(
+    "kb_embeddings_lost_total",
+    "Vectors generated but not stored and so not charged. Rising: MongoDB refuses writes.",
+    ["model"],
+)
+EMBEDDING_REQUEST_SECONDS = Histogram(
+    "kb_embedding_request_seconds",
+    "Seconds a provider took for one batch. High: ask the provider.",
+    ["model"],
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+PROVIDER_RESPONSES = Counter(
+    "kb_provider_responses_total",
+    "Answers of the embedding provider by class. Many 429: ask the provider for higher limits, or run fewer indexers.",
+    ["model", "status_class"],
+)
+RATE_LIMIT_WAIT_SECONDS = Histogram(
+    "kb_ratelimit_wait_seconds",
+    "Seconds waited for requests and tokens a minute of a kb or of a model. High: raise its limits.",
+    ["scope"],
+    buckets=(0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
+)
+RATE_LIMIT_REJECTED = Counter(
+    "kb_ratelimit_rejected_total",
+    "Asks that would have waited too long and went back to the queue. Steady: raise the limits of the kb or model.",
+    ["scope"],
+)
+CIRCUITS_OPENED = Counter(
+    "kb_circuits_opened_total",
+    "Times that an organization's way to a model was given up for a while: outage, quota or key. See circuit.opened.",
+    ["cause"],
+)
+INDEXING_QUEUE_DEPTH = Gauge(
+    "kb_indexing_queue_depth",
+    "Open index jobs of all KBs (each replica exports the total: use max, not sum). Growing: add indexers.",
+)
+CHUNKS_INDEXED = Counter("kb_chunks_indexed_total", "Chunks written to a KB's collection.", ["kb_id"])
+INDEXING_ERRORS = Counter(
+    "kb_indexing_errors_total",
+    "Index attempts that failed, by class. See the KB's documents with status=failed.",
+    ["kb_id", "error_type"],
+)
+SWAP_TRANSACTIONS = Counter(
+    "kb_swap_transactions_total",
+    "Swaps by outcome: committed, fenced (the truth changed: decided anew), conflict (repeated).",
+    ["outcome"],
+)
+TIME_TO_SEARCHABLE_SECONDS = Histogram(
+    "kb_time_to_searchable_seconds",
+    "Seconds from an event's time to its chunks being found. High: see queue depth and provider latency.",
+    ["path"],
+    buckets=(0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600),
+)
+EVENT_PROCESSING_SECONDS = Histogram(
+    "kb_event_processing_seconds",
+    "Seconds a stage of indexing took.",
+    ["stage"],
+    buckets=(0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
+)
+EVENTS_CONSUMED = Counter(
+    "kb_events_consumed_total",
+    "Kafka records by what became of them; the outcomes of a topic add up to all its records.",
+    ["topic", "outcome"],
+)
+CONSUMER_REBALANCES = Counter(
+    "kb_consumer_rebalances_total", "Partition assignments. Frequent: replicas come and go.", ["group"]
+)
+CONSUMER_COMMIT_FAILURES = Counter(
+    "kb_consumer_commit_failures_total",
+    "Offset commits refused or unanswered; their records are handled again. Steady: rebalances or the broker.",
+    ["group"],
+)
+CONSUMER_RETRIES = Counter(
+    "kb_consumer_retries_total",
+    "Tries of a record that failed in a way that may pass. Rising: see record.retried in the logs.",
+    ["topic"],
+)
+CONSUMER_LAG_RECORDS = Gauge(
+    "kb_consumer_lag_records",
+    "Records after the committed offset. Growing while nothing is consumed: a stuck consumer.",
+    ["topic", "partition", "group"],
+)
+DLQ_MESSAGES = Counter(
+    "kb_dlq_messages_total",
+    "Records sent to the dead letters, by reason. Any: read the reason in the record's headers.",
+    ["topic", "reason"],
+)
+EVENT_LOOP_LAG_SECONDS = Gauge(
+    "kb_event_loop_lag_seconds", "Seconds the event loop was late. High: CPU work on the loop."
+)
+OUTBOX_PENDING = Gauge(
+    "kb_outbox_pending", "Messages committed and not yet sent (use max, not sum). Growing: the broker is away."
+)
+OUTBOX_UNSENDABLE = Counter(
+    "kb_outbox_unsendable_total",
+    "Messages that Kafka refuses for good. Any: a bug of ours; the log names the row of the outbox.",
+)
+RECONCILER_QUEUED = Counter(
+    "kb_reconciler_queued_total",
+    "Documents the reconciler found behind and queued again. Rising: find out why.",
+    ["kind"],
+)
+RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge(
+    "kb_reconciler_last_success_timestamp_seconds", "Unix time of the last full pass. Old: the reconciler is stuck."
+)
+SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
+SEARCH_SECONDS = Histogram(
+    "kb_search_seconds",
+    "Seconds of a search by stage. High embed: the provider; high vector: the search nodes.",
+    ["stage"],
+    buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
+)
+SEARCH_RESULTS_COUNT = Histogram(
+    "kb_search_results_count",
+    "Results a search returned. Many zeros: see the queries.",
+    buckets=(0, 1, 2, 5, 10, 20, 50, 100),
+)
+SEARCH_FILTER_REJECTED = Counter(
+    "kb_search_filter_rejected_total",
+    "Filters refused with 422, by reason. Rising: a client bug, or probing.",
+    ["reason"],
+)
+SPU_CHARGED = Counter(
+    "kb_spu_charged_total", "SPUs charged; a view of the ledger, which is the truth.", ["operation_type"]
+)
+
+
+def forget_knowledge_base(kb_id: str) -> None:
+    """Drop the series of a KB that is gone."""
+    for metric in (CHUNKS_INDEXED, INDEXING_ERRORS):
+        metric.remove_by_labels({"kb_id": kb_id})

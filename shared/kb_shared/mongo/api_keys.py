@@ -1,0 +1,113 @@
+"""`api_keys`: who may call, for which organization, with which scopes. Secrets are kept as HMAC only."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from pymongo import ASCENDING, IndexModel
+from pymongo.errors import DuplicateKeyError
+
+from kb_shared.mongo.database import Database, Row
+
+NAME = "api_keys"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)])]
+
+
+class Scope(StrEnum):
+    READ = "read"
+    SEARCH = "search"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    key_id: str
+    organization_id: str
+    name: str
+    scopes: frozenset[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+
+def new_secret_key() -> tuple[str, str]:
+    """(key id, whole key `kb_<key id>_<secret>`); the whole key is shown once and never stored."""
+    key_id = secrets.token_hex(8)
+    return key_id, f"kb_{key_id}_{secrets.token_urlsafe(32)}"
+
+
+async def insert(
+    database: Database,
+    key: ApiKey,
+    *,
+    whole_key: str,
+    pepper: str,
+) -> bool:
+    """Keep a key; False if its id is there already."""
+    row = {
+        "_id": key.key_id,
+        "organization_id": key.organization_id,
+        "name": key.name,
+        "scopes": sorted(key.scopes),
+        "hmac": _hmac(whole_key, pepper),
+        "created_at": key.created_at,
+        "expires_at": key.expires_at,
+        "revoked_at": None,
+    }
+    try:
+        await database[NAME].insert_one(row)
+    except DuplicateKeyError:
+        return False
+    return True
+
+
+async def authenticate(database: Database, whole_key: str, *, pepper: str) -> ApiKey | None:
+    """The key, if it is right, unexpired and not revoked. Compared in constant time, also when there is none."""
+    prefix, _, rest = whole_key.partition("_")
+    key_id, _, _ = rest.partition("_")
+    row = await database[NAME].find_one({"_id": key_id}) if prefix == "kb" else None
+    expected = row["hmac"] if row else bytes(32)
+    matches = hmac.compare_digest(_hmac(whole_key, pepper), expected)
+    if row is None or not matches:
+        return None
+    key = _from_row(row)
+    if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= datetime.now(UTC)):
+        return None
+    return key
+
+
+async def of_organization(
+    database: Database, organization_id: str, *, skip: int, limit: int
+) -> tuple[Sequence[ApiKey], int]:
+    query = {"organization_id": organization_id}
+    rows = database[NAME].find(query).sort([("created_at", ASCENDING), ("_id", ASCENDING)]).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def revoke(database: Database, organization_id: str, key_id: str) -> bool:
+    written = await database[NAME].update_one(
+        {"_id": key_id, "organization_id": organization_id, "revoked_at": None},
+        {"$set": {"revoked_at": datetime.now(UTC)}},
+    )
+    return written.matched_count == 1
+
+
+def _hmac(whole_key: str, pepper: str) -> bytes:
+    return hmac.new(pepper.encode(), whole_key.encode(), hashlib.sha256).digest()
+
+
+def _from_row(row: Row) -> ApiKey:
+    return ApiKey(
+        key_id=row["_id"],
+        organization_id=row["organization_id"],
+        name=row["name"],
+        scopes=frozenset(Scope(scope) for scope in row["scopes"]),
+        created_at=row["created_at"],
+        expires_at=row["expires_at"],
+        revoked_at=row["revoked_at"],
+    )

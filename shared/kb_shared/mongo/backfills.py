@@ -1,0 +1,217 @@
+"""`backfills`: durable jobs on the documents of a KB: each asks for documents to be looked at, a few at a time.
+
+    scan           of a new KB, or one whose tags or limits changed
+    reindex        every document anew, whether anything seems to have changed or not
+    retry_failed   documents that failed
+    resume         what was kept while the KB was paused
+
+A scan goes through the documents with one of the KB's tags, through the rows of what is indexed (some of which may
+have to leave), and through the jobs that failed or wait for a text (what they failed for may have changed). Cursor and
+lease make a job survive its worker.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from bson import ObjectId
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+
+from kb_shared.mongo.database import Database, Row, Session
+
+NAME = "backfills"
+INDEXES = [
+    IndexModel([("state", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
+]
+
+
+class Kind(StrEnum):
+    SCAN = "scan"
+    REINDEX = "reindex"
+    RETRY_FAILED = "retry_failed"
+    RESUME = "resume"
+
+
+class Phase(StrEnum):
+    """Which documents a backfill goes through."""
+
+    DOCUMENTS = "documents"
+    INDEXED = "indexed"
+    RESTING = "resting"
+    FAILED = "failed"
+    PAUSED = "paused"
+
+
+PHASES: Final[Mapping[Kind, tuple[Phase, ...]]] = {
+    Kind.SCAN: (Phase.DOCUMENTS, Phase.INDEXED, Phase.RESTING),
+    Kind.REINDEX: (Phase.DOCUMENTS, Phase.INDEXED),
+    Kind.RETRY_FAILED: (Phase.FAILED,),
+    Kind.RESUME: (Phase.PAUSED,),
+}
+
+
+class State(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    """Every document has been asked for, though not all of them need be done."""
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Backfill:
+    job_id: str
+    organization_id: str
+    kb_id: str
+    kind: Kind
+    state: State
+    phase: Phase
+    cursor: str | None
+    """The document after which to go on."""
+    total: int
+    """Documents it was expected to ask for when it began."""
+    queued: int
+    traceparent: str
+    created_at: datetime
+
+    @property
+    def force(self) -> bool:
+        return self.kind is Kind.REINDEX and self.phase is Phase.DOCUMENTS
+
+    @property
+    def next_phase(self) -> Phase | None:
+        phases = PHASES[self.kind]
+        later = phases[phases.index(self.phase) + 1 :]
+        return later[0] if later else None
+
+
+async def start(
+    database: Database,
+    session: Session,
+    organization_id: str,
+    kb_id: str,
+    *,
+    traceparent: str,
+    kind: Kind = Kind.SCAN,
+    total: int = 0,
+) -> Backfill:
+    row = {
+        "_id": str(ObjectId()),
+        "organization_id": organization_id,
+        "kb_id": kb_id,
+        "kind": kind,
+        "state": State.RUNNING,
+        "phase": PHASES[kind][0],
+        "cursor": None,
+        "total": total,
+        "queued": 0,
+        "traceparent": traceparent,
+        "lease_owner": None,
+        "lease_until": None,
+        "created_at": datetime.now(UTC),
+        "finished_at": None,
+    }
+    await database[NAME].insert_one(row, session=session)
+    return _from_row(row)
+
+
+async def find(database: Database, organization_id: str, kb_id: str, job_id: str) -> Backfill | None:
+    row = await database[NAME].find_one({"_id": job_id, "organization_id": organization_id, "kb_id": kb_id})
+    return _from_row(row) if row else None
+
+
+async def latest(database: Database, session: Session, organization_id: str, kb_id: str, kind: Kind) -> Backfill | None:
+    """The one of its kind that was started last."""
+    row = await database[NAME].find_one(
+        {"organization_id": organization_id, "kb_id": kb_id, "kind": kind},
+        sort=[("_id", DESCENDING)],
+        session=session,
+    )
+    return _from_row(row) if row else None
+
+
+async def take(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
+    """Lease a running one that nobody works on, other than those of `but`."""
+    row = await database[NAME].find_one_and_update(
+        {
+            "state": State.RUNNING,
+            "_id": {"$nin": but},
+            "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+        },
+        [
+            {
+                "$set": {
+                    "lease_owner": {"$literal": owner},
+                    "lease_until": {"$add": ["$$NOW", int(lease.total_seconds() * 1000)]},
+                }
+            }
+        ],
+        sort=[("_id", ASCENDING)],
+        return_document=ReturnDocument.AFTER,
+    )
+    return _from_row(row) if row else None
+
+
+async def advance(
+    database: Database, backfill: Backfill, *, owner: str, phase: Phase, cursor: str | None, queued: int
+) -> bool:
+    """Remember how far it has come. After a crash the last stretch is asked for again, which is harmless.
+
+    False if it was cancelled, or taken over by another worker, meanwhile.
+    """
+    advanced = await database[NAME].update_one(
+        {"_id": backfill.job_id, "organization_id": backfill.organization_id, "lease_owner": owner},
+        {"$set": {"phase": phase, "cursor": cursor}, "$inc": {"queued": queued}},
+    )
+    return advanced.matched_count == 1
+
+
+async def finish(database: Database, backfill: Backfill, *, owner: str) -> None:
+    await database[NAME].update_one(
+        {"_id": backfill.job_id, "organization_id": backfill.organization_id, "lease_owner": owner},
+        _end(State.DONE),
+    )
+
+
+async def cancel(database: Database, backfill: Backfill) -> None:
+    """Ask for no more documents; a stretch on its way is withdrawn by who asked for it."""
+    await database[NAME].update_one(
+        {"_id": backfill.job_id, "organization_id": backfill.organization_id, "kb_id": backfill.kb_id},
+        _end(State.CANCELLED),
+    )
+
+
+def _end(state: State) -> list[Row]:
+    # The server's clock, by which jobs know when they were requested.
+    return [{"$set": {"state": state, "finished_at": "$$NOW", "lease_owner": None, "lease_until": None}}]
+
+
+async def all_finished_at(database: Database, session: Session, organization_id: str, kb_id: str) -> datetime | None:
+    """When the last one of a KB ended, by the server's clock; None while one runs."""
+    rows = database[NAME].find(
+        {"organization_id": organization_id, "kb_id": kb_id}, {"finished_at": 1}, session=session
+    )
+    ends = [row["finished_at"] async for row in rows]
+    return None if None in ends else max(ends, default=datetime.fromtimestamp(0, UTC))
+
+
+async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
+    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
+
+
+def _from_row(row: Row) -> Backfill:
+    return Backfill(
+        job_id=row["_id"],
+        organization_id=row["organization_id"],
+        kb_id=row["kb_id"],
+        kind=Kind(row.get("kind", Kind.SCAN)),
+        state=State(row["state"]),
+        phase=Phase(row["phase"]),
+        cursor=row["cursor"],
+        total=row.get("total", 0),
+        queued=row["queued"],
+        traceparent=row["traceparent"],
+        created_at=row["created_at"],
+    )

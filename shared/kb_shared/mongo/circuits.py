@@ -1,0 +1,96 @@
+"""`circuits`: which organizations can't reach which model now, for all replicas. A row that is not there is closed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from pymongo import ASCENDING, IndexModel, ReturnDocument
+from pymongo.errors import DuplicateKeyError
+
+from kb_shared.embedding.circuit import Cause, Circuit
+from kb_shared.errors import TransientError
+from kb_shared.mongo.database import MAX_ATTEMPTS, Database, Row
+
+NAME = "circuits"
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING)]),
+    IndexModel([("at", ASCENDING)], expireAfterSeconds=24 * 3600),
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class CircuitId:
+    organization_id: str
+    provider_fingerprint: str
+    model: str
+
+    @property
+    def key(self) -> Row:
+        return {
+            "_id": f"{self.organization_id}/{self.provider_fingerprint}/{self.model}",
+            "organization_id": self.organization_id,
+        }
+
+
+async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, datetime]:
+    """The circuit and the server's time. Where there is no row it is the beginning of time, but a closed one has none.
+
+    Changes nothing.
+    """
+    row = await database[NAME].find_one(circuit_id.key, {**dict.fromkeys(_FIELDS, 1), "now": "$$NOW"})
+    return (_from_row(row), row["now"]) if row else (Circuit(), datetime.min.replace(tzinfo=UTC))
+
+
+async def change(
+    database: Database, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]
+) -> T:
+    """Replace a circuit by what `decide` makes of it at the server's time; decided anew if somebody else was faster."""
+    for _ in range(MAX_ATTEMPTS):
+        row = await _touch(database, circuit_id)
+        before = _from_row(row)
+        after, outcome = decide(before, row["at"])
+        if after == before:
+            return outcome
+        written = await database[NAME].update_one(
+            {**circuit_id.key, "version": row["version"]}, {"$set": _to_row(after), "$inc": {"version": 1}}
+        )
+        if written.matched_count == 1:
+            return outcome
+    raise TransientError(f"a circuit changed {MAX_ATTEMPTS} times in a row")
+
+
+async def reset(database: Database, organization_id: str) -> None:
+    """Close all circuits of an organization: one of its keys is another."""
+    await database[NAME].delete_many({"organization_id": organization_id})
+
+
+async def _touch(database: Database, circuit_id: CircuitId) -> Row:
+    stages = [{"$set": {"at": "$$NOW", "version": {"$ifNull": ["$version", 0]}}}]
+
+    async def touch() -> Row:
+        row = await database[NAME].find_one_and_update(
+            circuit_id.key, stages, upsert=True, return_document=ReturnDocument.AFTER
+        )
+        assert row is not None, "it is inserted if it is not there"
+        return row
+
+    try:
+        return await touch()
+    except DuplicateKeyError:
+        # Two replicas were the first at the same moment; now the row is there.
+        return await touch()
+
+
+_FIELDS = tuple(field.name for field in fields(Circuit))
+
+
+def _to_row(circuit: Circuit) -> Row:
+    return {name: getattr(circuit, name) for name in _FIELDS} | {"cause": circuit.cause and str(circuit.cause)}
+
+
+def _from_row(row: Row) -> Circuit:
+    known = {name: row[name] for name in _FIELDS if name in row}
+    return Circuit(**known | {"cause": Cause(known["cause"]) if known.get("cause") else None})

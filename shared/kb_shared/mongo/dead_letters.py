@@ -1,0 +1,134 @@
+"""`dead_letters`: what nobody could use, whose it is as far as can be told, and whether it was sent again.
+
+A letter's id is made of what came and where, so that filing it twice files it once. Bodies stand in
+`dead_letter_bodies`, in pieces that fit into a row, so that a list never reads one; both go after 90 days.
+"""
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
+
+from kb_shared.mongo.database import Database, Row, Session, upsert_all
+
+NAME = "dead_letters"
+BODIES = "dead_letter_bodies"
+KEPT_FOR: Final = timedelta(days=90)
+
+_TTL: Final = int(KEPT_FOR.total_seconds())
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("filed_at", DESCENDING)]),
+    IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL),
+]
+# A body outlives its letter: what is listed can be sent again.
+BODY_INDEXES = [IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL + 24 * 3600)]
+
+_PIECE_BYTES: Final = 8_000_000
+
+Visible = Collection[str | None]
+"""Organizations whose letters may be seen; None stands for letters that can't be told to be anybody's."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    letter_id: str
+    organization_id: str | None
+    document_id: str | None
+    topic: str
+    """Without the prefix of the deployment."""
+    partition: int
+    offset: int
+    key: bytes | None
+    headers: tuple[tuple[str, bytes], ...]
+    size_bytes: int | None
+    """None: the record had no value at all."""
+    reason: str
+    detail: str
+    traceparent: str
+    occurred_at: datetime | None
+    """The record's own time; None if it had none that makes sense."""
+    filed_at: datetime
+    redriven_from: str | None = None
+    """The letter that was sent again and came to this."""
+    redriven_at: datetime | None = None
+    redriven_by: str | None = None
+
+
+async def file(database: Database, letter: DeadLetter, body: bytes | None) -> None:
+    """Keep a letter and its body durably. Filing it again changes nothing."""
+    owner = {"organization_id": letter.organization_id}
+    pieces = _pieces(letter.letter_id, body or b"")
+    if pieces:
+        about = {"letter_id": letter.letter_id, "filed_at": letter.filed_at}
+        await upsert_all(
+            database[BODIES],
+            [
+                UpdateOne({"_id": piece_id, **owner}, {"$setOnInsert": {**about, "data": data}}, upsert=True)
+                for piece_id, data in pieces.items()
+            ],
+        )
+    key = {"_id": letter.letter_id, **owner}
+    fields = {name: value for name, value in asdict(letter).items() if name not in ("letter_id", "organization_id")}
+    fields["headers"] = [[name, value] for name, value in letter.headers]
+    await upsert_all(database[NAME], [UpdateOne(key, {"$setOnInsert": fields}, upsert=True)])
+
+
+async def page(
+    database: Database, visible: Visible, *, topic: str | None, reason: str | None, skip: int, limit: int
+) -> tuple[list[DeadLetter], int]:
+    """Letters, the last filed first, and how many there are in all."""
+    query: Row = _seen_by(visible)
+    query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
+    newest_first = [("filed_at", DESCENDING), ("_id", ASCENDING)]
+    rows = database[NAME].find(query).sort(newest_first).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def find(
+    database: Database, visible: Visible, letter_id: str, session: Session | None = None
+) -> DeadLetter | None:
+    row = await database[NAME].find_one({"_id": letter_id, **_seen_by(visible)}, session=session)
+    return _from_row(row) if row else None
+
+
+async def body(database: Database, letter: DeadLetter, session: Session | None = None) -> bytes | None:
+    """The value of the record as it came."""
+    if letter.size_bytes is None:
+        return None
+    piece_ids = [piece_id for piece_id, _ in _cut(letter.letter_id, letter.size_bytes)]
+    rows = database[BODIES].find(
+        {"_id": {"$in": piece_ids}, "organization_id": letter.organization_id}, session=session
+    )
+    pieces = {row["_id"]: row["data"] async for row in rows}
+    return b"".join(pieces[piece_id] for piece_id in piece_ids)
+
+
+async def mark_redriven(database: Database, session: Session, letter: DeadLetter, *, by: str) -> bool:
+    """False if it was sent again before."""
+    marked = await database[NAME].update_one(
+        {"_id": letter.letter_id, "organization_id": letter.organization_id, "redriven_at": None},
+        {"$set": {"redriven_at": datetime.now(UTC), "redriven_by": by}},
+        session=session,
+    )
+    return marked.matched_count == 1
+
+
+def _seen_by(visible: Visible) -> Row:
+    return {"organization_id": {"$in": list(visible)}}
+
+
+def _pieces(letter_id: str, value: bytes) -> dict[str, bytes]:
+    return {piece_id: value[start : start + _PIECE_BYTES] for piece_id, start in _cut(letter_id, len(value))}
+
+
+def _cut(letter_id: str, size_bytes: int) -> list[tuple[str, int]]:
+    """Id and beginning of each piece of a body."""
+    return [(f"{letter_id}/{start}", start) for start in range(0, size_bytes, _PIECE_BYTES)]
+
+
+def _from_row(row: Row) -> DeadLetter:
+    fields = {name: value for name, value in row.items() if name not in ("_id", "headers")}
+    headers = tuple((name, value) for name, value in row["headers"])
+    return DeadLetter(letter_id=row["_id"], headers=headers, **fields)

@@ -1,0 +1,183 @@
+"""`document_index`: which documents are in which KB, and what they were when they were indexed.
+
+The truth of membership. Writing this row first is what makes two swaps of one document follow one another.
+"""
+
+from collections.abc import AsyncIterator, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
+
+from kb_shared.mongo.database import Database, Row, Session
+
+NAME = "document_index"
+INDEXES = [
+    IndexModel([("kb_id", ASCENDING), ("document_id", ASCENDING)], unique=True),
+    IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
+    IndexModel([("kb_id", ASCENDING), ("indexed_at", DESCENDING)]),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedDocument:
+    organization_id: str
+    kb_id: str
+    document_id: str
+    version: int
+    """Number of the last swap, from 1; starts anew when a document has left and comes back."""
+    chunk_count: int
+    text_revision: int
+    content_digest: str
+    """Of the text with its pages."""
+    snapshot_digest: str
+    """Of name, tags, date and metadata as the chunks carry them."""
+    config_hash: str
+    document_name: str
+    indexed_at: datetime | None = None
+    """Set when it is stored."""
+
+
+def row_id(kb_id: str, document_id: str) -> str:
+    return f"{kb_id}/{document_id}"
+
+
+async def find(
+    database: Database, organization_id: str, kb_id: str, document_id: str, session: Session | None = None
+) -> IndexedDocument | None:
+    row = await database[NAME].find_one(
+        {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
+    )
+    return _from_row(row) if row else None
+
+
+async def of_documents(
+    database: Database, organization_id: str, document_ids: Collection[str]
+) -> dict[str, list[IndexedDocument]]:
+    """The rows of documents in all KBs, by document; one that is in none is absent."""
+    rows = database[NAME].find({"organization_id": organization_id, "document_id": {"$in": list(document_ids)}})
+    found: dict[str, list[IndexedDocument]] = {}
+    async for row in rows:
+        found.setdefault(row["document_id"], []).append(_from_row(row))
+    return found
+
+
+async def begin_swap(
+    database: Database, session: Session, organization_id: str, kb_id: str, document_id: str
+) -> tuple[int, IndexedDocument | None]:
+    """Write the row first of all; returns the version of this swap and the row as it was."""
+    before = await database[NAME].find_one_and_update(
+        {"_id": row_id(kb_id, document_id), "organization_id": organization_id},
+        {"$inc": {"version": 1}, "$setOnInsert": {"kb_id": kb_id, "document_id": document_id}},
+        upsert=True,
+        return_document=ReturnDocument.BEFORE,
+        session=session,
+    )
+    if before is None:
+        return 1, None
+    return before["version"] + 1, _from_row(before)
+
+
+async def acknowledge(database: Database, session: Session, revisions: Collection[tuple[IndexedDocument, int]]) -> bool:
+    """Take down the new revision of rows of one organization; False, and abort, if one is no longer as it was read."""
+    written = await database[NAME].bulk_write(
+        [
+            UpdateOne(
+                {
+                    "_id": row_id(row.kb_id, row.document_id),
+                    "organization_id": row.organization_id,
+                    "version": row.version,
+                },
+                {"$set": {"text_revision": revision}},
+            )
+            for row, revision in revisions
+        ],
+        session=session,
+    )
+    return written.matched_count == len(revisions)
+
+
+async def finish_swap(database: Database, session: Session, row: IndexedDocument) -> None:
+    """Say what is indexed now."""
+    await database[NAME].update_one(
+        {"_id": row_id(row.kb_id, row.document_id), "organization_id": row.organization_id},
+        {
+            "$set": {
+                "chunk_count": row.chunk_count,
+                "text_revision": row.text_revision,
+                "content_digest": row.content_digest,
+                "snapshot_digest": row.snapshot_digest,
+                "config_hash": row.config_hash,
+                "document_name": row.document_name,
+                "indexed_at": datetime.now(UTC),
+            }
+        },
+        session=session,
+    )
+
+
+async def delete(database: Database, session: Session, organization_id: str, kb_id: str, document_id: str) -> None:
+    await database[NAME].delete_one(
+        {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
+    )
+
+
+async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
+    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
+
+
+async def of_kb(
+    database: Database, organization_id: str, kb_id: str, *, after: str | None = None, limit: int = 0
+) -> AsyncIterator[IndexedDocument]:
+    """The rows of a KB in the order of `document_id`."""
+    query: Row = {"organization_id": organization_id, "kb_id": kb_id}
+    if after is not None:
+        query["document_id"] = {"$gt": after}
+    async for row in database[NAME].find(query).sort("document_id", ASCENDING).limit(limit):
+        yield _from_row(row)
+
+
+async def by_ids(
+    database: Database, organization_id: str, kb_id: str, document_ids: Collection[str]
+) -> dict[str, IndexedDocument]:
+    """The rows of those of `document_ids` that are in the KB."""
+    rows = database[NAME].find(
+        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
+    )
+    return {row["document_id"]: _from_row(row) async for row in rows}
+
+
+async def last_indexed_at(database: Database, organization_id: str, kb_id: str) -> datetime | None:
+    """When a document of the KB was indexed last."""
+    row = await database[NAME].find_one(
+        {"organization_id": organization_id, "kb_id": kb_id}, {"indexed_at": 1}, sort=[("indexed_at", DESCENDING)]
+    )
+    return row["indexed_at"] if row else None
+
+
+async def versions(
+    database: Database, session: Session, organization_id: str, kb_id: str, document_ids: Collection[str]
+) -> dict[str, int]:
+    """Version by document, as of the snapshot of `session`; a document that is not in the KB is absent."""
+    rows = database[NAME].find(
+        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id},
+        {"document_id": 1, "version": 1},
+        session=session,
+    )
+    return {row["document_id"]: row["version"] async for row in rows}
+
+
+def _from_row(row: Row) -> IndexedDocument:
+    return IndexedDocument(
+        organization_id=row["organization_id"],
+        kb_id=row["kb_id"],
+        document_id=row["document_id"],
+        version=row["version"],
+        chunk_count=row["chunk_count"],
+        text_revision=row["text_revision"],
+        content_digest=row["content_digest"],
+        snapshot_digest=row["snapshot_digest"],
+        config_hash=row["config_hash"],
+        document_name=row["document_name"],
+        indexed_at=row["indexed_at"],
+    )

@@ -1,0 +1,187 @@
+"""`document_texts`: the text of one revision, immutable, written before anything refers to it.
+
+Texts of more than 1 MB go to GridFS, in a file named by the row, whose insertion makes the text exist. The id holds
+organization and document, so that a `text_ref` of another organization can be told from its form.
+"""
+
+import hashlib
+from collections.abc import AsyncIterator, Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from bson import ObjectId
+from gridfs.asynchronous import AsyncGridFSBucket
+from pymongo import ASCENDING, IndexModel, UpdateOne
+from pymongo.errors import DuplicateKeyError
+
+from kb_shared.mongo.database import Database, Row, upsert_all
+
+NAME = "document_texts"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)])]
+
+_INLINE_BYTES = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    text: str
+    pages: tuple[tuple[int, int, int], ...]
+    """(page, start, end) in characters, in the order of the text."""
+
+
+class NewText:
+    """A text to be stored; `identity` is what it is referred to by."""
+
+    def __init__(
+        self, organization_id: str, document_id: str, text: str, pages: Sequence[tuple[int, int, int]] = ()
+    ) -> None:
+        self.text = text
+        self.encoded = text.encode()
+        self.identity = text_id(organization_id, document_id, text, pages)
+        self.key = {"_id": self.identity, "organization_id": organization_id}
+        self.fields = {"document_id": document_id, "pages": [list(page) for page in pages]}
+
+
+def text_id(organization_id: str, document_id: str, text: str, pages: Sequence[tuple[int, int, int]]) -> str:
+    """The same content always has the same id, so that storing it twice stores it once."""
+    return _identity(organization_id, document_id, hashlib.sha256(text.encode()), pages)
+
+
+def _identity(
+    organization_id: str, document_id: str, of_text: "hashlib._Hash", pages: Sequence[tuple[int, int, int]]
+) -> str:
+    of_text.update(repr(tuple(pages)).encode())
+    return f"{organization_id}/{document_id}/{of_text.hexdigest()}"
+
+
+def belongs_to(reference: str, organization_id: str, document_id: str) -> bool:
+    return reference.startswith(f"{organization_id}/{document_id}/") and reference.count("/") == 2
+
+
+async def put(
+    database: Database,
+    organization_id: str,
+    document_id: str,
+    text: str,
+    pages: Sequence[tuple[int, int, int]] = (),
+) -> str:
+    """Store a text durably and return its id. Storing it again changes nothing."""
+    new = NewText(organization_id, document_id, text, tuple(pages))
+    await put_all(database, [new])
+    return new.identity
+
+
+async def put_all(database: Database, texts: Sequence[NewText]) -> None:
+    """Store texts as `put` does."""
+    small = [text for text in texts if len(text.encoded) <= _INLINE_BYTES]
+    if small:
+        await upsert_all(database[NAME], [_upsert(text) for text in small])
+    for text in texts:
+        if len(text.encoded) > _INLINE_BYTES:
+            await _put_large(database, text)
+
+
+def _upsert(text: NewText) -> UpdateOne:
+    return UpdateOne(
+        text.key,
+        # Young again: whoever puts a text is about to refer to it, and the sweep must not be faster.
+        {"$set": {"created_at": datetime.now(UTC)}, "$setOnInsert": {**text.fields, "text": text.text}},
+        upsert=True,
+    )
+
+
+async def _put_large(database: Database, text: NewText) -> None:
+    if await touch(database, text.key["organization_id"], text.identity):
+        return
+    file_id = await _files(database).upload_from_stream(text.identity, text.encoded)
+    await _insert_large(database, {**text.key, **text.fields, "file_id": file_id})
+
+
+async def put_stream(database: Database, organization_id: str, document_id: str, pieces: AsyncIterator[bytes]) -> str:
+    """Store a text without pages as it comes, in UTF-8; returns its id. If `pieces` raises, nothing is stored."""
+    digest = hashlib.sha256()
+    beginning = bytearray()
+    file_id, file = ObjectId(), None
+    try:
+        async for piece in pieces:
+            digest.update(piece)
+            if file is not None:
+                await file.write(piece)
+                continue
+            beginning += piece
+            if len(beginning) > _INLINE_BYTES:
+                file = _files(database).open_upload_stream_with_id(file_id, f"{organization_id}/{document_id}")
+                await file.write(bytes(beginning))
+    except BaseException:
+        if file is not None:
+            await file.abort()
+        raise
+    if file is None:
+        return await put(database, organization_id, document_id, beginning.decode())
+    await file.close()
+    identity = _identity(organization_id, document_id, digest, ())
+    row = {"_id": identity, "organization_id": organization_id, "document_id": document_id, "pages": []}
+    await _insert_large(database, {**row, "file_id": file_id})
+    return identity
+
+
+async def _insert_large(database: Database, row: Row) -> None:
+    """Make a text exist whose file is there; if it does already, the file is of no more use."""
+    try:
+        await database[NAME].insert_one({**row, "created_at": datetime.now(UTC)})
+    except DuplicateKeyError:
+        await touch(database, row["organization_id"], row["_id"])
+        await _files(database).delete(row["file_id"])
+
+
+async def touch(database: Database, organization_id: str, identity: str) -> bool:
+    """Make a text young again, as who names it is about to refer to it and the sweep must not be faster.
+
+    False if there is none.
+    """
+    key = {"_id": identity, "organization_id": organization_id}
+    touched = await database[NAME].update_one(key, {"$set": {"created_at": datetime.now(UTC)}})
+    return touched.matched_count == 1
+
+
+async def find(database: Database, organization_id: str, identity: str) -> StoredText | None:
+    return (await find_all(database, organization_id, [identity])).get(identity)
+
+
+async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
+    """Those of the texts that are stored, by id."""
+    rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
+    return {row["_id"]: await _from_row(database, row) async for row in rows}
+
+
+async def _from_row(database: Database, row: Row) -> StoredText:
+    text = row["text"] if "text" in row else await _read_file(database, row["file_id"])
+    return StoredText(text, tuple((page, start, end) for page, start, end in row["pages"]))
+
+
+async def older_than(database: Database, age: timedelta, *, after: str | None, limit: int) -> list[str]:
+    """Ids of texts of all organizations put longer ago than `age`, in their order."""
+    query: Row = {"created_at": {"$lt": datetime.now(UTC) - age}}
+    if after is not None:
+        query["_id"] = {"$gt": after}
+    rows = database[NAME].find(query, {"_id": 1}).sort("_id", ASCENDING).limit(limit)
+    return [row["_id"] async for row in rows]
+
+
+async def delete_if_older(database: Database, identity: str, age: timedelta) -> bool:
+    """Delete a text that nobody refers to, unless it was put again meanwhile."""
+    row = await database[NAME].find_one_and_delete(
+        {"_id": identity, "created_at": {"$lt": datetime.now(UTC) - age}}, {"file_id": 1}
+    )
+    if row is not None and "file_id" in row:
+        await _files(database).delete(row["file_id"])
+    return row is not None
+
+
+def _files(database: Database) -> AsyncGridFSBucket:
+    return AsyncGridFSBucket(database, bucket_name=NAME)
+
+
+async def _read_file(database: Database, file_id: ObjectId) -> str:
+    stream = await _files(database).open_download_stream(file_id)
+    return (await stream.read()).decode()

@@ -1,0 +1,322 @@
+"""`documents`: what upstream said of a document, facet by facet; no text. The projection of `document-events`.
+
+A facet is last-writer-wins by (revision, digest). `alive`, `text_revision`, `text_digest` and `tag_ids` stand at the
+top of the row because swaps write under conditions on them (`fence`).
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
+from pymongo.errors import BulkWriteError
+
+from kb_shared.mongo.database import DUPLICATE_KEY, Database, Row, Session
+
+NAME = "documents"
+EVENTS_REMEMBERED: Final = 5
+_WITHOUT_EVENTS: Final = {"events": 0}
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("tag_ids", ASCENDING), ("document_id", ASCENDING)]),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class TextFacet:
+    """Where the text of a revision is, and what else came with it."""
+
+    revision: int
+    digest: str
+    text_id: str
+    name: str
+    upload_date: datetime
+    content_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TagsFacet:
+    revision: int
+    digest: str
+    tag_ids: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataFacet:
+    revision: int
+    digest: str
+    values: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEvent:
+    """An event that changed a document."""
+
+    event_id: str
+    type: str
+    revision: int
+    traceparent: str
+    applied_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The state of a document after some set of its events, whatever their order."""
+
+    organization_id: str
+    document_id: str
+    deleted_revision: int | None = None
+    text: TextFacet | None = None
+    tags: TagsFacet | None = None
+    metadata: MetadataFacet | None = None
+    projection_version: int = 0
+    """Of the row this was read from; 0 when there is none yet."""
+
+    @property
+    def alive(self) -> bool:
+        return self.text is not None
+
+    @property
+    def tag_ids(self) -> tuple[str, ...]:
+        return self.tags.tag_ids if self.tags else ()
+
+    @property
+    def metadata_values(self) -> Mapping[str, Any]:
+        return self.metadata.values if self.metadata else {}
+
+
+def row_id(organization_id: str, document_id: str) -> str:
+    return f"{organization_id}/{document_id}"
+
+
+async def find(
+    database: Database, organization_id: str, document_id: str, session: Session | None = None
+) -> Document | None:
+    row = await database[NAME].find_one(
+        {"_id": row_id(organization_id, document_id), "organization_id": organization_id},
+        _WITHOUT_EVENTS,
+        session=session,
+    )
+    return _from_row(row) if row else None
+
+
+async def last_events(database: Database, organization_id: str, document_id: str) -> list[AppliedEvent]:
+    """The last events that changed the document, newest first; of those that came too late there is no trace."""
+    row = await database[NAME].find_one(
+        {"_id": row_id(organization_id, document_id), "organization_id": organization_id}, {"events": 1}
+    )
+    events = [AppliedEvent(**event) for event in (row or {}).get("events", [])]
+    return events[::-1]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Change:
+    """A document as an event leaves it; `projection_version` is of the row that was read."""
+
+    document: Document
+    event: AppliedEvent
+
+    @property
+    def row_id(self) -> str:
+        return row_id(self.document.organization_id, self.document.document_id)
+
+    @property
+    def version(self) -> int:
+        return self.document.projection_version + 1
+
+
+async def write(database: Database, document: Document, event: AppliedEvent) -> bool:
+    """Store `document`, changed by `event`, if the row is still the one it was read from.
+
+    False if another writer was first.
+    """
+    change = Change(document, event)
+    return change in await write_all(database, [change])
+
+
+async def write_all(database: Database, changes: Sequence[Change]) -> set[Change]:
+    """Store changes of different documents; returns those whose row was still the one they were read from."""
+    try:
+        written = await database[NAME].bulk_write([_write_of(change) for change in changes], ordered=False)
+    except BulkWriteError as error:
+        if any(failure["code"] != DUPLICATE_KEY for failure in error.details["writeErrors"]):
+            raise
+    else:
+        if written.inserted_count + written.matched_count == len(changes):
+            return set(changes)
+    return await _written_among(database, changes)
+
+
+def _write_of(change: Change) -> InsertOne[Row] | UpdateOne:
+    document = change.document
+    key = {
+        "_id": change.row_id,
+        "organization_id": document.organization_id,
+        "projection_version": document.projection_version,
+    }
+    fields = _to_fields(replace(document, projection_version=change.version))
+    fields["last_event_id"] = change.event.event_id
+    applied = asdict(change.event)
+    if document.projection_version:
+        remembered = {"$push": {"events": {"$each": [applied], "$slice": -EVENTS_REMEMBERED}}}
+        return UpdateOne(key, {"$set": fields, **remembered})
+    return InsertOne({**key, **fields, "fence": 0, "events": [applied]})
+
+
+async def _written_among(database: Database, changes: Sequence[Change]) -> set[Change]:
+    """Somebody was faster with some of them; a row that names the event in the version it was to have is its own."""
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [change.row_id for change in changes]},
+            "organization_id": {"$in": sorted({change.document.organization_id for change in changes})},
+        },
+        {"projection_version": 1, "last_event_id": 1},
+    )
+    stored = {row["_id"]: (row["projection_version"], row["last_event_id"]) async for row in rows}
+    return {change for change in changes if stored.get(change.row_id) == (change.version, change.event.event_id)}
+
+
+async def fence_content(
+    database: Database,
+    session: Session,
+    document: Document,
+    *,
+    any_of_tags: Collection[str],
+) -> tuple[Document, int] | None:
+    """Write the row if it still has the text of `document` and one of the tags.
+
+    Returns:
+        The document as it is in this transaction and its fence, a number that rises with each swap or removal;
+        None if the truth has changed, and the caller must abort.
+    """
+    if document.text is None:
+        return None
+    row = await database[NAME].find_one_and_update(
+        {
+            "_id": row_id(document.organization_id, document.document_id),
+            "organization_id": document.organization_id,
+            "alive": True,
+            "text_revision": document.text.revision,
+            "text_digest": document.text.digest,
+            "tag_ids": {"$in": sorted(any_of_tags)},
+        },
+        {"$inc": {"fence": 1}},
+        projection=_WITHOUT_EVENTS,
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+    return (_from_row(row), row["fence"]) if row else None
+
+
+async def fence_projection(database: Database, session: Session, document: Document) -> int | None:
+    """Write the row if it has not changed since `document` was read; returns its fence, or None to abort."""
+    row = await database[NAME].find_one_and_update(
+        {
+            "_id": row_id(document.organization_id, document.document_id),
+            "organization_id": document.organization_id,
+            "projection_version": document.projection_version,
+        },
+        {"$inc": {"fence": 1}},
+        projection={"fence": 1},
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+    return int(row["fence"]) if row else None
+
+
+async def raise_fences(
+    database: Database, session: Session, organization_id: str, document_ids: Collection[str]
+) -> dict[str, int]:
+    """By document, the next number in the order of what is told about it; one never heard of is absent."""
+    rows = {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id}
+    await database[NAME].update_many(rows, {"$inc": {"fence": 1}}, session=session)
+    raised = database[NAME].find(rows, {"document_id": 1, "fence": 1}, session=session)
+    return {row["document_id"]: int(row["fence"]) async for row in raised}
+
+
+async def with_tags(
+    database: Database, organization_id: str, tag_ids: Sequence[str], *, after: str | None = None, limit: int = 0
+) -> AsyncIterator[Document]:
+    """Documents, alive or waiting for their text, that carry one of the tags, in the order of `document_id`."""
+    query: Row = {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}}
+    if after is not None:
+        query["document_id"] = {"$gt": after}
+    async for row in database[NAME].find(query, _WITHOUT_EVENTS).sort("document_id", ASCENDING).limit(limit):
+        yield _from_row(row)
+
+
+async def by_ids(database: Database, organization_id: str, document_ids: Collection[str]) -> dict[str, Document]:
+    rows = database[NAME].find(
+        {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id},
+        _WITHOUT_EVENTS,
+    )
+    return {row["document_id"]: _from_row(row) async for row in rows}
+
+
+async def referred_texts(database: Database, text_ids: Sequence[str]) -> set[str]:
+    """Of `text_ids`, of any organization, those that a document refers to."""
+    row_ids = {text_id.rpartition("/")[0] for text_id in text_ids}
+    rows = database[NAME].find({"_id": {"$in": sorted(row_ids)}}, {"text_id": 1})
+    return {row["text_id"] async for row in rows}
+
+
+async def count_with_tags(database: Database, organization_id: str, tag_ids: Sequence[str]) -> int:
+    return await database[NAME].count_documents(
+        {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "alive": True}
+    )
+
+
+def _to_fields(document: Document) -> Row:
+    text, tags, metadata = document.text, document.tags, document.metadata
+    return {
+        "document_id": document.document_id,
+        "organization_id": document.organization_id,
+        "projection_version": document.projection_version,
+        "deleted_revision": document.deleted_revision,
+        "alive": document.alive,
+        "text_revision": text.revision if text else None,
+        "text_digest": text.digest if text else None,
+        "text_id": text.text_id if text else None,
+        "document_name": text.name if text else None,
+        "upload_date": text.upload_date if text else None,
+        "content_type": text.content_type if text else None,
+        "tags_revision": tags.revision if tags else None,
+        "tags_digest": tags.digest if tags else None,
+        "tag_ids": list(document.tag_ids),
+        "metadata_revision": metadata.revision if metadata else None,
+        "metadata_digest": metadata.digest if metadata else None,
+        "metadata": dict(document.metadata_values),
+    }
+
+
+def _from_row(row: Row) -> Document:
+    return Document(
+        organization_id=row["organization_id"],
+        document_id=row["document_id"],
+        deleted_revision=row["deleted_revision"],
+        text=_text_facet(row),
+        tags=(
+            TagsFacet(row["tags_revision"], row["tags_digest"], tuple(row["tag_ids"]))
+            if row["tags_revision"] is not None
+            else None
+        ),
+        metadata=(
+            MetadataFacet(row["metadata_revision"], row["metadata_digest"], row["metadata"])
+            if row["metadata_revision"] is not None
+            else None
+        ),
+        projection_version=row["projection_version"],
+    )
+
+
+def _text_facet(row: Row) -> TextFacet | None:
+    if row["text_revision"] is None:
+        return None
+    return TextFacet(
+        revision=row["text_revision"],
+        digest=row["text_digest"],
+        text_id=row["text_id"],
+        name=row["document_name"],
+        upload_date=row["upload_date"],
+        content_type=row["content_type"],
+    )

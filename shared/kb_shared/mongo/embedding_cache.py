@@ -1,0 +1,108 @@
+"""`embedding_cache`: vectors that were paid for.
+
+The id holds everything that makes a vector what it is: whose, from which address, which model and dimensions, query
+or document, which text. Vectors are BinData float32: 6 KB where an array of doubles takes 20.
+"""
+
+import hashlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from bson.binary import Binary
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from kb_shared.mongo.database import Database, Session
+
+NAME = "embedding_cache"
+INDEXES = [IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)]
+
+
+@dataclass(frozen=True, slots=True)
+class VectorSpace:
+    """Vectors are comparable, and a cached one usable, only within one of these."""
+
+    scope: str
+    """The organization, or `global` where the setting says so."""
+    provider_fingerprint: str
+    model: str
+    dimensions: int
+    """0: as many as the model gives when it is not told."""
+    input_type: str
+
+    def key(self, chunk_hash: str) -> str:
+        parts = (
+            self.scope,
+            self.provider_fingerprint,
+            self.model,
+            str(self.dimensions),
+            self.input_type,
+            chunk_hash,
+        )
+        return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
+
+
+async def find(database: Database, space: VectorSpace, chunk_hashes: Collection[str]) -> dict[str, bytes]:
+    """The vectors that are there, by chunk hash, as they are stored. One look-up for all."""
+    keys = {space.key(chunk_hash): chunk_hash for chunk_hash in chunk_hashes}
+    rows = database[NAME].find({"_id": {"$in": list(keys)}, "scope": space.scope}, {"embedding": 1})
+    return {keys[row["_id"]]: row["embedding"] async for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class NewVector:
+    chunk_hash: str
+    embedding: Binary
+    ledger_id: str
+    """Of the charge that pays for it."""
+
+
+async def store(
+    database: Database,
+    session: Session,
+    space: VectorSpace,
+    vectors: Sequence[NewVector],
+    *,
+    lifetime: timedelta | None,
+) -> list[NewVector]:
+    """Keep vectors; returns those that were new. `$setOnInsert`: a plain duplicate would abort."""
+    now = datetime.now(UTC)
+    fields: dict[str, object] = {"embedding_model": space.model, "created_at": now}
+    if lifetime is not None:
+        fields["expires_at"] = now + lifetime
+    written = await database[NAME].bulk_write(
+        [
+            UpdateOne(
+                {"_id": space.key(vector.chunk_hash), "scope": space.scope},
+                {
+                    "$setOnInsert": {
+                        **fields,
+                        "chunk_hash": vector.chunk_hash,
+                        "embedding": vector.embedding,
+                        "ledger_id": vector.ledger_id,
+                    }
+                },
+                upsert=True,
+            )
+            for vector in vectors
+        ],
+        ordered=False,
+        session=session,
+    )
+    return [vectors[index] for index in written.upserted_ids or ()]
+
+
+async def paid_by(
+    database: Database, session: Session, space: VectorSpace, chunk_hashes: Collection[str], ledger_ids: Collection[str]
+) -> set[str]:
+    """Of `chunk_hashes`, those whose vectors one of `ledger_ids` paid for."""
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [space.key(chunk_hash) for chunk_hash in chunk_hashes]},
+            "scope": space.scope,
+            "ledger_id": {"$in": list(ledger_ids)},
+        },
+        {"chunk_hash": 1},
+        session=session,
+    )
+    return {row["chunk_hash"] async for row in rows}

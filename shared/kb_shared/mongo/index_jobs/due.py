@@ -1,0 +1,75 @@
+"""Jobs whose time has come, and the sweepers that share them."""
+
+from collections.abc import Collection
+from datetime import timedelta
+
+from pymongo import ASCENDING, ReturnDocument, UpdateOne
+
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs.job import NAME, UNCLAIMED_GRACE, Job, State, from_row, milliseconds, row_id
+
+SWEEP_GRACE = timedelta(seconds=30)
+"""How long a sweeper may take to publish what it has taken; if it dies or the broker is away, another takes it."""
+
+
+async def take_due(database: Database, *, limit: int) -> list[Job]:
+    """Jobs whose time has come by the server's clock, each given to one caller, who says when they are `published`."""
+    due: list[Job] = []
+    while len(due) < limit:
+        row = await database[NAME].find_one_and_update(
+            {
+                "state": {"$in": [State.PENDING, State.RUNNING]},
+                "$expr": {"$lte": ["$next_attempt_at", "$$NOW"]},
+                "$or": [{"lease_until": None}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+            },
+            [
+                {
+                    "$set": {
+                        "state": State.PENDING,
+                        "next_attempt_at": {"$add": ["$$NOW", milliseconds(SWEEP_GRACE)]},
+                    }
+                }
+            ],
+            sort=[("next_attempt_at", ASCENDING)],
+            return_document=ReturnDocument.AFTER,
+        )
+        if row is None:
+            break
+        due.append(from_row(row))
+    return due
+
+
+async def published(database: Database, jobs: Collection[Job]) -> None:
+    """The commands of `jobs`, as `take_due` gave them, wait in their lanes. What became of one already stays."""
+    if jobs:
+        later = {"$set": {"next_attempt_at": {"$add": ["$$NOW", milliseconds(UNCLAIMED_GRACE)]}}}
+        await database[NAME].bulk_write(
+            [
+                UpdateOne(
+                    {"_id": row_id(job.kb_id, job.document_id), "next_attempt_at": job.next_attempt_at},
+                    [later],
+                )
+                for job in jobs
+            ],
+            ordered=False,
+        )
+
+
+async def make_due(database: Database, organization_id: str, *, error_type: str) -> None:
+    """Try at once what was postponed for `error_type`: its cause is mended."""
+    postponed = {
+        "organization_id": organization_id,
+        "state": State.PENDING,
+        "error_type": error_type,
+        "lease_owner": None,
+    }
+    now = {"next_attempt_at": "$$NOW", "postponed_until": None}
+    await database[NAME].update_many(postponed, [{"$set": now}])
+
+
+async def make_all_due(database: Database) -> int:
+    """After the broker lost its messages: publish every open job again."""
+    changed = await database[NAME].update_many(
+        {"state": {"$in": [State.PENDING, State.RUNNING]}}, [{"$set": {"next_attempt_at": "$$NOW"}}]
+    )
+    return changed.modified_count

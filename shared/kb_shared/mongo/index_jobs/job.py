@@ -1,0 +1,94 @@
+"""The record of an open job, and how it is found."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from pymongo import ASCENDING, IndexModel
+
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.mongo.database import Row
+
+NAME = "index_jobs"
+INDEXES = [
+    IndexModel([("kb_id", ASCENDING), ("state", ASCENDING), ("document_id", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
+    IndexModel([("next_attempt_at", ASCENDING)], partialFilterExpression={"state": {"$in": ["pending", "running"]}}),
+    IndexModel([("state", ASCENDING)]),
+]
+
+UNCLAIMED_GRACE = timedelta(minutes=10)
+"""How long a published command may wait in its lane before it is published again. A crash between job and command
+does not wait for that: the event's offset, or the scan's cursor, repeats the request."""
+
+
+class State(StrEnum):
+    WAITING_FOR_TEXT = "waiting_for_text"
+    PENDING = "pending"
+    RUNNING = "running"
+    FAILED = "failed"
+    PAUSED = "paused"
+
+
+UNDONE = (State.PENDING, State.RUNNING, State.PAUSED)
+"""Of jobs that somebody will do: now, or when their KB is resumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    organization_id: str
+    kb_id: str
+    document_id: str
+    state: State
+    reason: Reason
+    force: bool
+    token: str
+    attempts: int
+    next_attempt_at: datetime | None
+    lease_owner: str | None
+    traceparent: str | None
+    requested_at: datetime
+    occurred_at: datetime
+    """The time of the event that asked for it: what searchable is measured from."""
+    error_type: str | None = None
+    error_message: str | None = None
+    postponed_until: datetime | None = None
+    """After a failed attempt: before then nobody tries again."""
+
+    def command(self) -> SyncDocument:
+        return SyncDocument(
+            organization_id=self.organization_id,
+            kb_id=self.kb_id,
+            document_id=self.document_id,
+            reason=self.reason,
+            force=self.force,
+        )
+
+
+def row_id(kb_id: str, document_id: str) -> str:
+    return f"{kb_id}/{document_id}"
+
+
+def from_row(row: Row) -> Job:
+    return Job(
+        organization_id=row["organization_id"],
+        kb_id=row["kb_id"],
+        document_id=row["document_id"],
+        state=State(row["state"]),
+        reason=Reason(row["reason"]),
+        force=row["force"],
+        token=row["token"],
+        attempts=row["attempts"],
+        next_attempt_at=row["next_attempt_at"],
+        lease_owner=row["lease_owner"],
+        traceparent=row["traceparent"],
+        requested_at=row["requested_at"],
+        occurred_at=row["occurred_at"],
+        error_type=row["error_type"],
+        error_message=row["error_message"],
+        postponed_until=row.get("postponed_until"),
+    )
+
+
+def milliseconds(length: timedelta) -> int:
+    return int(length.total_seconds() * 1000)

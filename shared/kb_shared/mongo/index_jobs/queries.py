@@ -1,0 +1,113 @@
+"""Questions about the open jobs of a document and of a KB."""
+
+from collections.abc import AsyncIterator, Collection
+from datetime import datetime
+
+from pymongo import ASCENDING
+
+from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.index_jobs.job import NAME, UNDONE, Job, State, from_row, row_id
+
+
+async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> Job | None:
+    row = await database[NAME].find_one({"_id": row_id(kb_id, document_id), "organization_id": organization_id})
+    return from_row(row) if row else None
+
+
+async def of_documents(
+    database: Database, organization_id: str, document_ids: Collection[str]
+) -> dict[str, dict[str, State]]:
+    """By document: the KBs that have open work for it, and the state that is in; a document without is absent."""
+    rows = database[NAME].find(
+        {"organization_id": organization_id, "document_id": {"$in": list(document_ids)}},
+        {"document_id": 1, "kb_id": 1, "state": 1, "_id": 0},
+    )
+    found: dict[str, dict[str, State]] = {}
+    async for row in rows:
+        found.setdefault(row["document_id"], {})[row["kb_id"]] = State(row["state"])
+    return found
+
+
+async def open_ids(database: Database, organization_id: str, kb_id: str, document_ids: Collection[str]) -> set[str]:
+    """Of `document_ids`, those with a job in the KB, whatever its state."""
+    rows = database[NAME].find(
+        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id},
+        {"document_id": 1},
+    )
+    return {row["document_id"] async for row in rows}
+
+
+async def count_open(database: Database, organization_id: str, kb_id: str, *, limit: int = 0) -> int:
+    """Pending and running jobs of a KB, counted up to `limit`."""
+    query = {
+        "organization_id": organization_id,
+        "kb_id": kb_id,
+        "state": {"$in": [State.PENDING, State.RUNNING]},
+    }
+    if limit:
+        return await database[NAME].count_documents(query, limit=limit)
+    return await database[NAME].count_documents(query)
+
+
+async def any_open(
+    database: Database, session: Session, organization_id: str, kb_id: str, *, requested_by: datetime
+) -> bool:
+    """Whether a KB has jobs to be done, paused or not, that were requested up to a time of the server's clock."""
+    query = {
+        "organization_id": organization_id,
+        "kb_id": kb_id,
+        "state": {"$in": list(UNDONE)},
+        "requested_at": {"$lte": requested_by},
+    }
+    return await database[NAME].find_one(query, {"_id": 1}, session=session) is not None
+
+
+async def count_all_open(database: Database) -> int:
+    return await database[NAME].count_documents({"state": {"$in": [State.PENDING, State.RUNNING]}})
+
+
+async def in_states(
+    database: Database,
+    organization_id: str,
+    kb_id: str,
+    states: Collection[State],
+    *,
+    after: str | None,
+    limit: int,
+) -> list[str]:
+    """Documents of a KB whose job is in one of `states`, by document id."""
+    query: Row = {"organization_id": organization_id, "kb_id": kb_id, "state": {"$in": list(states)}}
+    if after is not None:
+        query["document_id"] = {"$gt": after}
+    rows = database[NAME].find(query, {"document_id": 1}).sort("document_id", ASCENDING).limit(limit)
+    return [row["document_id"] async for row in rows]
+
+
+async def count_failed(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> int:
+    query = {"organization_id": organization_id, "kb_id": kb_id, "state": State.FAILED}
+    return await database[NAME].count_documents(query, session=session)
+
+
+async def count_of_backfill(
+    database: Database, organization_id: str, kb_id: str, backfill_id: str, session: Session | None = None
+) -> tuple[int, int]:
+    """How many jobs that a backfill asked for are open, paused ones among them, and how many failed."""
+    stages: list[Row] = [
+        {"$match": {"organization_id": organization_id, "kb_id": kb_id, "backfill_id": backfill_id}},
+        {"$group": {"_id": "$state", "jobs": {"$sum": 1}}},
+    ]
+    rows = await database[NAME].aggregate(stages, session=session)
+    jobs = {row["_id"]: row["jobs"] async for row in rows}
+    return sum(jobs.get(state, 0) for state in UNDONE), jobs.get(State.FAILED, 0)
+
+
+async def of_kb(database: Database, organization_id: str, kb_id: str, state: State | None = None) -> AsyncIterator[Job]:
+    query: Row = {"organization_id": organization_id, "kb_id": kb_id}
+    if state is not None:
+        query["state"] = state
+    async for row in database[NAME].find(query).sort("document_id", ASCENDING):
+        yield from_row(row)
+
+
+async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
+    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})

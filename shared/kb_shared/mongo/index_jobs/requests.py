@@ -1,0 +1,99 @@
+"""Asking for work: who sends a command opens its job first."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import uuid4
+
+from pymongo import UpdateOne
+
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.mongo.database import Database, upsert_all
+from kb_shared.mongo.index_jobs.job import NAME, UNCLAIMED_GRACE, State, milliseconds, row_id
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Request:
+    """Somebody's wish that documents be brought to what they should be."""
+
+    commands: Collection[SyncDocument]
+    traceparent: str
+    occurred_at: datetime
+    """The time of the event that asks."""
+    backfill_id: str | None = None
+    """Of the backfill that asks, if one does."""
+
+
+async def request(database: Database, requests: Collection[Request]) -> None:
+    """Open a job for each command, or renew the open one: pending, a new token, no attempts yet.
+
+    The lease of somebody at work is left alone: seeing another token, that worker gives the job back. A job stays the
+    `backfill_id`'s that asked for it, whoever asks after that, until another backfill does.
+    """
+    renewals = [
+        _renewal(command, traceparent=each.traceparent, occurred_at=each.occurred_at, backfill_id=each.backfill_id)
+        for each in requests
+        for command in each.commands
+    ]
+    if renewals:
+        await upsert_all(database[NAME], renewals)
+
+
+def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, backfill_id: str | None) -> UpdateOne:
+    return UpdateOne(
+        {"_id": row_id(command.kb_id, command.document_id), "organization_id": command.organization_id},
+        [
+            {
+                "$set": {
+                    "kb_id": command.kb_id,
+                    "document_id": {"$literal": command.document_id},
+                    "state": State.PENDING,
+                    "reason": command.reason,
+                    # A forced request is not forgotten because an ordinary one came after it.
+                    "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
+                    "token": str(uuid4()),
+                    "attempts": 0,
+                    # Whoever holds the lease gives the job back; should it die, the job is due with the lease's end.
+                    "next_attempt_at": {
+                        "$cond": [
+                            {"$gt": ["$lease_until", "$$NOW"]},
+                            "$lease_until",
+                            {"$add": ["$$NOW", milliseconds(UNCLAIMED_GRACE)]},
+                        ]
+                    },
+                    "traceparent": traceparent,
+                    "requested_at": "$$NOW",
+                    # Of work that has been open since an earlier event, the earlier time counts.
+                    "occurred_at": {
+                        "$cond": [
+                            {"$in": ["$state", [State.PENDING, State.RUNNING, State.PAUSED]]},
+                            "$occurred_at",
+                            occurred_at,
+                        ]
+                    },
+                    "error_type": None,
+                    "error_message": None,
+                    "postponed_until": None,
+                    "backfill_id": backfill_id or {"$ifNull": ["$backfill_id", None]},
+                    "lease_owner": {"$ifNull": ["$lease_owner", None]},
+                    "lease_until": {"$ifNull": ["$lease_until", None]},
+                }
+            }
+        ],
+        upsert=True,
+    )
+
+
+async def unforce(database: Database, organization_id: str, kb_id: str, *, backfill_id: str) -> None:
+    """Let jobs of a backfill that nobody has begun look whether anything is to be done, instead of doing it anyway.
+
+    They are not deleted: an event may have asked for the same document.
+    """
+    unbegun = {
+        "organization_id": organization_id,
+        "kb_id": kb_id,
+        "backfill_id": backfill_id,
+        "state": {"$in": [State.PENDING, State.PAUSED]},
+        "lease_owner": None,
+    }
+    await database[NAME].update_many(unbegun, {"$set": {"force": False}})

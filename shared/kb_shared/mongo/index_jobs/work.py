@@ -1,0 +1,178 @@
+"""What a worker does with a job: take it, keep it, and say how it ended."""
+
+from collections.abc import Collection, Sequence
+from datetime import timedelta
+from uuid import uuid4
+
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.index_jobs.job import NAME, Job, State, from_row, milliseconds, row_id
+
+
+async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> Job | None:
+    """Take the job of `command` for `lease`, on the server's clock.
+
+    None if there is nothing to take: it is done, failed, waits for its text, or somebody is at work on it.
+    """
+    return (await claim_all(database, [command], owner=owner, lease=lease)).get(command)
+
+
+async def claim_all(
+    database: Database, commands: Collection[SyncDocument], *, owner: str, lease: timedelta
+) -> dict[SyncDocument, Job]:
+    """Take the jobs of `commands` as `claim` does; those that are not to be had are absent."""
+    wanted = {row_id(command.kb_id, command.document_id): command for command in commands}
+    ours = {
+        "_id": {"$in": list(wanted)},
+        "organization_id": {"$in": sorted({command.organization_id for command in commands})},
+    }
+    claim_id = str(uuid4())
+    claimed = await database[NAME].update_many(
+        {
+            **ours,
+            "state": {"$in": [State.PENDING, State.RUNNING]},
+            "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+        },
+        [
+            {
+                "$set": {
+                    "state": State.RUNNING,
+                    "lease_owner": {"$literal": owner},
+                    "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
+                    "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
+                    "attempts": {"$add": ["$attempts", 1]},
+                    "claim_id": claim_id,
+                }
+            }
+        ],
+    )
+    if claimed.modified_count == 0:
+        return {}
+    rows = database[NAME].find({**ours, "claim_id": claim_id})
+    return {wanted[row["_id"]]: from_row(row) async for row in rows}
+
+
+async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: timedelta) -> None:
+    """Keep the leases of work that takes long."""
+    if jobs:
+        until = {"$add": ["$$NOW", milliseconds(lease)]}
+        await database[NAME].update_many(
+            {
+                "_id": {"$in": [row_id(job.kb_id, job.document_id) for job in jobs]},
+                "organization_id": {"$in": list({job.organization_id for job in jobs})},
+                "lease_owner": owner,
+            },
+            [
+                {
+                    "$set": {
+                        "lease_until": until,
+                        "next_attempt_at": until,
+                    }
+                }
+            ],
+        )
+
+
+async def finish(database: Database, job: Job, session: Session | None = None) -> bool:
+    """Delete the job unless another request has come since it was claimed."""
+    deleted = await database[NAME].delete_one(_as_claimed(job), session=session)
+    return deleted.deleted_count == 1
+
+
+async def give_back(database: Database, job: Job, *, owner: str, uncount_attempt: bool = False) -> None:
+    """Let the job be due at once, for the request that came meanwhile or for another worker."""
+    await database[NAME].update_one(
+        {"_id": row_id(job.kb_id, job.document_id), "organization_id": job.organization_id, "lease_owner": owner},
+        [
+            {
+                "$set": {
+                    "state": State.PENDING,
+                    "lease_owner": None,
+                    "lease_until": None,
+                    "next_attempt_at": "$$NOW",
+                    "attempts": {"$max": [0, {"$subtract": ["$attempts", int(uncount_attempt)]}]},
+                }
+            }
+        ],
+    )
+
+
+async def postpone(
+    database: Database,
+    job: Job,
+    *,
+    delay: timedelta,
+    error_type: str,
+    error_message: str,
+    count_attempt: bool = True,
+) -> None:
+    """Try again later; if another request came meanwhile, that one is due at once instead."""
+    await _settle(
+        database,
+        job,
+        {
+            "state": State.PENDING,
+            "attempts": job.attempts if count_attempt else job.attempts - 1,
+            "next_attempt_at": {"$add": ["$$NOW", milliseconds(delay)]},
+            "postponed_until": {"$add": ["$$NOW", milliseconds(delay)]},
+            "error_type": error_type,
+            "error_message": {"$literal": error_message},
+        },
+    )
+
+
+async def fail(database: Database, job: Job, session: Session, *, error_type: str, error_message: str) -> bool:
+    """Give up until something changes; False if something has: the caller then gives the job back."""
+    failed = await database[NAME].update_one(
+        _as_claimed(job),
+        {
+            "$set": {
+                "state": State.FAILED,
+                "next_attempt_at": None,
+                "error_type": error_type,
+                "error_message": error_message,
+                "lease_owner": None,
+                "lease_until": None,
+            }
+        },
+        session=session,
+    )
+    return failed.matched_count == 1
+
+
+async def pause(database: Database, job: Job, session: Session) -> bool:
+    """Keep the job until its KB is resumed, this attempt uncounted; False if it has been requested anew meanwhile."""
+    fields: Row = {
+        "state": State.PAUSED,
+        "attempts": job.attempts - 1,
+        "next_attempt_at": None,
+        "lease_owner": None,
+        "lease_until": None,
+    }
+    paused = await database[NAME].update_one(_as_claimed(job), {"$set": fields}, session=session)
+    return paused.matched_count == 1
+
+
+async def wait_for_text(database: Database, job: Job) -> None:
+    await _settle(
+        database,
+        job,
+        {"state": State.WAITING_FOR_TEXT, "attempts": 0, "next_attempt_at": None},
+    )
+
+
+async def _settle(database: Database, job: Job, fields: Row) -> None:
+    settled = await database[NAME].update_one(
+        _as_claimed(job), [{"$set": {**fields, "lease_owner": None, "lease_until": None}}]
+    )
+    if settled.matched_count == 0 and job.lease_owner is not None:
+        await give_back(database, job, owner=job.lease_owner)
+
+
+def _as_claimed(job: Job) -> Row:
+    """The row, if no newer request has come since the job was claimed."""
+    return {
+        "_id": row_id(job.kb_id, job.document_id),
+        "organization_id": job.organization_id,
+        "token": job.token,
+    }

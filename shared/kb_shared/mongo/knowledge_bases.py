@@ -1,0 +1,282 @@
+"""`knowledge_bases`: what a KB is, and how far its life has come.
+
+`creating -> building -> indexing -> active`, or `error` and back; `deleting` from any. Configuration never changes
+after creation; tags do, and each change raises `tags_version`, which the KB's slots carry too.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Literal
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+
+from kb_shared.errors import NotFound
+from kb_shared.identifiers import is_kb_id
+from kb_shared.mongo.database import Database, Row, Session
+
+NAME = "knowledge_bases"
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("tag_ids", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)]),
+    IndexModel([("status", ASCENDING)]),
+]
+
+
+Sort = Literal["created_at", "-created_at", "name", "-name", "updated_at", "-updated_at", "status", "-status"]
+"""By a field, from its greatest value down with a minus."""
+
+
+class Status(StrEnum):
+    CREATING = "creating"
+    BUILDING = "building"
+    INDEXING = "indexing"
+    ACTIVE = "active"
+    ERROR = "error"
+    DELETING = "deleting"
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    kb_id: str
+    organization_id: str
+    name: str
+    description: str
+    tag_ids: tuple[str, ...]
+    tags_version: int
+    chunker_type: str
+    chunk_size: int
+    chunk_overlap: int
+    """Tokens, as is `chunk_size`."""
+    embedding_model: str
+    embedding_dimensions: int
+    max_chunks_per_document: int
+    status: Status
+    status_reason: str | None
+    vector_collection: str
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+    coalesce_neighbors: int = 0
+    min_score: float | None = None
+    text_analyzer: str = "lucene.standard"
+    filterable_metadata: tuple[str, ...] = ()
+    rate_limits: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    last_searched_at: datetime | None = None
+    paused_at: datetime | None = None
+    """Since then nothing is indexed; what has to leave leaves, and searches go on."""
+
+    @property
+    def config_hash(self) -> str:
+        """Of all that decides what the chunks and vectors of a text are."""
+        parts = (
+            self.chunker_type,
+            self.chunk_size,
+            self.chunk_overlap,
+            self.embedding_model,
+            self.embedding_dimensions,
+        )
+        return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
+
+
+def collection_name(kb_id: str) -> str:
+    return f"kb_vectors_{kb_id}"
+
+
+async def insert(database: Database, session: Session, kb: KnowledgeBase) -> None:
+    await database[NAME].insert_one(_to_row(kb), session=session)
+
+
+async def find(
+    database: Database, organization_id: str, kb_id: str, session: Session | None = None
+) -> KnowledgeBase | None:
+    row = await database[NAME].find_one({"_id": kb_id, "organization_id": organization_id}, session=session)
+    return _from_row(row) if row else None
+
+
+async def by_ids(database: Database, organization_id: str, kb_ids: Collection[str]) -> dict[str, KnowledgeBase]:
+    rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id})
+    return {row["_id"]: _from_row(row) async for row in rows}
+
+
+async def get(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> KnowledgeBase:
+    """Raises the same NotFound for an id that is malformed, missing, another organization's or being deleted."""
+    kb = await find(database, organization_id, kb_id, session) if is_kb_id(kb_id) else None
+    if kb is None or kb.status is Status.DELETING:
+        raise NotFound("knowledge base")
+    return kb
+
+
+async def of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
+    """All KBs of an organization that are not being deleted. Read anew for each event: never cached."""
+    rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
+    return [_from_row(row) async for row in rows]
+
+
+async def page(
+    database: Database,
+    organization_id: str,
+    *,
+    skip: int,
+    limit: int,
+    sort: Sort,
+    status: Status | None = None,
+    name_search: str | None = None,
+) -> tuple[list[KnowledgeBase], int]:
+    """One page of the KBs of an organization that are not being deleted, and how many there are in all.
+
+    Args:
+        name_search: part of the name, taken as text; capitals make no difference.
+    """
+    query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
+    if name_search is not None:
+        query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
+    order = [(sort.removeprefix("-"), DESCENDING if sort.startswith("-") else ASCENDING), ("_id", ASCENDING)]
+    rows = database[NAME].find(query).sort(order).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def count(database: Database, organization_id: str, session: Session | None = None) -> int:
+    """How many KBs an organization has, without those being deleted."""
+    return await database[NAME].count_documents(
+        {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}, session=session
+    )
+
+
+async def in_transition(database: Database) -> list[KnowledgeBase]:
+    """KBs, of every organization, whose life has a next step now."""
+    rows = database[NAME].find(
+        {
+            "$or": [
+                {"status": {"$in": [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING]}},
+                # One that nobody has looked at since has no time, which is less than any.
+                {"status": Status.ERROR, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
+            ]
+        }
+    )
+    return [_from_row(row) async for row in rows]
+
+
+async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
+    """Keep a KB in `error` out of `in_transition` for a while."""
+    await database[NAME].update_one(
+        {"_id": kb.kb_id, "organization_id": kb.organization_id},
+        [{"$set": {"look_again_at": {"$add": ["$$NOW", int(after.total_seconds() * 1000)]}}}],
+    )
+
+
+async def active(database: Database) -> list[KnowledgeBase]:
+    """KBs that nobody scans, of every organization."""
+    rows = database[NAME].find({"status": Status.ACTIVE})
+    return [_from_row(row) async for row in rows]
+
+
+async def set_status(
+    database: Database,
+    kb: KnowledgeBase,
+    status: Status,
+    *,
+    only_from: Status,
+    reason: str | None = None,
+    session: Session | None = None,
+) -> bool:
+    """Take one step of the life cycle; False if the KB has left `only_from` meanwhile."""
+    written = await database[NAME].update_one(
+        {"_id": kb.kb_id, "organization_id": kb.organization_id, "status": only_from},
+        {"$set": {"status": status, "status_reason": reason, "updated_at": datetime.now(UTC)}},
+        session=session,
+    )
+    return written.matched_count == 1
+
+
+async def change(
+    database: Database,
+    session: Session,
+    kb: KnowledgeBase,
+    fields: Mapping[str, Any],
+    *,
+    raise_tags_version: bool = False,
+) -> KnowledgeBase | None:
+    """Write `fields` unless the KB is being deleted or its tags changed since `kb` was read; None if so."""
+    update: Row = {"$set": {**fields, "updated_at": datetime.now(UTC)}}
+    if raise_tags_version:
+        update["$inc"] = {"tags_version": 1}
+    row = await database[NAME].find_one_and_update(
+        {
+            "_id": kb.kb_id,
+            "organization_id": kb.organization_id,
+            "tags_version": kb.tags_version,
+            "status": {"$ne": Status.DELETING},
+        },
+        update,
+        return_document=ReturnDocument.AFTER,
+        session=session,
+    )
+    return _from_row(row) if row else None
+
+
+async def mark_deleting(database: Database, session: Session, organization_id: str, kb_id: str) -> bool:
+    written = await database[NAME].update_one(
+        {"_id": kb_id, "organization_id": organization_id},
+        {"$set": {"status": Status.DELETING, "updated_at": datetime.now(UTC)}},
+        session=session,
+    )
+    return written.matched_count == 1
+
+
+async def touch_searched(database: Database, organization_id: str, kb_id: str, at: datetime) -> None:
+    await database[NAME].update_one(
+        {"_id": kb_id, "organization_id": organization_id}, {"$max": {"last_searched_at": at}}
+    )
+
+
+async def delete(database: Database, session: Session, organization_id: str, kb_id: str) -> None:
+    await database[NAME].delete_one({"_id": kb_id, "organization_id": organization_id}, session=session)
+
+
+_PLAIN = (
+    "organization_id",
+    "name",
+    "description",
+    "tags_version",
+    "chunker_type",
+    "chunk_size",
+    "chunk_overlap",
+    "embedding_model",
+    "embedding_dimensions",
+    "max_chunks_per_document",
+    "status_reason",
+    "vector_collection",
+    "created_at",
+    "updated_at",
+    "created_by",
+    "updated_by",
+    "coalesce_neighbors",
+    "min_score",
+    "text_analyzer",
+    "rate_limits",
+    "last_searched_at",
+)
+_LISTS = ("tag_ids", "filterable_metadata", "warnings")
+
+
+def _to_row(kb: KnowledgeBase) -> Row:
+    row: Row = {name: getattr(kb, name) for name in _PLAIN}
+    row |= {name: list(getattr(kb, name)) for name in _LISTS}
+    return row | {
+        "_id": kb.kb_id,
+        "status": str(kb.status),
+        "rate_limits": dict(kb.rate_limits),
+        "paused_at": kb.paused_at,
+    }
+
+
+def _from_row(row: Row) -> KnowledgeBase:
+    fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
+    fields |= {name: tuple(row[name]) for name in _LISTS}
+    return KnowledgeBase(kb_id=row["_id"], status=Status(row["status"]), paused_at=row.get("paused_at"), **fields)

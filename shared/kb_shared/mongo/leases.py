@@ -1,0 +1,41 @@
+"""`leases`: who may do a thing until when, on the server's clock."""
+
+from datetime import timedelta
+
+from pymongo import ReturnDocument
+
+from kb_shared.mongo.database import Database
+
+NAME = "leases"
+
+
+async def take(database: Database, name: str, *, owner: str, length: timedelta) -> bool:
+    """Take or renew the lease `name`; False while another owner has it."""
+    milliseconds = int(length.total_seconds() * 1000)
+    free = {
+        "$or": [
+            {"$eq": ["$owner", {"$literal": owner}]},
+            {"$eq": [{"$type": "$until"}, "missing"]},
+            {"$lt": ["$until", "$$NOW"]},
+        ]
+    }
+    row = await database[NAME].find_one_and_update(
+        {"_id": name},
+        [
+            {"$set": {"_free": free}},
+            {
+                "$set": {
+                    "owner": {"$cond": ["$_free", {"$literal": owner}, "$owner"]},
+                    "until": {"$cond": ["$_free", {"$add": ["$$NOW", milliseconds]}, "$until"]},
+                }
+            },
+            {"$unset": "_free"},
+        ],
+        upsert=True,
+        return_document=ReturnDocument.AFTER,
+    )
+    return row is not None and bool(row["owner"] == owner)
+
+
+async def release(database: Database, name: str, *, owner: str) -> None:
+    await database[NAME].delete_one({"_id": name, "owner": owner})

@@ -1,0 +1,98 @@
+"""`llm_providers`: an organization's own keys of providers, sealed, and what it says of each."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from pymongo import ASCENDING, IndexModel
+
+from kb_shared.embedding.key_ring import Sealed
+from kb_shared.mongo.database import Database, Row
+
+NAME = "llm_providers"
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING)]),
+    IndexModel([("key_id", ASCENDING)]),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class LlmProvider:
+    organization_id: str
+    provider: str
+    sealed: Sealed
+    api_key_last4: str | None
+    """None of a key so short that this would tell it."""
+    api_base: str | None
+    """None: where the provider usually is."""
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    updated_at: datetime
+    updated_by: str
+
+
+async def put(database: Database, provider: LlmProvider) -> None:
+    """Keep it, in the place of what was there."""
+    key = _key(provider.organization_id, provider.provider)
+    row = _to_row(provider)
+    await database[NAME].replace_one(key, key | row, upsert=True)
+
+
+async def find(database: Database, organization_id: str, provider: str) -> LlmProvider | None:
+    row = await database[NAME].find_one(_key(organization_id, provider))
+    return _from_row(row) if row else None
+
+
+async def names(database: Database, organization_id: str) -> set[str]:
+    """The providers that the organization has keys of."""
+    rows = database[NAME].find({"organization_id": organization_id}, {"provider": 1})
+    return {row["provider"] async for row in rows}
+
+
+async def delete(database: Database, organization_id: str, provider: str) -> bool:
+    deleted = await database[NAME].delete_one(_key(organization_id, provider))
+    return deleted.deleted_count == 1
+
+
+async def sealed_otherwise(database: Database, key_id: str) -> Sequence[LlmProvider]:
+    """Those of all organizations whose key was sealed with another key than this one."""
+    return [_from_row(row) async for row in database[NAME].find({"key_id": {"$ne": key_id}})]
+
+
+async def seal_anew(database: Database, provider: LlmProvider, sealed: Sealed) -> None:
+    """Replace the seal, unless the key itself was replaced since `provider` was read."""
+    await database[NAME].update_one(
+        {**_key(provider.organization_id, provider.provider), "nonce": provider.sealed.nonce},
+        {"$set": _sealed_row(sealed)},
+    )
+
+
+def _key(organization_id: str, provider: str) -> Row:
+    return {"_id": f"{organization_id}/{provider}", "organization_id": organization_id}
+
+
+def _sealed_row(sealed: Sealed) -> Row:
+    return {"key_id": sealed.key_id, "nonce": sealed.nonce, "ciphertext": sealed.ciphertext}
+
+
+_PLAIN = (
+    "provider",
+    "api_key_last4",
+    "api_base",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "updated_at",
+    "updated_by",
+)
+
+
+def _to_row(provider: LlmProvider) -> Row:
+    return {name: getattr(provider, name) for name in _PLAIN} | _sealed_row(provider.sealed)
+
+
+def _from_row(row: Row) -> LlmProvider:
+    return LlmProvider(
+        organization_id=row["organization_id"],
+        sealed=Sealed(row["key_id"], row["nonce"], row["ciphertext"]),
+        **{name: row[name] for name in _PLAIN},
+    )

@@ -1,0 +1,95 @@
+"""`tags`: the tags of an organization. One seen on a document registers itself; a deleted one stays, marked."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from pymongo import ASCENDING, IndexModel, UpdateOne
+
+from kb_shared.mongo.database import Database, Row, upsert_all
+
+NAME = "tags"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("tag_id", ASCENDING)])]
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    tag_id: str
+    name: str | None
+    """None for a tag that only documents have named."""
+
+
+def row_id(organization_id: str, tag_id: str) -> str:
+    return f"{organization_id}/{tag_id}"
+
+
+def _key(organization_id: str, tag_id: str) -> dict[str, str]:
+    return {"_id": row_id(organization_id, tag_id), "organization_id": organization_id}
+
+
+async def register(database: Database, organization_id: str, tag_ids: Collection[str]) -> None:
+    """Make tags seen on a document known; those known already, deleted ones too, stay as they are."""
+    if not tag_ids:
+        return
+    first_seen = {"name": None, "deleted": False, "revision": None}
+    await upsert_all(
+        database[NAME],
+        [
+            UpdateOne(_key(organization_id, tag_id), {"$setOnInsert": {"tag_id": tag_id, **first_seen}}, upsert=True)
+            for tag_id in tag_ids
+        ],
+    )
+
+
+async def set_state(
+    database: Database, organization_id: str, tag_id: str, *, revision: int, deleted: bool, name: str | None
+) -> None:
+    """Apply `tag.upserted` or `tag.deleted`: the highest revision wins, and at the same one the deletion."""
+    newer = {
+        "$or": [
+            {"$eq": [{"$ifNull": ["$revision", None]}, None]},
+            {"$lt": ["$revision", revision]},
+            {"$and": [{"$eq": ["$revision", revision]}, {"$literal": deleted}]},
+        ]
+    }
+    values: dict[str, object] = {"deleted": deleted, "name": name, "revision": revision}
+    stages: list[Row] = [
+        {"$set": {"tag_id": {"$literal": tag_id}, "_newer": newer}},
+        {"$set": {field: {"$cond": ["$_newer", {"$literal": value}, f"${field}"]} for field, value in values.items()}},
+        {"$unset": "_newer"},
+    ]
+    await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag_id), stages, upsert=True)])
+
+
+async def unknown(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+    """Of `tag_ids`, those that no event, request or document of the organization has named, or that were deleted."""
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [row_id(organization_id, tag_id) for tag_id in tag_ids]},
+            "organization_id": organization_id,
+            "deleted": False,
+        },
+        {"tag_id": 1},
+    )
+    return set(tag_ids) - {row["tag_id"] async for row in rows}
+
+
+async def put(database: Database, organization_id: str, tag: Tag) -> None:
+    """Name a tag, and bring it back if it was deleted: the next revision after the last one known."""
+    stages = [
+        {
+            "$set": {
+                "tag_id": {"$literal": tag.tag_id},
+                "name": {"$literal": tag.name},
+                "deleted": False,
+                "revision": {"$add": [{"$ifNull": ["$revision", 0]}, 1]},
+            }
+        }
+    ]
+    await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag.tag_id), stages, upsert=True)])
+
+
+async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Tag], int]:
+    """Tags in the order of their ids, and how many there are in all."""
+    query = {"organization_id": organization_id, "deleted": False}
+    rows = database[NAME].find(query).sort("tag_id", ASCENDING).skip(skip).limit(limit)
+    return [Tag(row["tag_id"], row["name"]) async for row in rows], await database[NAME].count_documents(query)

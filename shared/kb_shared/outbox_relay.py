@@ -1,0 +1,113 @@
+"""Sends what transactions left in the outbox. Any number of relays share the work by leases on buckets."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+from uuid import uuid4
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared import process, tracing
+from kb_shared.contracts.cloudevents import CONTENT_TYPE
+from kb_shared.errors import PermanentError, TransientError
+from kb_shared.failpoints import reach
+from kb_shared.kafka.headers import Headers
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_UNSENDABLE
+from kb_shared.mongo import leases, outbox
+from kb_shared.mongo.database import Database
+
+_LEASE = timedelta(seconds=15)
+_RENEW_S = 5.0
+_BATCH = 500
+_IDLE_S = 0.1
+_AFTER_FAILURE_S = 10.0
+"""Longer than another relay takes to see that the buckets are free."""
+
+log = structlog.get_logger()
+
+
+class OutboxRelay:
+    """One per service process; `run` until stopped."""
+
+    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._topic_prefix = topic_prefix
+        self._owner = str(uuid4())
+        self._buckets: list[int] = []
+        self._able_again_at = 0.0
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
+        renewal = asyncio.create_task(self._keep_leases())
+        try:
+            while not stop.is_set():
+                await process.pause(stop, await self._send_some())
+        finally:
+            renewal.cancel()
+            await asyncio.gather(renewal, return_exceptions=True)
+            await self._release()
+
+    async def _send_some(self) -> float:
+        """Send one batch; returns how many seconds to rest before the next."""
+        try:
+            messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH)
+            if messages:
+                await self._send(messages)
+        except (TransientError, PyMongoError) as error:
+            # Nothing was marked: the batch goes out again, and receivers know doubles by their id. Until then a relay
+            # that can send may.
+            log.warning("outbox.send_failed", error=type(error).__name__)
+            self._able_again_at = monotonic() + _AFTER_FAILURE_S
+            await self._release()
+            return _IDLE_S
+        return 0 if messages else _IDLE_S
+
+    async def _send(self, messages: Sequence[outbox.Message]) -> None:
+        try:
+            await self._producer.send_all([self._message(message) for message in messages])
+        except PermanentError:
+            await self._send_what_can_be(messages)
+        await reach("outbox.after_send")
+        await outbox.mark_sent(self._database, [message.id for message in messages])
+
+    async def _send_what_can_be(self, messages: Sequence[outbox.Message]) -> None:
+        """One by one: a message that Kafka will never take must not keep the others back. It stays in its row."""
+        for message in messages:
+            try:
+                await self._producer.send_all([self._message(message)])
+            except PermanentError:
+                log.exception("outbox.unsendable", topic=message.topic, id=str(message.id))
+                OUTBOX_UNSENDABLE.inc()
+
+    def _message(self, message: outbox.Message) -> Message:
+        headers: Headers = {"content-type": CONTENT_TYPE, tracing.HEADER: message.traceparent}
+        if message.headers is not None:
+            headers = message.headers
+        return Message(self._topic_prefix + message.topic, message.key, message.value, headers)
+
+    async def _keep_leases(self) -> None:
+        while True:
+            if monotonic() >= self._able_again_at:
+                try:
+                    self._buckets = [n for n in range(outbox.BUCKETS) if await self._take(n)]
+                    OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                except PyMongoError as error:
+                    log.warning("outbox.lease_failed", error=type(error).__name__)
+                    # What is not known to be ours may be another's by now.
+                    self._buckets = []
+            await asyncio.sleep(_RENEW_S)
+
+    async def _take(self, bucket: int) -> bool:
+        return await leases.take(self._database, f"outbox/{bucket}", owner=self._owner, length=_LEASE)
+
+    async def _release(self) -> None:
+        buckets, self._buckets = self._buckets, []
+        try:
+            for bucket in buckets:
+                await leases.release(self._database, f"outbox/{bucket}", owner=self._owner)
+        except PyMongoError:
+            return  # they expire

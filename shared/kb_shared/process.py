@@ -1,0 +1,66 @@
+"""How a service process begins, waits and ends: SIGTERM and SIGINT ask it to finish what it is at; it exits with 0."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+
+from kb_shared.errors import TransientError
+
+_RETRY_S: Final = 1.0
+
+log = structlog.get_logger()
+
+
+class Stopped(Exception):
+    """Asked to stop before there was anything to stop."""
+
+
+def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run `serve` in a new event loop; the event it is given is set when the process should stop."""
+
+    async def main() -> None:
+        stop = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(_log_unhandled)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        with suppress(Stopped):
+            await serve(stop)
+
+    try:
+        asyncio.run(main())
+    except Exception:
+        # Not by Python's own traceback: messages of errors may quote documents.
+        log.exception("process.failed")
+        sys.exit(1)
+
+
+def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """As asyncio does, without the `repr` of what failed."""
+    error = context.get("exception")
+    log.error("loop.unhandled", what=context["message"].partition("\n")[0], exc_info=error)
+
+
+async def pause(stop: asyncio.Event, seconds: float) -> None:
+    """Wait, but not longer than until `stop`."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await stop.wait()
+
+
+async def patiently(stop: asyncio.Event, action: Callable[[], Awaitable[None]]) -> bool:
+    """Do `action`, again and again while what it needs is away; False if `stop` came first."""
+    while not stop.is_set():
+        try:
+            await action()
+        except TransientError as error:
+            log.warning("start.waiting", reason=str(error))
+            await pause(stop, _RETRY_S)
+        else:
+            return True
+    return False

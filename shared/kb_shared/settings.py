@@ -1,0 +1,48 @@
+"""Settings every service shares, read from the environment with the prefix `KB_`."""
+
+from typing import Literal
+
+from pydantic import SecretStr
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class CommonSettings(BaseSettings):
+    """What it takes to reach the other parts. Each service adds its own."""
+
+    model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore")
+
+    mongo_uri: str = "mongodb://127.0.0.1:27017/?replicaSet=rs0"
+    mongo_database: str = "kb"
+    kafka: str = "127.0.0.1:9092"
+    kafka_topic_prefix: str = ""
+    kafka_replication_factor: int = 1
+    """Of topics that a service creates because they are missing; 3 in production."""
+    kafka_idempotence: bool = True
+    """Off only for a broker without it, as the local one."""
+    kafka_leave_group: bool = True
+    """Off only for a broker whose groups do not survive it, as the local one."""
+    kafka_session_timeout_ms: int = 30_000
+    kafka_fetch_max_wait_ms: int = 500
+    http_host: str = "127.0.0.1"
+    http_port: int = 0
+    log_level: str = "INFO"
+
+
+class EmbeddingSettings(CommonSettings):
+    """For services that turn text into vectors."""
+
+    local_models_api_base: str | None = None
+    """OpenAI-compatible address, ending in `/v1`, that serves `all-MiniLM-L6-v2` and `hash-<dimensions>`."""
+    embedding_cache_scope: Literal["organization", "global"] = "organization"
+    embedding_timeout_s: float = 60.0
+    provider_keys: SecretStr | None = None
+    """Seals organizations' keys of providers: `<key id>:<base64 of 32 bytes>`, joined by commas; the first seals."""
+    allow_private_providers: bool = False
+    """Whether an organization may name an address of its provider that is not https and public."""
+
+
+class HttpSettings(CommonSettings):
+    """For services that answer people."""
+
+    api_key_pepper: SecretStr = SecretStr("local-pepper")
+    """Keeps stolen `api_keys` rows useless; set your own in production."""

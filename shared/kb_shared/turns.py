@@ -1,0 +1,16 @@
+"""Turns within a process at what several transactions would write at once.
+
+Without them they would conflict, and a transaction that loses begins anew with all it has done.
+"""
+
+import asyncio
+from weakref import WeakValueDictionary
+
+
+class Turns:
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, row_id: str) -> asyncio.Lock:
+        """Hold it for as long as the transaction lasts."""
+        return self._locks.setdefault(row_id, asyncio.Lock())
