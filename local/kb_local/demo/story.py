@@ -1,0 +1,242 @@
+"""The demo from top to bottom: publish, index, ask, change."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from time import monotonic, time_ns
+from typing import Final
+
+from kb_client.events import EventPublisher
+from kb_local.demo.api import Api, DemoFailed
+from kb_local.demo.documents import LibraryDocument, installed_libraries
+from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
+from kb_local.demo.telling import Telling
+from kb_local.stack import Stack
+from kb_shared.contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
+
+SINGLE_EVENTS: Final = 20
+_PATIENCE_S: Final = 150.0
+
+PERMISSIVE: Final = ("license-mit", "license-bsd")
+NETWORK: Final = (
+    "topic-internet",
+    "topic-internet-www-http",
+    "framework-asyncio",
+    "framework-trio",
+    "topic-system-networking",
+    "topic-software-development-libraries-python-modules",
+)
+QUESTIONS: Final = (
+    "How can I retry a call that failed, waiting longer each time?",
+    "Check data against type hints and report what is wrong",
+    "Show a progress bar in the terminal",
+)
+
+
+PERMISSIVE_NAME: Final = "Permissive libraries"
+NETWORK_NAME: Final = "Libraries for the network"
+
+
+@dataclass(frozen=True, slots=True)
+class Bases:
+    """Ids of the two knowledge bases."""
+
+    permissive: str
+    network: str
+
+
+class Story:
+    """One run on a stack that is up."""
+
+    def __init__(self, stack: Stack, api: Api, events: EventPublisher, telling: Telling, figures: Figures) -> None:
+        self._stack = stack
+        self._api = api
+        self._events = events
+        self._telling = telling
+        self._figures = figures
+        self._organization_id = stack.organization_id
+
+    async def tell(self) -> None:
+        """Run it; the figures are complete afterwards."""
+        libraries = installed_libraries()
+        bases = await self._create_bases(libraries)
+        await self._publish_and_wait(libraries, bases)
+        await self._measure_single_events(bases)
+        await self._ask(bases)
+        await self._retag_and_delete(libraries, bases)
+        await self._count(libraries, bases)
+
+    async def _create_bases(self, libraries: Sequence[LibraryDocument]) -> Bases:
+        self._telling.step("Two knowledge bases with overlapping tags")
+        await self._api.create_tags(sorted({*PERMISSIVE, *NETWORK}))
+        permissive = await self._api.create_knowledge_base(
+            PERMISSIVE_NAME, "Under the MIT or a BSD licence", PERMISSIVE
+        )
+        network = await self._api.create_knowledge_base(
+            NETWORK_NAME, "Internet, asyncio and modules to build on", NETWORK
+        )
+        for kb_id in (permissive, network):
+            await self._api.wait_until_active(kb_id)
+        both = sum(_in(each, PERMISSIVE) and _in(each, NETWORK) for each in libraries)
+        self._telling.line(f"{PERMISSIVE_NAME!r} and {NETWORK_NAME!r}; {both} documents belong to both")
+        return Bases(permissive, network)
+
+    async def _publish_and_wait(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
+        self._telling.step(
+            f"{len(libraries)} documents, the descriptions of the libraries installed here, as events on Kafka"
+        )
+        began = monotonic()
+        revision = time_ns() // 1_000_000
+        await self._events.publish_all([_ocr_completed(each, self._organization_id, revision) for each in libraries])
+        # What a document is about is often known later than its text: the tags of its topics come by themselves.
+        await self._events.publish_all([_tags_changed(each, self._organization_id, revision + 1) for each in libraries])
+        await self._wait_until_indexed(libraries, bases)
+        self._figures.bulk_s = round(monotonic() - began, 2)
+
+    async def _wait_until_indexed(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
+        expected = {
+            bases.permissive: sum(_in(each, PERMISSIVE) for each in libraries),
+            bases.network: sum(_in(each, NETWORK) for each in libraries),
+        }
+        deadline = monotonic() + _PATIENCE_S
+        with self._telling.progress("indexing", sum(expected.values())) as bar:
+            while True:
+                indexed = {kb_id: (await self._api.knowledge_base(kb_id))["document_count"] for kb_id in expected}
+                bar.at(sum(indexed.values()))
+                if indexed == expected:
+                    return
+                await self._stop_if_stuck(expected, deadline)
+                await asyncio.sleep(0.2)
+
+    async def _stop_if_stuck(self, kb_ids: dict[str, int], deadline: float) -> None:
+        failed = sum([await self._api.failed_documents(kb_id) for kb_id in kb_ids])
+        if failed or monotonic() > deadline:
+            raise DemoFailed(
+                f"{failed} documents failed" if failed else "indexing takes too long",
+                remedy=f"look into {self._stack.home.logs}",
+            )
+
+    async def _measure_single_events(self, bases: Bases) -> None:
+        self._telling.step(f"{SINGLE_EVENTS} single events, each searched for until it is found")
+        seconds = [await self._time_one(bases.permissive, number) for number in range(SINGLE_EVENTS)]
+        self._figures.searchable_ms = percentiles_ms(seconds)
+
+    async def _time_one(self, kb_id: str, number: int) -> float:
+        text = f"Field note {number}: the {number * 37}th widget hums at {440 + number} hertz when it is warm."
+        document_id = f"field-note-{number}"
+        # The query's embedding is in the cache then, so that only the document's way is measured.
+        await self._api.search(kb_id, text, document_ids=[document_id])
+        began = monotonic()
+        await self._events.publish(
+            OcrCompleted(
+                organization_id=self._organization_id,
+                document_id=document_id,
+                revision=1,
+                document_name=f"Field note {number}",
+                tag_ids=["license-mit"],
+                upload_date=datetime.now(UTC),
+                text=text,
+            )
+        )
+        await self._api.wait_for_document(kb_id, text, document_id, present=True)
+        return monotonic() - began
+
+    async def _ask(self, bases: Bases) -> None:
+        self._telling.step("Three questions")
+        for question, kb_id, name in zip(
+            QUESTIONS,
+            (bases.permissive, bases.permissive, bases.network),
+            (PERMISSIVE_NAME, PERMISSIVE_NAME, NETWORK_NAME),
+            strict=True,
+        ):
+            found = await self._api.search(kb_id, question, top_k=3)
+            self._telling.answer(question, name, found["results"])
+            self._figures.questions.append(
+                {
+                    "question": question,
+                    "knowledge_base": name,
+                    "results": [
+                        {key: result[key] for key in ("source", "relevance", "document_id", "chunk_index")}
+                        for result in found["results"]
+                    ],
+                    "spu_charged": found["spu_charged"],
+                }
+            )
+
+    async def _retag_and_delete(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
+        subject = next(each for each in libraries if _in(each, PERMISSIVE) and not _in(each, NETWORK))
+        revision = time_ns() // 1_000_000
+        query = f"What is {subject.name}?"
+        for kb_id in (bases.permissive, bases.network):
+            await self._api.search(kb_id, query, document_ids=[subject.document_id])
+
+        self._telling.step(f"{subject.name} is retagged: license-mit and license-bsd go, topic-internet comes")
+        moved = TagsChanged(
+            organization_id=self._organization_id,
+            document_id=subject.document_id,
+            revision=revision,
+            tag_ids=["topic-internet"],
+        )
+        await self._events.publish(moved)
+        gone, arrived = await asyncio.gather(
+            self._api.wait_for_document(bases.permissive, query, subject.document_id, present=False),
+            self._api.wait_for_document(bases.network, query, subject.document_id, present=True),
+        )
+        self._telling.line(
+            f"gone from {PERMISSIVE_NAME!r} after {gone * 1000:.0f} ms,"
+            f" found in {NETWORK_NAME!r} after {arrived * 1000:.0f} ms, from the cache"
+        )
+
+        self._telling.step(f"{subject.name} is deleted")
+        deleted = DocumentDeleted(
+            organization_id=self._organization_id, document_id=subject.document_id, revision=revision + 1
+        )
+        await self._events.publish(deleted)
+        forgotten = await self._api.wait_for_document(bases.network, query, subject.document_id, present=False)
+        self._telling.line(f"found nowhere after {forgotten * 1000:.0f} ms")
+        self._figures.changes = {
+            "retag_gone_ms": round(gone * 1000, 1),
+            "retag_found_ms": round(arrived * 1000, 1),
+            "delete_gone_ms": round(forgotten * 1000, 1),
+        }
+
+    async def _count(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
+        indexer = await counters(self._stack.services["kb_indexer"].url)
+        figures = self._figures
+        figures.documents = len(libraries)
+        figures.knowledge_bases = [
+            {key: kb[key] for key in ("kb_id", "name", "document_count", "chunk_count")}
+            for kb in [await self._api.knowledge_base(kb_id) for kb_id in (bases.permissive, bases.network)]
+        ]
+        figures.chunks = sum(kb["chunk_count"] for kb in figures.knowledge_bases)
+        figures.embeddings_generated = int(indexer.get("kb_embeddings_generated_total", 0))
+        figures.embeddings_from_cache = int(indexer.get("kb_embedding_cache_hits_total", 0))
+        figures.spus = await spus_charged(self._stack.mongo_uri, self._stack.database, self._organization_id)
+
+
+def _in(library: LibraryDocument, tag_ids: Sequence[str]) -> bool:
+    return not set(library.tag_ids).isdisjoint(tag_ids)
+
+
+def _ocr_completed(library: LibraryDocument, organization_id: str, revision: int) -> OcrCompleted:
+    return OcrCompleted(
+        organization_id=organization_id,
+        document_id=library.document_id,
+        revision=revision,
+        document_name=library.name,
+        tag_ids=list(library.licence_tags),
+        upload_date=library.installed_at,
+        text=library.text,
+        metadata={"version": library.version},
+        content_type="text/markdown",
+    )
+
+
+def _tags_changed(library: LibraryDocument, organization_id: str, revision: int) -> TagsChanged:
+    return TagsChanged(
+        organization_id=organization_id,
+        document_id=library.document_id,
+        revision=revision,
+        tag_ids=list(library.tag_ids),
+    )

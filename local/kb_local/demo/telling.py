@@ -1,0 +1,79 @@
+"""How the demo tells what it does: to a person on stdout, or nothing but JSON at the end."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from kb_local.demo.figures import Figures
+
+
+class Telling:
+    """Prints the story; with `as_json` the story goes to stderr and only the figures to stdout."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self._as_json = as_json
+        self._console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+
+    def step(self, text: str) -> None:
+        self._console.print(f"[bold cyan]>[/] {text}")
+
+    def line(self, text: str) -> None:
+        self._console.print(f"  {text}")
+
+    @contextmanager
+    def progress(self, what: str, total: int) -> Iterator["Bar"]:
+        columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Progress(*columns, console=self._console, transient=False) as progress:
+            yield Bar(progress, progress.add_task(what, total=total))
+
+    def answer(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
+        self._console.print(f'\n  [bold]"{question}"[/]  in {knowledge_base}')
+        for result in results:
+            passage = " ".join(result["content"].split())[:180]
+            self._console.print(f"    {result['relevance']:.3f}  [green]{result['source']}[/]", markup=True)
+            self._console.print(f"           {passage}", markup=False, style="dim")
+
+    def figures(self, figures: Figures) -> None:
+        if self._as_json:
+            json.dump(asdict(figures), sys.stdout, indent=2)
+            sys.stdout.write("\n")
+            return
+        searchable = figures.searchable_ms
+        self.step("In figures")
+        for kb in figures.knowledge_bases:
+            self.line(f"{kb['name']}: {kb['document_count']} documents, {kb['chunk_count']} chunks")
+        self.line(f"{figures.documents} documents, {figures.chunks} chunks, indexed in {figures.bulk_s:.1f} s")
+        self.line(
+            f"{figures.embeddings_generated} embeddings generated, {figures.embeddings_from_cache} taken from the"
+            f" cache, {figures.spus} SPUs charged"
+        )
+        self.line(
+            f"from event to searchable, {searchable['events']:.0f} single events:"
+            f" p50 {searchable['p50']:.0f} ms, p95 {searchable['p95']:.0f} ms"
+        )
+        self.line(f"everything took {figures.total_s:.0f} s")
+
+    def what_next(self, organization_id: str, api_key: str) -> None:
+        self._console.print(
+            f"""
+[bold]Try next[/]
+  make up       starts the stack, prints its URL and leaves it running
+  API key       {api_key}
+  curl -H 'Authorization: Bearer {api_key}' $URL/v0/orgs/{organization_id}/knowledge-bases
+  make down     stops it; the data stays"""
+        )
+
+
+class Bar:
+    def __init__(self, progress: Progress, task: Any) -> None:
+        self._progress = progress
+        self._task = task
+
+    def at(self, done: int) -> None:
+        self._progress.update(self._task, completed=done)

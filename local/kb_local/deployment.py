@@ -1,0 +1,69 @@
+from dataclasses import dataclass
+from typing import Any
+
+from pymongo import AsyncMongoClient
+from pymongo.errors import OperationFailure, PyMongoError
+from pymongo.uri_parser import parse_uri
+
+from kb_local.errors import UnusableServer
+
+ANSWERS_WITHIN_MS = 5000
+REMEDY = "name a replica set of MongoDB 6.0 or newer, or a deployment with Atlas search, with KB_MONGO_URI"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MongoDeployment:
+    """A MongoDB that exists already and is not ours to start or stop."""
+
+    uri: str
+    has_search: bool
+    """Whether it answers Atlas search commands itself."""
+    primary: str
+    """`host:port`."""
+
+
+async def inspect_mongo(uri: str) -> MongoDeployment:
+    """Find out what can be done with a deployment. One without search of its own gets the search node put in front.
+
+    Raises:
+        UnusableServer: it does not answer, is no replica set, or lacks search where the node cannot help, because the
+            node speaks neither TLS nor authentication and stands in front of one member only.
+    """
+    try:
+        async with AsyncMongoClient[dict[str, Any]](
+            # Without a second connection in the background, which a client this short-lived would close half open.
+            uri,
+            serverSelectionTimeoutMS=ANSWERS_WITHIN_MS,
+            serverMonitoringMode="poll",
+        ) as client:
+            hello = await client.admin.command("hello")
+            has_search = await _has_search(client)
+    except PyMongoError as error:
+        raise UnusableServer(
+            f"the deployment of KB_MONGO_URI does not answer ({type(error).__name__})", remedy=REMEDY
+        ) from error
+    if has_search:
+        return MongoDeployment(uri=uri, has_search=True, primary=str(hello.get("me", "")))
+    if "setName" not in hello:
+        raise UnusableServer("the deployment of KB_MONGO_URI is no replica set", remedy=REMEDY)
+    if _is_secured(uri) or len(hello["hosts"]) > 1:
+        raise UnusableServer(
+            "the deployment of KB_MONGO_URI has no Atlas search, and the search node can stand in only for a single "
+            "member without TLS and authentication",
+            remedy="use Atlas, mongodb/mongodb-atlas-local or mongot; or a single mongod of this machine",
+        )
+    return MongoDeployment(uri=uri, has_search=False, primary=hello["primary"])
+
+
+async def _has_search(client: AsyncMongoClient[dict[str, Any]]) -> bool:
+    try:
+        cursor = await client.kb_search_probe.nothing.aggregate([{"$listSearchIndexes": {}}])
+        await cursor.to_list()
+    except OperationFailure:
+        return False
+    return True
+
+
+def _is_secured(uri: str) -> bool:
+    parsed = parse_uri(uri)
+    return bool(parsed["username"] or parsed["options"].get("tls"))

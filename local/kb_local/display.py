@@ -1,0 +1,142 @@
+"""What the commands of the local stack print."""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.table import Table
+
+from kb_local.doctor import Check
+from kb_local.ports import LOOPBACK
+from kb_local.state import Home, StackState
+
+COLOURS = {"ready": "green", "starting": "yellow", "not ready": "yellow", "crashed": "red", "stopped": "dim"}
+
+
+class Progress:
+    """Tells, while a stack starts, what is ready and what is waited for: a live line, or plain lines without a tty."""
+
+    def __init__(self, *, enabled: bool, on_ready: Callable[[StackState], None]) -> None:
+        """Begin telling.
+
+        Args:
+            enabled: whether anything but the end is told.
+            on_ready: called once, when all is ready.
+        """
+        self._console = Console(file=sys.stderr)
+        self._status = Status("starting", console=self._console) if enabled and self._console.is_terminal else None
+        self._enabled = enabled
+        self._on_ready = on_ready
+        self._told: set[str] = set()
+        self._is_ready = False
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def show(self, state: StackState) -> None:
+        """Take in a new state of the stack."""
+        if self._is_ready:
+            return
+        if self._enabled:
+            self._tell(state)
+        if state.phase == "ready":
+            self._is_ready = True
+            if self._status is not None:
+                self._status.stop()
+            self._on_ready(state)
+
+    def _tell(self, state: StackState) -> None:
+        for process in state.processes:
+            if process.condition == "ready" and process.name not in self._told:
+                self._told.add(process.name)
+                self._console.print(f"  [green]ready[/green] {process.name}", highlight=False)
+        if self._status is not None:
+            waiting = [process.name for process in state.processes if process.condition == "starting"]
+            self._status.update(f"{state.phase}: {', '.join(waiting) or 'services'}")
+
+
+def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
+    """Tell where the stack is and how to get in."""
+    secrets = home.read_secrets()
+    if as_json:
+        print(
+            json.dumps(
+                {
+                    "base_url": state.base_url,
+                    "kafka": _kafka(state),
+                    "organization_id": secrets.organization_id,
+                    "api_key": secrets.api_key,
+                    "folder": str(home.folder),
+                }
+            )
+        )
+        return
+    print(
+        f"""
+The stack is ready.
+  base URL      {state.base_url}
+  Kafka         {_kafka(state)}
+  organization  {secrets.organization_id}
+  API key       {secrets.api_key}
+  data, logs    {home.folder}
+
+  curl -H 'Authorization: Bearer {secrets.api_key}' \\
+       {state.base_url}/v0/orgs/{secrets.organization_id}/knowledge-bases
+
+`kb status` shows it, `kb down` stops it."""
+    )
+
+
+def _kafka(state: StackState) -> str:
+    """Where upstreams publish: our own broker, or the deployment that was named."""
+    ours = next((process for process in state.processes if process.name == "broker"), None)
+    return f"{LOOPBACK}:{ours.port}" if ours is not None else os.environ.get("KB_KAFKA", "")
+
+
+def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"folder": str(home.folder), **state.model_dump(mode="json", exclude={"ports"})}))
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("process", "pid", "port", "state", "restarts", "log"):
+        table.add_column(column, justify="right" if column in {"pid", "port", "restarts"} else "left", no_wrap=True)
+    for process in state.processes:
+        colour = COLOURS[process.condition]
+        last_exit = f" (last: {process.last_exit})" if process.last_exit else ""
+        table.add_row(
+            process.name,
+            str(process.pid or "-"),
+            str(process.port or "-"),
+            f"[{colour}]{process.condition}[/{colour}]",
+            f"{process.restarts}{last_exit}",
+            process.log,
+        )
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    console.print(table)
+    console.print(f"\n{state.phase}, {state.base_url or 'no base URL'}, {home.folder}", highlight=False)
+    if state.failure is not None:
+        console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", highlight=False, markup=False)
+
+
+def print_checks(checks: Sequence[Check], *, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([asdict(check) for check in checks]))
+        return
+    for check in checks:
+        print(f"{'ok  ' if check.ok else 'FAIL'}  {check.name:<15} {check.found}")
+        if not check.ok:
+            print(f"      remedy: {check.remedy}")

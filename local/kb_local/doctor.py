@@ -1,0 +1,171 @@
+"""What a machine must have to run the stack; each check says what to do when it fails."""
+
+import ctypes
+import platform
+import shutil
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from kb_local.broker import tansu_binary
+from kb_local.deployment import inspect_mongo
+from kb_local.errors import LocalStackError
+from kb_local.mongod import check_mongod, mongod_binary
+from kb_local.ports import is_free
+from kb_local.server import accepts_connections
+from kb_local.state import Home, StackState, home_of
+
+MIN_FREE_DISK_GB = 2.0
+MIN_MEMORY_GB = 1.5
+GB = 1024**3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+async def examine(environment: Mapping[str, str]) -> list[Check]:
+    """Run all checks that apply to the stack that `environment` describes."""
+    home = home_of(environment)
+    checks = [check_python(), check_platform(), check_folder(home), check_disk(home), check_memory()]
+    if uri := environment.get("KB_MONGO_URI"):
+        checks.append(await _outcome("KB_MONGO_URI", lambda: _describe_mongo(uri)))
+    else:
+        checks.extend(check_libraries(bundled="KB_MONGOD" not in environment))
+        checks.append(await _outcome("mongod", _describe_mongod))
+    if kafka := environment.get("KB_KAFKA"):
+        checks.append(await check_kafka(kafka))
+    else:
+        checks.append(await _outcome("broker", _describe_broker))
+    checks.extend(check_ports(home, environment))
+    return checks
+
+
+def check_python() -> Check:
+    return Check(
+        name="python",
+        ok=sys.version_info >= (3, 11),
+        found=platform.python_version(),
+        remedy="use Python 3.11 or newer: make PYTHON=/path/to/python3.11 install",
+    )
+
+
+def check_platform() -> Check:
+    system, machine = platform.system(), platform.machine()
+    known = system == "Linux" and machine in {"x86_64", "aarch64"}
+    note = " (nobody has verified it there)" if system == "Darwin" else ""
+    return Check(
+        name="platform",
+        ok=known or system == "Darwin",
+        found=f"{system} {machine}{note}",
+        remedy="there is no mongod for this platform in the wheels: name deployments with KB_MONGO_URI and KB_KAFKA",
+    )
+
+
+def check_folder(home: Home) -> Check:
+    try:
+        home.check_format()
+        state = home.read_state()
+    except LocalStackError as error:
+        return Check(name="folder", ok=False, found=error.problem, remedy=error.remedy)
+    return Check(name="folder", ok=True, found=f"{home.folder}, {_describe_state(home, state)}")
+
+
+def _describe_state(home: Home, state: StackState) -> str:
+    if home.is_locked():
+        return f"a stack runs in it ({state.phase})"
+    return "nothing runs in it"
+
+
+def check_disk(home: Home) -> Check:
+    existing = next(folder for folder in (home.folder, *home.folder.parents) if folder.exists())
+    free_gb = shutil.disk_usage(existing).free / GB
+    return Check(
+        name="disk",
+        ok=free_gb >= MIN_FREE_DISK_GB,
+        found=f"{free_gb:.1f} GB free",
+        remedy=f"make {MIN_FREE_DISK_GB:.0f} GB room, or choose another folder with KB_HOME",
+    )
+
+
+def check_memory() -> Check:
+    available_gb = psutil.virtual_memory().available / GB
+    return Check(
+        name="memory",
+        ok=available_gb >= MIN_MEMORY_GB,
+        found=f"{available_gb:.1f} GB available",
+        remedy=f"the stack needs about {MIN_MEMORY_GB} GB: end other programs",
+    )
+
+
+def check_libraries(*, bundled: bool, load: Callable[[str], object] = ctypes.CDLL) -> Iterator[Check]:
+    """Look for what the bundled mongod is linked against and slim systems lack."""
+    if not bundled or sys.platform != "linux":
+        return
+    for library, package in (("libcurl.so.4", "libcurl4"), ("libcrypto.so.3", "libssl3")):
+        try:
+            load(library)
+        except OSError:
+            yield Check(name=library, ok=False, found="missing", remedy=f"apt-get install {package}")
+        else:
+            yield Check(name=library, ok=True, found="present")
+
+
+async def check_kafka(bootstrap: str) -> Check:
+    host, _, port = bootstrap.split(",", maxsplit=1)[0].rpartition(":")
+    reachable = port.isdecimal() and await accepts_connections(host, int(port))
+    return Check(
+        name="KB_KAFKA",
+        ok=reachable,
+        found=f"{bootstrap} {'answers' if reachable else 'does not answer'}",
+        remedy="name a broker as host:port, or unset KB_KAFKA to have one launched",
+    )
+
+
+def check_ports(home: Home, environment: Mapping[str, str]) -> Iterator[Check]:
+    """Check the port that was asked for; the others move aside by themselves."""
+    wanted = environment.get("KB_PORT")
+    if wanted is None or home.is_locked():
+        return
+    usable = wanted.isdecimal() and is_free(int(wanted))
+    yield Check(
+        name="KB_PORT",
+        ok=usable,
+        found=f"{wanted} {'is free' if usable else 'is in use'}",
+        remedy=f"end what listens there (`ss -ltnp sport = :{wanted}`), choose another, or unset KB_PORT",
+    )
+
+
+async def _outcome(name: str, describe: Callable[[], Awaitable[str]]) -> Check:
+    """Turn what `describe` returns or raises into a check."""
+    try:
+        found = await describe()
+    except LocalStackError as error:
+        return Check(name=name, ok=False, found=error.problem, remedy=error.remedy)
+    return Check(name=name, ok=True, found=found)
+
+
+async def _describe_mongod() -> str:
+    binary = mongod_binary()
+    return f"{await check_mongod(binary)} ({_short(binary)})"
+
+
+async def _describe_mongo(uri: str) -> str:
+    deployment = await inspect_mongo(uri)
+    return "has Atlas search" if deployment.has_search else "a plain replica set; the search node stands in front of it"
+
+
+async def _describe_broker() -> str:
+    return _short(tansu_binary())
+
+
+def _short(path: Path) -> str:
+    here = Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)

@@ -1,0 +1,168 @@
+"""One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL`.
+
+It stands in for what an Ingress does in a cluster: routes by path and passes everything else on as it came.
+"""
+
+import argparse
+import contextlib
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterable, Mapping
+from http import HTTPStatus
+from typing import Literal
+from uuid import uuid4
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from kb_local.ports import LOOPBACK
+
+Upstream = Literal["kb-api", "kb-search"]
+
+SEARCH_COLLECTIONS = frozenset({"agents", "insights", "mcp", "prompts", "runs", "threads"})
+# Of one connection, not of the request (RFC 9110, 7.6.1).
+HOP_BY_HOP = frozenset(
+    {
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    }
+)
+METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+RETRY_AFTER_S = 1
+
+
+def upstream_of(path: str) -> Upstream:
+    """Say which service answers `path`, with or without `/v0/orgs/{organization_id}` before it."""
+    match path.strip("/").split("/"):
+        case ["v0", "orgs", _, *rest]:
+            segments = rest
+        case segments:
+            pass
+    match segments:
+        case ["knowledge-bases", "search"] | ["knowledge-bases", _, "search"]:
+            return "kb-search"
+        case [collection, *_] if collection.partition(":")[0] in SEARCH_COLLECTIONS:
+            return "kb-search"
+    return "kb-api"
+
+
+def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
+    """Return the gateway to the services at these base URLs."""
+    # A long answer may pause for as long as it likes: agents stream. Idle connections go before uvicorn closes them.
+    client = httpx.AsyncClient(
+        timeout=httpx.Timeout(None, connect=2),
+        limits=httpx.Limits(max_connections=None, max_keepalive_connections=50, keepalive_expiry=2),
+        trust_env=False,
+    )
+
+    async def forward(request: Request) -> Response:
+        upstream = upstream_of(request.url.path)
+        outgoing = _outgoing(request, client, upstreams[upstream])
+        try:
+            answer = await client.send(outgoing, stream=True)
+        except (httpx.ConnectError, httpx.ConnectTimeout):
+            return _unavailable(request, upstream)
+        except httpx.RequestError:
+            return _connection_lost(request, upstream)
+        response = StreamingResponse(_body(answer), status_code=answer.status_code)
+        response.raw_headers = _end_to_end(answer.headers.raw)
+        return response
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        async with client:
+            yield
+
+    return Starlette(routes=[Route("/{path:path}", forward, methods=METHODS)], lifespan=lifespan)
+
+
+def _outgoing(request: Request, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
+    # The bytes as they came: decoding and encoding again would change an escaped slash.
+    raw_path: bytes = request.scope["raw_path"]
+    if query := request.scope["query_string"]:
+        raw_path += b"?" + query
+    has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
+    return client.build_request(
+        request.method,
+        httpx.URL(base_url).copy_with(raw_path=raw_path),
+        headers=httpx.Headers(_end_to_end(request.headers.raw)),
+        content=request.stream() if has_body else None,
+    )
+
+
+async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+    try:
+        async for piece in answer.aiter_raw():
+            yield piece
+    finally:
+        await answer.aclose()
+
+
+def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower(), value) for name, value in headers if name.lower() not in HOP_BY_HOP]
+
+
+def _unavailable(request: Request, upstream: Upstream) -> Response:
+    return _problem(
+        request,
+        HTTPStatus.SERVICE_UNAVAILABLE,
+        "service-unavailable",
+        f"{upstream} does not run at the moment; the request was not sent. Try again, or see `kb status`.",
+        headers={"retry-after": str(RETRY_AFTER_S)},
+    )
+
+
+def _connection_lost(request: Request, upstream: Upstream) -> Response:
+    return _problem(
+        request,
+        HTTPStatus.BAD_GATEWAY,
+        "connection-lost",
+        f"{upstream} ended before it answered; whether it did what was asked is not known.",
+    )
+
+
+def _problem(
+    request: Request, status: HTTPStatus, slug: str, detail: str, *, headers: Mapping[str, str] | None = None
+) -> Response:
+    request_id = request.headers.get("x-request-id") or uuid4().hex
+    return JSONResponse(
+        {"type": slug, "title": status.phrase, "status": status, "detail": detail, "request_id": request_id},
+        status_code=status,
+        headers={"x-request-id": request_id, **(headers or {})},
+        media_type="application/problem+json",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m kb_local.gateway", description=__doc__)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--kb-api", required=True, help="base URL")
+    parser.add_argument("--kb-search", required=True, help="base URL")
+    options = parser.parse_args()
+    # uvicorn raises the signal again after its clean stop; this makes that an exit 0.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    uvicorn.run(
+        create_app({"kb-api": options.kb_api, "kb-search": options.kb_search}),
+        host=LOOPBACK,
+        port=options.port,
+        log_level="warning",
+        # Those of the services are passed on.
+        date_header=False,
+        server_header=False,
+        timeout_graceful_shutdown=2,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""An embedding provider on this machine that speaks the OpenAI HTTP API."""

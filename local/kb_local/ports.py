@@ -1,0 +1,66 @@
+import socket
+from collections.abc import Mapping
+
+from kb_local.errors import UnusablePort
+
+LOOPBACK = "127.0.0.1"
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on now; somebody else may take it before it is used."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        # As servers do: a connection that lingers from the last run does not make the port taken.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+        return True
+
+
+class Ports:
+    """Hands out a port for each name: the one it had last time while that is free, else another."""
+
+    def __init__(self, remembered: Mapping[str, int] | None = None) -> None:
+        self._remembered = dict(remembered or {})
+        self._taken: dict[str, int] = {}
+
+    def take(self, name: str) -> int:
+        if name in self._taken:
+            return self._taken[name]
+        port = self._remembered.get(name)
+        if port is None or not is_free(port) or port in self._taken.values():
+            port = self._another()
+        self._taken[name] = port
+        return port
+
+    def take_exactly(self, name: str, port: int) -> int:
+        """Take the port that the user asked for.
+
+        Raises:
+            UnusablePort: somebody listens there.
+        """
+        if not is_free(port):
+            raise UnusablePort(
+                f"port {port} is in use",
+                remedy=f"end what listens there (`ss -ltnp sport = :{port}`) or choose another",
+            )
+        self._taken[name] = port
+        return port
+
+    @property
+    def remembered(self) -> dict[str, int]:
+        """What to remember for the next time."""
+        return {**self._remembered, **self._taken}
+
+    def _another(self) -> int:
+        reserved = {*self._taken.values(), *self._remembered.values()}
+        while (port := free_port()) in reserved:
+            pass
+        return port

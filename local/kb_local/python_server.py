@@ -1,0 +1,123 @@
+import os
+import sys
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path
+
+import httpx
+
+from kb_local.child import Child, execute
+from kb_local.mongod import is_writable
+from kb_local.ports import LOOPBACK
+from kb_local.server import Server, accepts_connections
+
+# One NumPy operation of ours is small; a pool of threads for each process only takes the cores from the others.
+SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+class PythonServer(Server):
+    """A module of this package that runs as `python -m`."""
+
+    def __init__(self, name: str, module: str, *, port: int, log: Path, env: Mapping[str, str] | None = None) -> None:
+        super().__init__(name, port=port, log=log)
+        self._module = module
+        self._env = dict(env or {})
+
+    @abstractmethod
+    def _arguments(self) -> Sequence[str]:
+        """Return what follows `python -m <module>`."""
+
+    def _launch(self) -> Child:
+        return execute(
+            [sys.executable, "-m", self._module, *self._arguments()],
+            log=self.log,
+            env={**os.environ, **SINGLE_THREADED, **self._env},
+        )
+
+
+class SearchNode(PythonServer):
+    """The proxy that adds Atlas search to a mongod, see `kb_local/search_node`."""
+
+    def __init__(self, *, mongod: str, port: int, log: Path, lag_ms: int = 0, build_delay_ms: int = 0) -> None:
+        """Describe the node.
+
+        Args:
+            mongod: `host:port` of the primary that it stands in front of.
+            port: on loopback.
+            log: file that its output is appended to.
+            lag_ms: age at which a change becomes searchable.
+            build_delay_ms: how long an index stays in the state BUILDING.
+        """
+        super().__init__("search-node", "kb_local.search_node", port=port, log=log)
+        self._mongod = mongod
+        self._lag_ms = lag_ms
+        self._build_delay_ms = build_delay_ms
+
+    @property
+    def uri(self) -> str:
+        return f"mongodb://{LOOPBACK}:{self.port}/?directConnection=true"
+
+    def _arguments(self) -> Sequence[str]:
+        return [
+            *("--listen", f"{LOOPBACK}:{self.port}"),
+            *("--mongod", self._mongod),
+            *("--lag", str(self._lag_ms)),
+            *("--build-delay", str(self._build_delay_ms)),
+        ]
+
+    async def is_ready(self) -> bool:
+        # A driver that is closed while it still connects leaks its socket.
+        if not await accepts_connections(LOOPBACK, self.port):
+            return False
+        return await is_writable(self.port)
+
+
+class ModelServer(PythonServer):
+    """The embedding models of this machine behind the OpenAI HTTP API, see `kb_local/model_server`."""
+
+    def __init__(self, *, port: int, log: Path) -> None:
+        super().__init__("model-server", "kb_local.model_server", port=port, log=log)
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    @property
+    def api_base(self) -> str:
+        """What an OpenAI client takes as its base URL."""
+        return f"{self.url}/v1"
+
+    def _arguments(self) -> Sequence[str]:
+        return ["--host", LOOPBACK, "--port", str(self.port)]
+
+    async def is_ready(self) -> bool:
+        return await answers_ok(f"{self.url}/readyz")
+
+
+class GatewayServer(PythonServer):
+    """The one base URL in front of kb-api and kb-search, see `kb_local/gateway.py`."""
+
+    def __init__(self, *, kb_api: str, kb_search: str, port: int, log: Path) -> None:
+        super().__init__("gateway", "kb_local.gateway", port=port, log=log)
+        self._kb_api = kb_api
+        self._kb_search = kb_search
+
+    @property
+    def url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}"
+
+    def _arguments(self) -> Sequence[str]:
+        return ["--port", str(self.port), "--kb-api", self._kb_api, "--kb-search", self._kb_search]
+
+    async def is_ready(self) -> bool:
+        return await accepts_connections(LOOPBACK, self.port)
+
+
+async def answers_ok(url: str) -> bool:
+    """Say whether a GET of `url` gives 200 within two seconds."""
+    try:
+        async with httpx.AsyncClient(timeout=2, trust_env=False) as client:
+            return (await client.get(url)).status_code == HTTPStatus.OK
+    except httpx.HTTPError:
+        return False

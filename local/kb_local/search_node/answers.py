@@ -1,0 +1,39 @@
+"""What becomes of a command that the proxy has read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kb_local.search_node.errors import CommandError
+
+
+@dataclass(frozen=True, slots=True)
+class Untouched:
+    """mongod answers it, byte for byte as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarded:
+    """mongod answers this command in its place."""
+
+    command: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The proxy answers it; mongod never sees it."""
+
+    reply: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Aborted:
+    """Refused within a transaction: mongod fails `command` and so aborts the transaction; the client is told `error`.
+
+    Answered here alone, mongod would keep the transaction open and later commit it.
+    """
+
+    command: dict[str, Any]
+    error: CommandError
+
+
+Answer = Untouched | Forwarded | Answered | Aborted

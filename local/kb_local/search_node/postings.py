@@ -1,0 +1,122 @@
+"""Which rows hold which filter value: an inverted index for each declared filter path."""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kb_local.search_node.errors import search_error
+from kb_local.search_node.filters import AllOf, AnyOf, Clause, Exists, Not, OneOf, Range
+from kb_local.search_node.values import FilterKey, filter_key, values_at
+
+Mask = NDArray[np.bool_]
+
+# What a row without the field is filed under; no value of a document has this type.
+ABSENT: FilterKey = ("absent", 0)
+NULL: FilterKey = ("null", 0)
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+class Postings:
+    """Answers filters with one boolean per row."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._rows: dict[str, dict[FilterKey, set[int]]] = {path: {} for path in paths}
+        self._filed: dict[int, list[tuple[str, FilterKey]]] = {}
+        # Filters repeat (a tenant, a knowledge base); a mask lives until the next change.
+        self._masks: dict[tuple[str, FilterKey], Mask] = {}
+
+    def add(self, row: int, document: Mapping[str, Any]) -> None:
+        filed = [(path, key) for path in self._rows for key in _keys_of(document, path)]
+        for path, key in filed:
+            self._rows[path].setdefault(key, set()).add(row)
+        self._filed[row] = filed
+        self._masks.clear()
+
+    def remove(self, row: int) -> None:
+        for path, key in self._filed.pop(row, ()):
+            rows = self._rows[path][key]
+            rows.discard(row)
+            if not rows:
+                del self._rows[path][key]
+        self._masks.clear()
+
+    def mask(self, clause: Clause, *, rows: int) -> Mask:
+        """Return which of the first `rows` rows satisfy the clause; meaningless for rows that were removed.
+
+        Raises:
+            CommandError: a path is not declared as a filter.
+        """
+        match clause:
+            case AllOf(clauses):
+                every = np.ones(rows, bool)
+                for part in clauses:
+                    every &= self.mask(part, rows=rows)
+                return every
+            case AnyOf(clauses):
+                some = np.zeros(rows, bool)
+                for part in clauses:
+                    some |= self.mask(part, rows=rows)
+                return some
+            case Not(part):
+                return ~self.mask(part, rows=rows)
+            case Exists(path):
+                self._declared(path)
+                return ~self._holding(path, ABSENT, rows=rows)
+            case OneOf(path, keys):
+                return self._one_of(path, keys, rows=rows)
+            case Range(path, comparison, bound):
+                return self._range(path, comparison, bound, rows=rows)
+
+    def _one_of(self, path: str, keys: tuple[FilterKey, ...], *, rows: int) -> Mask:
+        if NULL in keys:
+            # Whether a field is null can be asked of any path, declared or not; none is indexed then.
+            if path not in self._rows:
+                return np.ones(rows, bool)
+            return self._holding(path, NULL, rows=rows) | self._holding(path, ABSENT, rows=rows)
+        self._declared(path)
+        if len(keys) == 1:
+            return self._holding(path, keys[0], rows=rows)
+        return self._of(set().union(*(self._rows[path].get(key, ()) for key in keys)), rows=rows)
+
+    def _range(self, path: str, comparison: str, bound: FilterKey, *, rows: int) -> Mask:
+        self._declared(path)
+        compare = COMPARISONS[comparison]
+        kind, limit = bound
+        matching = (
+            holding
+            for (of_kind, value), holding in self._rows[path].items()
+            if of_kind == kind and compare(value, limit)
+        )
+        return self._of(set().union(*matching), rows=rows)
+
+    def _declared(self, path: str) -> None:
+        if path not in self._rows:
+            raise search_error(f"Path '{path}' needs to be indexed as filter")
+
+    def _holding(self, path: str, key: FilterKey, *, rows: int) -> Mask:
+        mask = self._masks.get((path, key))
+        if mask is None or len(mask) != rows:
+            mask = self._masks[path, key] = self._of(self._rows[path].get(key, set()), rows=rows)
+        return mask
+
+    @staticmethod
+    def _of(members: set[int], *, rows: int) -> Mask:
+        mask = np.zeros(rows, bool)
+        mask[np.fromiter(members, np.int64, len(members))] = True
+        return mask
+
+
+def _keys_of(document: Mapping[str, Any], path: str) -> set[FilterKey]:
+    found = values_at(document, path)
+    if not found:
+        return {ABSENT}
+    flat = (element for value in found for element in (value if isinstance(value, list) else [value]))
+    return {key for element in flat if (key := filter_key(element)) is not None}

@@ -1,0 +1,87 @@
+"""The search node as a whole: the listener, the catalogue, and their ends."""
+
+import asyncio
+import contextlib
+import ipaddress
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+from pymongo import AsyncMongoClient
+
+from kb_local.search_node.catalogue import Catalogue
+from kb_local.search_node.commands import SearchCommands
+from kb_local.search_node.hello import rewrite_hello
+from kb_local.search_node.proxy import ClientSide
+from kb_local.search_node.refresh import Delays
+
+log = logging.getLogger(__name__)
+
+Address = tuple[str, int]
+
+BACKLOG = 1024
+MONGOD_TIMEOUT_MS = 2000
+
+
+class SearchNode:
+    """A running node. `failed` gets an exception if it can't keep its indexes current any more."""
+
+    def __init__(self, server: asyncio.Server, catalogue: Catalogue, failed: asyncio.Future[None]) -> None:
+        host, port = server.sockets[0].getsockname()[:2]
+        self.address: Address = (host, port)
+        self.failed = failed
+        self._catalogue = catalogue
+
+    @property
+    def uri(self) -> str:
+        return f"mongodb://{self.address[0]}:{self.address[1]}/"
+
+    async def wait_ready(self) -> None:
+        """Return once the stored definitions are loaded. Commands are accepted before, and wait."""
+        await self._catalogue.loaded.wait()
+
+
+@contextlib.asynccontextmanager
+async def serve(listen: Address, mongod: Address, *, delays: Delays | None = None) -> AsyncIterator[SearchNode]:
+    """Serve on `listen` (port 0: any free one) in front of `mongod`, the primary of a replica set, until left.
+
+    mongod may still be starting, and may be restarted.
+
+    Raises:
+        ValueError: `listen` is not a loopback address.
+        OSError: the port is taken.
+    """
+    if not ipaddress.ip_address(listen[0]).is_loopback:
+        raise ValueError("the search node has no authentication and no TLS: it listens on loopback only")
+    async with AsyncMongoClient[dict[str, Any]](
+        *mongod,
+        directConnection=True,
+        serverSelectionTimeoutMS=MONGOD_TIMEOUT_MS,
+        datetime_conversion="DATETIME_MS",
+        unicode_decode_error_handler="replace",
+        appname="search-node",
+    ) as client:
+        catalogue = Catalogue(client, delays=delays or Delays())
+        commands = SearchCommands(catalogue)
+        connections: set[ClientSide] = set()
+        address = ""
+
+        def rewritten(reply: dict[str, Any]) -> dict[str, Any]:
+            return rewrite_hello(reply, listen=address)
+
+        def accept() -> ClientSide:
+            return ClientSide(mongod, handle=commands.answer, rewrite_hello=rewritten, connections=connections)
+
+        server = await asyncio.get_running_loop().create_server(accept, *listen, backlog=BACKLOG)
+        running = asyncio.create_task(catalogue.run())
+        node = SearchNode(server, catalogue, running)
+        address = "{}:{}".format(*node.address)
+        try:
+            yield node
+        finally:
+            server.close()
+            for connection in list(connections):
+                connection.abort()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await catalogue.close()

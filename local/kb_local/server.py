@@ -1,0 +1,195 @@
+import asyncio
+import contextlib
+import math
+import signal
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import psutil
+
+from kb_local.child import Child, describe_exit
+from kb_local.errors import LocalStackError, ServerDied, ServerNotReady
+
+POLL_INTERVAL_S = 0.02
+LOG_TAIL_BYTES = 4000
+LOG_TAIL_LINES = 12
+MAX_LOG_BYTES = 50 * 1024 * 1024
+
+
+async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: float) -> bool:
+    """Ask `condition` every few milliseconds; return whether it held within `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        if await condition():
+            return True
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(POLL_INTERVAL_S)
+
+
+async def accepts_connections(host: str, port: int) -> bool:
+    try:
+        async with asyncio.timeout(1):
+            _, writer = await asyncio.open_connection(host, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+class Server(ABC):
+    """One process of the local stack: how it is launched, when it is ready, how it ends.
+
+    `start` returns once the server can work; `stop` and `kill` once the process is gone.
+    """
+
+    start_timeout_s = 60.0
+
+    def __init__(self, name: str, *, port: int, log: Path) -> None:
+        self.name = name
+        self.port = port
+        self.log = log
+        self._child: Child | None = None
+        self._is_wanted = False
+        self._was_ready = False
+        self.started_at: float | None = None
+
+    @abstractmethod
+    def _launch(self) -> Child:
+        """Start the process; don't wait for it."""
+
+    @abstractmethod
+    async def is_ready(self) -> bool:
+        """Say whether the server can do its work now. Never raises for a server that is not there yet."""
+
+    async def start(self) -> None:
+        """Launch the process and wait until it is ready.
+
+        Raises:
+            ServerDied, ServerNotReady: with the end of its log.
+        """
+        self.launch()
+        await self.wait_ready()
+
+    def launch(self) -> None:
+        """Start the process without waiting until it is ready."""
+        if self.running:
+            raise RuntimeError(f"{self.name} runs already, as process {self.pid}")
+        rotate_log(self.log)
+        self._child = self._launch()
+        self._is_wanted, self._was_ready = True, False
+        with contextlib.suppress(psutil.NoSuchProcess):
+            self.started_at = psutil.Process(self._child.pid).create_time()
+
+    async def wait_ready(self) -> None:
+        """Wait until the launched process is ready; raises as `start` does, and ends a process that is not."""
+        try:
+            ready = await poll_until(self._ready_or_ended, timeout_s=self.start_timeout_s)
+        except BaseException:
+            await self.kill()
+            raise
+        if not self.running:
+            raise self._died()
+        if not ready:
+            await self.kill()
+            raise ServerNotReady(
+                f"{self.name} was not ready after {self.start_timeout_s:.0f} s. The end of its log:\n{self.log_tail()}",
+                remedy=f"read {self.log}; on a busy machine try again",
+            )
+        self._was_ready = True
+
+    async def _ready_or_ended(self) -> bool:
+        return not self.running or await self.is_ready()
+
+    def _died(self) -> LocalStackError:
+        status = self.returncode
+        how = describe_exit(status) if status is not None else "never launched"
+        return ServerDied(
+            f"{self.name} ended while it started ({how}). The end of its log:\n{self.log_tail()}",
+            remedy=f"read {self.log}, and run `kb doctor`",
+        )
+
+    @property
+    def pid(self) -> int:
+        """The process id, of the last run if it has ended."""
+        return self._the_child.pid
+
+    @property
+    def running(self) -> bool:
+        return self._child is not None and self._child.poll() is None
+
+    @property
+    def crashed(self) -> bool:
+        """Whether the process ended although nobody here asked it to."""
+        return self._is_wanted and not self.running
+
+    @property
+    def starting(self) -> bool:
+        """Whether it runs but has not been ready since it was launched."""
+        return self.running and not self._was_ready
+
+    @property
+    def returncode(self) -> int | None:
+        """How the last run ended, negative for a signal; None while it runs or before the first."""
+        return None if self._child is None else self._child.poll()
+
+    async def stop(self, *, timeout_s: float = 20.0) -> int:
+        """End the process in its own orderly way (SIGTERM), after `timeout_s` by force; return its exit status."""
+        self._is_wanted = False
+        if self.running:
+            self._the_child.send_signal(signal.SIGTERM)
+            self.resume()
+            if not await poll_until(self._ended, timeout_s=timeout_s):
+                await self.kill()
+        return self.returncode or 0
+
+    async def kill(self) -> None:
+        """SIGKILL, and wait until the process is gone."""
+        self._is_wanted = False
+        if self.running:
+            self._the_child.send_signal(signal.SIGKILL)
+            await self.wait()
+
+    async def wait(self) -> int:
+        """Wait until the process has ended, however long that takes; return its exit status."""
+        await poll_until(self._ended, timeout_s=math.inf)
+        return self.returncode or 0
+
+    async def pause(self) -> None:
+        """SIGSTOP: its connections stay open and, from the return on, nothing answers, as on a frozen machine."""
+        self._the_child.send_signal(signal.SIGSTOP)
+        await poll_until(self._stands_still, timeout_s=math.inf)
+
+    def resume(self) -> None:
+        self._the_child.send_signal(signal.SIGCONT)
+
+    def log_tail(self) -> str:
+        """Return the last lines that the process wrote."""
+        try:
+            with self.log.open("rb") as file:
+                file.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
+                lines = file.read().decode(errors="replace").strip().splitlines()
+                return "\n".join(lines[-LOG_TAIL_LINES:])
+        except FileNotFoundError:
+            return "(it wrote nothing)"
+
+    async def _stands_still(self) -> bool:
+        # The signal is on its way to the threads for a moment after it was sent.
+        return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
+
+    async def _ended(self) -> bool:
+        return not self.running
+
+    @property
+    def _the_child(self) -> Child:
+        if self._child is None:
+            raise RuntimeError(f"{self.name} was never launched")
+        return self._child
+
+
+def rotate_log(log: Path) -> None:
+    """Put a log that has grown large aside as `<name>.log.1`, over the one before."""
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(log.with_name(log.name + ".1"))

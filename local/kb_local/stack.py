@@ -1,0 +1,339 @@
+import asyncio
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from kb_local.broker import Broker
+from kb_local.broker_contents import create_topics, queue_again
+from kb_local.deployment import inspect_mongo
+from kb_local.mongod import Mongod, check_mongod, mongod_binary
+from kb_local.ports import Ports
+from kb_local.python_server import GatewayServer, ModelServer, SearchNode
+from kb_local.server import Server
+from kb_local.service import Service
+from kb_local.state import Home
+from kb_local.zygote import PRELOADED, Zygote
+
+ALL_SERVICES: Final = ("kb_api", "kb_indexer", "kb_search", "kb_reconciler")
+PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
+DEFAULT_DATABASE = "kb"
+
+LOCAL_DEFAULTS: Final = {
+    "KB_EMBEDDING_MODEL": "all-MiniLM-L6-v2",
+    "KB_DEFAULT_CHUNK_SIZE": "200",
+    "KB_DEFAULT_CHUNK_OVERLAP": "20",
+}
+# Tansu refuses idempotent producers, makes a joining consumer wait for half a session, and gives up a group for good
+# whose leader leaves while another member joins.
+EMBEDDED_KAFKA: Final = {
+    "KB_KAFKA_IDEMPOTENCE": "off",
+    "KB_KAFKA_LEAVE_GROUP": "off",
+    "KB_KAFKA_SESSION_TIMEOUT_MS": "4000",
+    "KB_KAFKA_FETCH_MAX_WAIT_MS": "50",
+}
+
+
+class Stack:
+    """All processes of the system on this machine: servers, services, and the gateway in front.
+
+    An asynchronous context manager: ready when entered, and with no process left when it is left. What exists already
+    can be given instead of being launched: a MongoDB, a broker, a model server, a zygote. Nothing is restarted by
+    itself: that is `Supervisor`'s.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        services: Iterable[str] = ALL_SERVICES,
+        env: Mapping[str, str] | None = None,
+        lag_ms: int = 0,
+        build_delay_ms: int = 0,
+        mongo_uri: str | None = None,
+        kafka: str | Broker | None = None,
+        models_api_base: str | None = None,
+        zygote: Zygote | None = None,
+        database: str = DEFAULT_DATABASE,
+        topic_prefix: str = "",
+        ports: Ports | None = None,
+    ) -> None:
+        """Describe the stack.
+
+        Args:
+            home: folder of data, logs and secrets.
+            services: packages; `kb_indexer:2` is a second process of `kb_indexer`.
+            env: settings of all services, over those that the stack makes itself.
+            lag_ms: of the search node, where one is launched.
+            build_delay_ms: likewise.
+            mongo_uri: of a MongoDB that runs. Without Atlas search of its own a search node is put in front of it.
+            kafka: a Kafka cluster as `host:port`, or a broker of this package that runs.
+            models_api_base: of an OpenAI-compatible server of the local models that runs.
+            zygote: one that runs.
+            database: of this stack's rows.
+            topic_prefix: what the names of its topics and consumer groups begin with.
+            ports: hands out the ports of what is launched.
+        """
+        self.home = Home(home)
+        self.ports = ports or Ports()
+        self.database = database
+        self.topic_prefix = topic_prefix
+        self.mongod: Mongod | None = None
+        self.search_node: SearchNode | None = None
+        self.broker = kafka if isinstance(kafka, Broker) else None
+        self.model_server: ModelServer | None = None
+        self.gateway: GatewayServer | None = None
+        self.services: dict[str, Service] = {}
+        self._service_names = tuple(services)
+        self._env = dict(env or {})
+        self._lag_ms = lag_ms
+        self._build_delay_ms = build_delay_ms
+        self._given_mongo_uri = mongo_uri
+        self._given_kafka = kafka
+        self._given_models_api_base = models_api_base
+        self._zygote = zygote
+        self._owns_zygote = zygote is None
+        self._mongo_uri = ""
+        self._mongod_uri = ""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def base_url(self) -> str:
+        """The one address of all HTTP."""
+        assert self.gateway is not None, "the stack has not been started"
+        return self.gateway.url
+
+    @property
+    def mongo_uri(self) -> str:
+        """MongoDB as the services see it, with Atlas search."""
+        return self._mongo_uri
+
+    @property
+    def mongod_uri(self) -> str:
+        """MongoDB without the search node in between; the same where there is none."""
+        return self._mongod_uri
+
+    @property
+    def kafka(self) -> str:
+        """The bootstrap server."""
+        if self.broker is not None:
+            return self.broker.bootstrap
+        assert isinstance(self._given_kafka, str), "the stack has not been started"
+        return self._given_kafka
+
+    @property
+    def models_api_base(self) -> str:
+        if self._given_models_api_base is not None:
+            return self._given_models_api_base
+        assert self.model_server is not None, "the stack has not been started"
+        return self.model_server.api_base
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The settings that every service gets."""
+        secrets = self.home.read_secrets()
+        return {
+            **LOCAL_DEFAULTS,
+            **(EMBEDDED_KAFKA if self.broker is not None else {}),
+            "KB_MONGO_URI": self.mongo_uri,
+            "KB_MONGO_DATABASE": self.database,
+            "KB_KAFKA": self.kafka,
+            "KB_KAFKA_TOPIC_PREFIX": self.topic_prefix,
+            "KB_LOCAL_MODELS_API_BASE": self.models_api_base,
+            "KB_API_KEY_PEPPER": secrets.api_key_pepper,
+            "KB_BOOTSTRAP_ADMIN_KEY": secrets.api_key,
+            "KB_BOOTSTRAP_ORGANIZATION": secrets.organization_id,
+            "KB_OPERATOR_ORGANIZATION": secrets.organization_id,
+            **self._env,
+        }
+
+    @property
+    def api_key(self) -> str:
+        """The first admin key of `organization_id`."""
+        return self.environment["KB_BOOTSTRAP_ADMIN_KEY"]
+
+    @property
+    def organization_id(self) -> str:
+        return self.environment["KB_BOOTSTRAP_ORGANIZATION"]
+
+    @property
+    def servers(self) -> list[Server]:
+        """What this stack has launched and will stop, in the order of starting."""
+        foundations: list[Server | None] = [
+            self.mongod,
+            self.search_node,
+            None if isinstance(self._given_kafka, Broker) else self.broker,
+            self.model_server,
+            self._zygote if self._owns_zygote else None,
+        ]
+        return [
+            *(server for server in foundations if server is not None),
+            *self.services.values(),
+            *([self.gateway] if self.gateway is not None else []),
+        ]
+
+    async def start(self) -> None:
+        """Start everything and return when all of it is ready; on an error nothing is left running.
+
+        Raises:
+            LocalStackError: with what to do about it.
+        """
+        self.home.prepare()
+        try:
+            await self._start_foundations()
+            await self._fill_broker()
+            self._make_services()
+            await together(*(service.start() for service in self.services.values()), self._start_gateway())
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Stop everything in order: who writes before where it is written to."""
+        if self.gateway is not None:
+            await self.gateway.stop()
+        await together(*(service.stop() for service in self.services.values()))
+        foundations = [server for server in self.servers if server is not self.mongod]
+        await together(*(server.stop() for server in foundations))
+        if self.mongod is not None:
+            await self.mongod.stop()
+
+    async def start_service(self, name: str, **env: str) -> Service:
+        """Start one service, with further settings for this run only; `kb_indexer:2` may be new."""
+        service = self.services.get(name) or self._make_service(name)
+        service.env = {**self.environment, **env}
+        await service.start()
+        return service
+
+    async def stop_service(self, name: str) -> int:
+        """SIGTERM one service, wait for its end and return its exit status."""
+        return await self.services[name].stop()
+
+    async def kill(self, name: str) -> None:
+        """SIGKILL a server or service by its name, such as `mongod` or `kb_indexer`."""
+        await self.server(name).kill()
+
+    def server(self, name: str) -> Server:
+        """Return a server or service by its name, such as `mongod` or `kb_indexer`."""
+        if name in self.services:
+            return self.services[name]
+        return next(server for server in self.servers if server.name == name)
+
+    async def can_fork(self) -> bool:
+        """Say whether services can be started at this moment."""
+        return self._zygote is not None and await self._zygote.is_ready()
+
+    async def restart_broker(self) -> None:
+        """Crash the broker, and bring the stack back to where it lost nothing."""
+        assert self.broker is not None, "this stack has not launched a broker"
+        await self.broker.kill()
+        await self.revive_broker()
+
+    async def revive_broker(self) -> None:
+        """Start a broker that ended, empty as it is, and have sent again what it held.
+
+        Whatever produces is stopped until the topics exist: until then the new broker would acknowledge records that
+        nobody will ever see.
+        """
+        assert self.broker is not None, "this stack has not launched a broker"
+        producers = [service for service in self.services.values() if service.package in PRODUCERS and service.running]
+        await together(*(service.stop() for service in producers))
+        await self.broker.start()
+        await self._fill_broker()
+        await together(*(service.start() for service in producers))
+
+    async def _fill_broker(self) -> None:
+        await create_topics(self.kafka, prefix=self.topic_prefix)
+        # A broker of ours is empty whenever it starts.
+        if self.broker is not None:
+            await queue_again(self.mongo_uri, database=self.database)
+
+    async def _start_foundations(self) -> None:
+        if self._zygote is None:
+            # Of services that are none of ours nothing is known to be worth importing before.
+            ours = any(name.partition(":")[0] in ALL_SERVICES for name in self._service_names)
+            self._zygote = Zygote(log=self.home.log("zygote"), preloaded=PRELOADED if ours else ())
+        if self._given_kafka is None:
+            self.broker = Broker(port=self.ports.take("broker"), log=self.home.log("broker"))
+        if self._given_models_api_base is None:
+            self.model_server = ModelServer(port=self.ports.take("model-server"), log=self.home.log("model-server"))
+        await together(
+            self._start_mongo(),
+            *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
+            *([self.model_server.start()] if self.model_server is not None else []),
+            *([self._zygote.start()] if self._owns_zygote and self._service_names else []),
+        )
+
+    async def _start_mongo(self) -> None:
+        if self._given_mongo_uri is None:
+            await check_mongod(mongod_binary())
+            self.mongod = Mongod(self.home.mongo, port=self.ports.take("mongod"), log=self.home.log("mongod"))
+            await self.mongod.start()
+            self._mongod_uri = self.mongod.uri
+            primary = self.mongod.address
+        else:
+            given = await inspect_mongo(self._given_mongo_uri)
+            self._mongod_uri = self._mongo_uri = given.uri
+            if given.has_search:
+                return
+            primary = given.primary
+        self.search_node = SearchNode(
+            mongod=primary,
+            port=self.ports.take("search-node"),
+            log=self.home.log("search-node"),
+            lag_ms=self._lag_ms,
+            build_delay_ms=self._build_delay_ms,
+        )
+        await self.search_node.start()
+        self._mongo_uri = self.search_node.uri
+
+    def _make_services(self) -> None:
+        for name in self._service_names:
+            self._make_service(name)
+
+    def _make_service(self, name: str) -> Service:
+        assert self._zygote is not None, "the stack has not been started"
+        label = name.replace("_", "-").replace(":", "-")
+        service = Service(
+            label,
+            name.partition(":")[0],
+            zygote=self._zygote,
+            port=self.ports.take(label),
+            log=self.home.log(label),
+            env=self.environment,
+        )
+        self.services[name] = service
+        return service
+
+    async def _start_gateway(self) -> None:
+        self.gateway = GatewayServer(
+            kb_api=self._url_of("kb_api"),
+            kb_search=self._url_of("kb_search"),
+            port=self.ports.take("gateway"),
+            log=self.home.log("gateway"),
+        )
+        await self.gateway.start()
+
+    def _url_of(self, name: str) -> str:
+        """Return where the gateway sends what belongs to a service; nobody listens there when it is left out."""
+        if name in self.services:
+            return self.services[name].url
+        return f"http://127.0.0.1:{self.ports.take(name.replace('_', '-'))}"
+
+
+async def together(*work: Coroutine[Any, Any, Any]) -> None:
+    """Run all at once; the first error cancels the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in work:
+                group.create_task(coroutine)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None

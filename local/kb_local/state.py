@@ -1,0 +1,178 @@
+"""What a stack keeps in its folder, `.kb` by default: data, logs, secrets, and the state that `kb status` reads."""
+
+import contextlib
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, Field, ValidationError
+
+from kb_local.errors import UnusableHome
+
+FORMAT = 1
+DEFAULT_FOLDER = ".kb"
+
+Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
+ProcessCondition = Literal["starting", "ready", "not ready", "crashed", "stopped"]
+
+
+class ProcessState(BaseModel):
+    name: str
+    pid: int | None
+    started_at: float | None = None
+    """Creation time of the process by the system's clock: a pid alone may since have become somebody else's."""
+    port: int
+    condition: ProcessCondition
+    restarts: int
+    last_exit: str | None = None
+    log: str
+
+
+class Problem(BaseModel):
+    problem: str
+    remedy: str
+
+
+class StackState(BaseModel):
+    """What the supervisor last wrote about itself and its processes."""
+
+    phase: Phase = "stopped"
+    supervisor_pid: int | None = None
+    supervisor_started_at: float | None = None
+    base_url: str | None = None
+    ports: dict[str, int] = Field(default_factory=dict)
+    processes: list[ProcessState] = Field(default_factory=list)
+    failure: Problem | None = None
+
+
+class Secrets(BaseModel):
+    """Made at the first start and kept, because the rows that were made with them are."""
+
+    organization_id: str = "local"
+    api_key: str = Field(default_factory=lambda: f"kb_{secrets.token_hex(6)}_{secrets.token_hex(24)}", repr=False)
+    api_key_pepper: str = Field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+
+class Home:
+    """The folder of one stack."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.logs = folder / "logs"
+        self.mongo = folder / "mongo"
+        self._format = folder / "format"
+        self._lock = folder / "lock"
+        self._state = folder / "state.json"
+        self._secrets = folder / "secrets.json"
+
+    def log(self, name: str) -> Path:
+        return self.logs / f"{name}.log"
+
+    def prepare(self) -> None:
+        """Make the folder, or check that what is in it can be used.
+
+        Raises:
+            UnusableHome: it was made by a newer version, or cannot be written.
+        """
+        try:
+            self.logs.mkdir(parents=True, exist_ok=True)
+            if not self._format.exists():
+                self._format.write_text(f"{FORMAT}\n")
+        except OSError as error:
+            raise UnusableHome(
+                f"{self.folder} cannot be written: {error.strerror}", remedy="choose another folder with KB_HOME"
+            ) from error
+        self.check_format()
+
+    def check_format(self) -> None:
+        """Check that this version understands the folder, if there is one.
+
+        Raises:
+            UnusableHome: it was made by a newer version.
+        """
+        try:
+            found = self._format.read_text().strip()
+        except FileNotFoundError:
+            return
+        if not found.isdecimal() or int(found) > FORMAT:
+            raise UnusableHome(
+                f"{self.folder} has the format {found!r}; this version knows up to {FORMAT}",
+                remedy="use the version that made it, or another folder with KB_HOME",
+            )
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only supervisor of this folder; the lock goes with the process, however that ends.
+
+        Raises:
+            UnusableHome: another one runs.
+        """
+        with self._lock.open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UnusableHome(
+                    f"a stack runs in {self.folder} already", remedy="`kb down` stops it, `kb status` shows it"
+                ) from None
+            yield
+
+    def is_locked(self) -> bool:
+        """Say whether a supervisor runs."""
+        if not self._lock.exists():
+            return False
+        try:
+            with self.locked():
+                return False
+        except UnusableHome:
+            return True
+
+    def read_state(self) -> StackState:
+        """Return what was written last; an empty state before the first start."""
+        try:
+            return StackState.model_validate_json(self._state.read_bytes())
+        except FileNotFoundError:
+            return StackState()
+        except ValidationError as error:
+            raise UnusableHome(
+                f"{self._state} is not understood", remedy=f"stop what runs and remove {self._state}; data stays"
+            ) from error
+
+    def write_state(self, state: StackState) -> None:
+        """Replace the state as a whole: who reads it never sees half of it."""
+        _write_private(self._state, state.model_dump_json(indent=1))
+
+    def read_secrets(self) -> Secrets:
+        """Return the keys of this stack, made at the first call."""
+        with contextlib.suppress(FileNotFoundError):
+            return Secrets.model_validate_json(self._secrets.read_bytes())
+        made = Secrets()
+        _write_private(self._secrets, made.model_dump_json(indent=1))
+        return made
+
+
+def home_of(environment: Mapping[str, str]) -> Home:
+    """Return the folder that `KB_HOME` names, else `.kb` of the current directory."""
+    return Home(Path(environment.get("KB_HOME") or DEFAULT_FOLDER).absolute())
+
+
+def find_process(pid: int | None, started_at: float | None) -> psutil.Process | None:
+    """Return the process that was recorded, unless it is gone and its pid is now another's."""
+    if pid is None or started_at is None:
+        return None
+    try:
+        process = psutil.Process(pid)
+        same = abs(process.create_time() - started_at) < 1 and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return None
+    return process if same else None
+
+
+def _write_private(path: Path, text: str) -> None:
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.touch(mode=0o600)
+    draft.write_text(text)
+    draft.replace(path)

@@ -1,0 +1,300 @@
+"""Keeps a stack running: restarts what crashes, tells how things stand, stops in order.
+
+`python -m kb_local.supervisor` runs one in the folder of `KB_HOME` until SIGTERM or Ctrl-C.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+
+from kb_local.child import describe_exit
+from kb_local.errors import LocalStackError
+from kb_local.ports import Ports
+from kb_local.server import Server, poll_until
+from kb_local.service import Service
+from kb_local.stack import ALL_SERVICES, DEFAULT_DATABASE, PRODUCERS, Stack
+from kb_local.state import Home, Phase, Problem, ProcessCondition, ProcessState, StackState, find_process, home_of
+
+WATCH_INTERVAL_S = 0.2
+PROBE_INTERVAL_S = 5.0
+FIRST_BACKOFF_S = 0.5
+LONGEST_BACKOFF_S = 30.0
+STABLE_AFTER_S = 60.0
+
+# They say how the stack is launched, or are the stack's own to choose; the services do not get them as they are.
+LAUNCH_SETTINGS = frozenset(
+    {
+        "KB_API_KEY_PEPPER",
+        "KB_BOOTSTRAP_ADMIN_KEY",
+        "KB_BOOTSTRAP_ORGANIZATION",
+        "KB_HOME",
+        "KB_HTTP_HOST",
+        "KB_HTTP_PORT",
+        "KB_KAFKA",
+        "KB_LOCAL_SERVICES",
+        "KB_MONGOD",
+        "KB_MONGO_URI",
+        "KB_PORT",
+    }
+)
+
+
+@dataclass(slots=True)
+class History:
+    """What has become of one process so far."""
+
+    restarts: int = 0
+    last_exit: str | None = None
+    responds: bool = True
+
+
+def backoff_s(failures: int) -> float:
+    """Return how long to wait before the next start after so many in a row that did not last."""
+    return min(LONGEST_BACKOFF_S, FIRST_BACKOFF_S * 2.0 ** min(failures, 10))
+
+
+class Supervisor:
+    """Runs one stack from start to stop."""
+
+    def __init__(self, stack: Stack, *, on_change: Callable[[StackState], None]) -> None:
+        """Take charge of a stack that has not been started.
+
+        Args:
+            stack: what to run.
+            on_change: called with the state whenever it has changed.
+        """
+        self._stack = stack
+        self._on_change = on_change
+        self._phase: Phase = "starting"
+        self._failure: Problem | None = None
+        self._histories: dict[str, History] = {}
+        self._broker_is_filled = asyncio.Event()
+        self._last_state: StackState | None = None
+        self._started_at = psutil.Process().create_time()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Start the stack, keep it running until `stop` is set, and stop it.
+
+        Raises:
+            LocalStackError: the stack could not be started.
+        """
+        async with asyncio.TaskGroup() as group:
+            reporting = group.create_task(self._report_forever())
+            try:
+                await self._run_until(stop)
+            except LocalStackError as error:
+                self._phase, self._failure = "failed", Problem(problem=error.problem, remedy=error.remedy)
+            finally:
+                reporting.cancel()
+        self._report()
+        if self._failure is not None:
+            raise LocalStackError(self._failure.problem, remedy=self._failure.remedy)
+
+    async def _run_until(self, stop: asyncio.Event) -> None:
+        starting = asyncio.ensure_future(self._stack.start())
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not stop.is_set():
+                await starting
+                await self._keep_all_until(stopping)
+        finally:
+            self._phase = "stopping"
+            stopping.cancel()
+            # Cancelled, the start stops what it has started so far.
+            starting.cancel()
+            await asyncio.wait({starting})
+        await self._stack.stop()
+        self._phase = "stopped"
+
+    async def _keep_all_until(self, stopping: asyncio.Future[Any]) -> None:
+        self._phase = "ready"
+        self._broker_is_filled.set()
+        keepers = [asyncio.ensure_future(self._keep(server)) for server in self._stack.servers]
+        await stopping
+        self._phase = "stopping"
+        for keeper in keepers:
+            keeper.cancel()
+        await asyncio.gather(*keepers, return_exceptions=True)
+
+    async def _keep(self, server: Server) -> None:
+        """Restart one server whenever it crashes, after a pause that grows while it keeps crashing."""
+        history = self._history(server)
+        failures = 0
+        while True:
+            began = time.monotonic()
+            await self._watch_until_crash(server, history)
+            failures = 0 if time.monotonic() - began > STABLE_AFTER_S else failures + 1
+            history.last_exit = describe_exit(server.returncode or 0)
+            await asyncio.sleep(backoff_s(failures - 1))
+            while not await self._revive(server):
+                failures += 1
+                await asyncio.sleep(backoff_s(failures))
+            history.restarts += 1
+
+    async def _watch_until_crash(self, server: Server, history: History) -> None:
+        probe_at = time.monotonic()
+        while not server.crashed:
+            if server.running and time.monotonic() >= probe_at:
+                history.responds = await server.is_ready()
+                probe_at = time.monotonic() + PROBE_INTERVAL_S
+            await asyncio.sleep(WATCH_INTERVAL_S)
+
+    async def _revive(self, server: Server) -> bool:
+        """Start a server that crashed; return whether it is ready again."""
+        try:
+            if server is self._stack.broker:
+                await self._revive_broker()
+            elif isinstance(server, Service):
+                await self._revive_service(server)
+            else:
+                await server.start()
+        except Exception:  # noqa: BLE001  # whatever it was, the next try comes
+            print(f"{server.name} was not ready again:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+            return False
+        return True
+
+    async def _revive_broker(self) -> None:
+        self._broker_is_filled.clear()
+        await self._stack.revive_broker()
+        self._broker_is_filled.set()
+
+    async def _revive_service(self, service: Service) -> None:
+        if service.package in PRODUCERS:
+            await self._broker_is_filled.wait()
+        await poll_until(self._stack.can_fork, timeout_s=service.start_timeout_s)
+        # The revival of the broker starts producers too, and may have been first.
+        if not service.running:
+            await service.start()
+
+    async def _report_forever(self) -> None:
+        while True:
+            self._report()
+            await asyncio.sleep(WATCH_INTERVAL_S)
+
+    def _report(self) -> None:
+        state = self._state()
+        if state != self._last_state:
+            self._last_state = state
+            self._on_change(state)
+
+    def _state(self) -> StackState:
+        return StackState(
+            phase=self._phase,
+            supervisor_pid=os.getpid(),
+            supervisor_started_at=self._started_at,
+            base_url=self._stack.base_url if self._phase == "ready" else None,
+            ports=self._stack.ports.remembered,
+            processes=[self._process_state(server) for server in self._stack.servers],
+            failure=self._failure,
+        )
+
+    def _process_state(self, server: Server) -> ProcessState:
+        history = self._history(server)
+        return ProcessState(
+            name=server.name,
+            pid=server.pid if server.running else None,
+            started_at=server.started_at,
+            port=server.port,
+            condition=_condition(server, history),
+            restarts=history.restarts,
+            last_exit=history.last_exit,
+            log=str(server.log),
+        )
+
+    def _history(self, server: Server) -> History:
+        return self._histories.setdefault(server.name, History())
+
+
+def _condition(server: Server, history: History) -> ProcessCondition:
+    if server.crashed:
+        return "crashed"
+    if not server.running:
+        return "stopped"
+    if server.starting:
+        return "starting"
+    return "ready" if history.responds else "not ready"
+
+
+def make_stack(environment: Mapping[str, str]) -> Stack:
+    """Return the stack of `kb up` as the environment describes it, on the ports it had last time.
+
+    Raises:
+        LocalStackError: the folder or the port that was asked for cannot be used.
+    """
+    home = home_of(environment)
+    home.prepare()
+    ports = Ports(home.read_state().ports)
+    if wanted := environment.get("KB_PORT"):
+        ports.take_exactly("gateway", int(wanted))
+    services = environment.get("KB_LOCAL_SERVICES")
+    return Stack(
+        home.folder,
+        services=services.split(",") if services else ALL_SERVICES,
+        env={
+            name: value
+            for name, value in environment.items()
+            if name.startswith("KB_") and name not in LAUNCH_SETTINGS and not name.startswith("KB_TEST_")
+        },
+        mongo_uri=environment.get("KB_MONGO_URI"),
+        kafka=environment.get("KB_KAFKA"),
+        models_api_base=environment.get("KB_LOCAL_MODELS_API_BASE"),
+        database=environment.get("KB_MONGO_DATABASE", DEFAULT_DATABASE),
+        topic_prefix=environment.get("KB_KAFKA_TOPIC_PREFIX", ""),
+        ports=ports,
+    )
+
+
+async def supervise(environment: Mapping[str, str], *, on_change: Callable[[StackState], None]) -> None:
+    """Run the stack of `environment` until SIGTERM, SIGINT or SIGHUP.
+
+    Raises:
+        LocalStackError: another supervisor has the folder, or the stack cannot be started.
+    """
+    home = home_of(environment)
+    home.prepare()
+    with home.locked():
+        end_leftovers(home)
+
+        def write_and_tell(state: StackState) -> None:
+            home.write_state(state)
+            on_change(state)
+
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        try:
+            supervisor = Supervisor(make_stack(environment), on_change=write_and_tell)
+        except LocalStackError as error:
+            failure = Problem(problem=error.problem, remedy=error.remedy)
+            write_and_tell(home.read_state().model_copy(update={"phase": "failed", "failure": failure}))
+            raise
+        await supervisor.run(stop)
+
+
+def end_leftovers(home: Home) -> None:
+    """Kill what a supervisor that was killed has left behind, where the system did not do it (macOS)."""
+    for recorded in home.read_state().processes:
+        process = find_process(recorded.pid, recorded.started_at)
+        if process is not None:
+            process.kill()
+            process.wait(timeout=10)
+
+
+def main() -> None:
+    try:
+        asyncio.run(supervise(os.environ, on_change=lambda _: None))
+    except LocalStackError as error:
+        sys.exit(str(error))
+
+
+if __name__ == "__main__":
+    main()

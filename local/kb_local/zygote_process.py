@@ -1,0 +1,195 @@
+"""The process that services are forked from: `python -m kb_local.zygote_process SOCKET_FD MODULE...`.
+
+It imports the modules, then forks on request. Importing litellm costs three CPU seconds and 100 MB: here it is paid
+once for all services of a stack, and once for all tests of a run. It has one thread and no event loop, because a fork
+copies only the thread that calls it, with all locks as they stand.
+
+Each line on the socket is one JSON object. In: `{"fork": {"module", "env", "log"}}`, `{"signal": [pid, number]}`. Out:
+`{"ready": [modules that failed to import]}`, `{"forked": pid}` or `{"failed": reason}`, `{"exited": [pid, status]}`.
+When the socket closes it ends, and its children with it.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kb_local.tether import die_with, rename
+
+MAX_READ_BYTES = 65536
+HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What a forked child shall become: `main()` of a module, with this environment and log file."""
+
+    module: str
+    env: dict[str, str]
+    log: str
+
+    def enter(self, *, parent_pid: int) -> None:
+        """Make this fresh fork look like a process that was executed."""
+        die_with(parent_pid)
+        rename(self.module.partition(".")[0])
+        signal.set_wakeup_fd(-1)
+        for number in HANDLED_SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+        os.environ.clear()
+        os.environ.update(self.env)
+        sys.argv = [self.module]
+        redirect_output(self.log)
+
+    def run(self) -> None:
+        importlib.import_module(self.module).main()
+
+
+class Forker:
+    """Forks jobs, passes signals on, and reports which child has ended how."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._wakeup, self._wakeup_writer = socket.socketpair()
+        self._children: set[int] = set()
+        self._inbox = b""
+        self._stopping = False
+
+    def serve(self) -> Job | None:
+        """Work until the other side closes or SIGTERM; return a job in a forked child and None in the zygote itself."""
+        with self._listening() as selector:
+            while not self._stopping:
+                for key, _ in selector.select():
+                    if key.fileobj is self._wakeup:
+                        self._take_signals()
+                    elif (job := self._take_requests()) is not None:
+                        return job
+            self._end_children()
+            return None
+
+    @contextlib.contextmanager
+    def _listening(self) -> Iterator[selectors.BaseSelector]:
+        self._wakeup_writer.setblocking(False)
+        signal.set_wakeup_fd(self._wakeup_writer.fileno(), warn_on_full_buffer=False)
+        for number in HANDLED_SIGNALS:
+            signal.signal(number, lambda *_: None)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._connection, selectors.EVENT_READ)
+            selector.register(self._wakeup, selectors.EVENT_READ)
+            yield selector
+        # In the child as well: nothing of the zygote stays open there.
+        for end in (self._connection, self._wakeup, self._wakeup_writer):
+            end.close()
+
+    def _take_signals(self) -> None:
+        if signal.SIGTERM in self._wakeup.recv(MAX_READ_BYTES):
+            self._stopping = True
+        # Signals of the same kind are merged: ask for each child.
+        for pid in list(self._children):
+            reaped, status = os.waitpid(pid, os.WNOHANG)
+            if reaped:
+                self._children.discard(pid)
+                self.send({"exited": [pid, os.waitstatus_to_exitcode(status)]})
+
+    def _take_requests(self) -> Job | None:
+        """Do what was asked; return the job in a forked child."""
+        try:
+            data = self._connection.recv(MAX_READ_BYTES)
+        except ConnectionResetError:
+            data = b""
+        self._stopping = self._stopping or not data
+        *lines, self._inbox = (self._inbox + data).split(b"\n")
+        for line in lines:
+            if (job := self._answer(json.loads(line))) is not None:
+                return job
+        return None
+
+    def _answer(self, request: dict[str, Any]) -> Job | None:
+        if "fork" in request:
+            return self._fork(Job(**request["fork"]))
+        pid, number = request["signal"]
+        # A pid that has been reaped may by now be somebody else's.
+        if pid in self._children:
+            os.kill(pid, number)
+        return None
+
+    def _fork(self, job: Job) -> Job | None:
+        zygote_pid = os.getpid()
+        # A signal for the child must not reach the handlers, and the wake-up socket, that it still shares with us.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+            self.send({"failed": str(error)})
+            return None
+        if pid == 0:
+            job.enter(parent_pid=zygote_pid)
+            return job
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED_SIGNALS)
+        self._children.add(pid)
+        self.send({"forked": pid})
+        return None
+
+    def _end_children(self) -> None:
+        for pid in self._children:
+            os.kill(pid, signal.SIGKILL)
+        for pid in self._children:
+            os.waitpid(pid, 0)
+
+    def send(self, message: dict[str, Any]) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def redirect_output(log: str) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(target, sys.stdout.fileno())
+    os.dup2(target, sys.stderr.fileno())
+    os.close(target)
+
+
+def preload(modules: Sequence[str]) -> list[str]:
+    """Import the modules; return those that failed, which each service will then report by itself."""
+    failed = []
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # noqa: BLE001  # a broken service must not take the others with it
+            print(f"cannot preload {module}: {error!r}", file=sys.stderr, flush=True)
+            failed.append(module)
+    return failed
+
+
+def check_single_threaded() -> None:
+    threads = [thread.name for thread in threading.enumerate()]
+    if sys.platform == "linux" and (tasks := len(list(Path("/proc/self/task").iterdir()))) != 1:
+        raise SystemExit(f"{tasks} threads run after the imports ({threads}): forking would be unsafe")
+
+
+def main() -> None:
+    forker = Forker(socket.socket(fileno=int(sys.argv[1])))
+    failed = preload(sys.argv[2:])
+    check_single_threaded()
+    # What is there now is never collected, so that no collection in a child touches, and copies, all its pages.
+    gc.collect()
+    gc.freeze()
+    forker.send({"ready": failed})
+    if (job := forker.serve()) is not None:
+        job.run()
+
+
+if __name__ == "__main__":
+    main()
