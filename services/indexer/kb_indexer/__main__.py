@@ -1,0 +1,23 @@
+"""`python -m kb_indexer`: consumes document events and index requests until SIGTERM."""
+
+import asyncio
+
+from kb_indexer.bootstrap import build
+from kb_indexer.settings import IndexerSettings
+from kb_shared import failpoints, logs, process
+
+
+async def serve(stop: asyncio.Event) -> None:
+    settings = IndexerSettings()
+    logs.configure("kb-indexer", settings.log_level)
+    failpoints.arm()
+    async with build(settings, stop) as indexer:
+        await indexer.run(stop)
+
+
+def main() -> None:
+    process.run(serve)
+
+
+if __name__ == "__main__":
+    main()

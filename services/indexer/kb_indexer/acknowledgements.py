@@ -1,0 +1,79 @@
+"""A new revision that says what the last one said: its number is taken down and told, and nothing else is written."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kb_indexer.source import SOURCE
+from kb_indexer.truth import Truth
+from kb_shared import tracing
+from kb_shared.announcements import Announcement, announce
+from kb_shared.contracts.outcomes import DocumentIndexed
+from kb_shared.gathering import Gathering
+from kb_shared.mongo import document_index, documents
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import Document
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unchanged:
+    indexed: IndexedDocument
+    revision: int
+    traceparent: str
+
+    def told(self, fences: Mapping[str, int]) -> Announcement:
+        row = self.indexed
+        outcome = DocumentIndexed(
+            organization_id=row.organization_id,
+            kb_id=row.kb_id,
+            document_id=row.document_id,
+            revision=self.revision,
+            chunk_count=row.chunk_count,
+        )
+        return Announcement(outcome, fences[row.document_id], self.traceparent)
+
+
+class _Changed(Exception):
+    """One of the rows is no longer as it was read."""
+
+
+class Acknowledgements:
+    """Takes down new revisions of documents that are indexed as they should be, those of a moment together."""
+
+    def __init__(self, database: Database, *, truth: Truth) -> None:
+        self._database = database
+        self._truth = truth
+        self._taken_down = Gathering(self._take_down)
+
+    async def acknowledge(self, kb: KnowledgeBase, document: Document, indexed: IndexedDocument) -> bool:
+        """Take down the revision of the document's text, unless something is not as it should be: then False."""
+        live = await self._truth.live_chunks(kb, document.document_id)
+        if document.text is None or live != indexed.chunk_count:
+            return False
+        unchanged = _Unchanged(indexed, document.text.revision, tracing.current())
+        return bool(await self._taken_down(unchanged))
+
+    async def _take_down(self, unchanged: Sequence[_Unchanged]) -> Mapping[_Unchanged, bool]:
+        by_organization: dict[str, list[_Unchanged]] = {}
+        for each in unchanged:
+            by_organization.setdefault(each.indexed.organization_id, []).append(each)
+        done: dict[_Unchanged, bool] = {}
+        for organization_id, theirs in by_organization.items():
+            done |= dict.fromkeys(theirs, await self._take_down_of(organization_id, theirs))
+        return done
+
+    async def _take_down_of(self, organization_id: str, unchanged: Sequence[_Unchanged]) -> bool:
+        async def work(session: Session) -> None:
+            revisions = [(each.indexed, each.revision) for each in unchanged]
+            if not await document_index.acknowledge(self._database, session, revisions):
+                raise _Changed
+            document_ids = {each.indexed.document_id for each in unchanged}
+            fences = await documents.raise_fences(self._database, session, organization_id, document_ids)
+            await announce(self._database, session, *(each.told(fences) for each in unchanged), source=SOURCE)
+
+        try:
+            await in_transaction(self._database, work)
+        except _Changed:
+            return False
+        return True

@@ -1,0 +1,144 @@
+"""Runs backfills: asks for the documents of a KB that each is about, a few at a time.
+
+The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a large KB delays nobody.
+"""
+
+import asyncio
+from datetime import timedelta
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared import tracing
+from kb_shared.behind import behind
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.errors import TransientError
+from kb_shared.index_requests import IndexRequests
+from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
+from kb_shared.mongo.backfills import Backfill, Kind, Phase
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+MAX_OUTSTANDING: Final = 200
+_STRETCH: Final = 100
+_PAUSE_S: Final = 0.2
+
+_STATES: Final = {
+    Phase.RESTING: (State.FAILED, State.WAITING_FOR_TEXT),
+    Phase.FAILED: (State.FAILED,),
+    Phase.PAUSED: (State.PAUSED,),
+}
+"""Of the jobs a phase goes through; what they rest for may have changed, so each of them is asked for."""
+
+log = structlog.get_logger()
+
+
+class BackfillRunner:
+    """One per replica; each scan is worked on by one of them at a time."""
+
+    def __init__(self, database: Database, requests: IndexRequests, *, lease: timedelta) -> None:
+        self._database = database
+        self._requests = requests
+        self._lease = lease
+        self._owner = str(uuid4())
+
+    async def run(self) -> None:
+        """Work on scans for ever, taking turns among them; cancel to stop."""
+        while True:
+            try:
+                moved = await self.turn()
+            except (PyMongoError, TransientError) as error:
+                log.warning("backfill.interrupted", error=type(error).__name__)
+                moved = False
+            if not moved:
+                await asyncio.sleep(_PAUSE_S)
+
+    async def turn(self) -> bool:
+        """One stretch of each scan there is; False if none could move on."""
+        moved = False
+        seen: list[str] = []
+        while (
+            scan := await backfills.take(self._database, owner=self._owner, lease=self._lease, but=seen)
+        ) is not None:
+            seen.append(scan.job_id)
+            try:
+                moved |= await self._stretch(scan)
+            except (PyMongoError, TransientError) as error:
+                # The others may fare better; this one goes on from its cursor in the next turn.
+                log.warning("backfill.interrupted", kb_id=scan.kb_id, error=type(error).__name__)
+        return moved
+
+    async def _stretch(self, scan: Backfill) -> bool:
+        tracing.start(scan.traceparent)
+        kb = await knowledge_bases.find(self._database, scan.organization_id, scan.kb_id)
+        if kb is None or kb.status is Status.DELETING:
+            await backfills.finish(self._database, scan, owner=self._owner)
+            return True
+        if kb.status not in (Status.INDEXING, Status.ACTIVE):
+            return False
+        outstanding = await index_jobs.count_open(
+            self._database, scan.organization_id, scan.kb_id, limit=MAX_OUTSTANDING
+        )
+        room = min(MAX_OUTSTANDING - outstanding, _STRETCH)
+        if room <= 0:
+            return False
+        found = await self._candidates(scan, kb, limit=room)
+        if not found:
+            await self._next_phase(scan)
+            return True
+        everyone = scan.force or scan.phase in _STATES
+        wanted = found if everyone else list(await behind(self._database, kb, found))
+        await self._requests.request(
+            [
+                SyncDocument(
+                    organization_id=kb.organization_id,
+                    kb_id=kb.kb_id,
+                    document_id=document_id,
+                    reason=Reason.RETRY if scan.kind is Kind.RETRY_FAILED else Reason.BACKFILL,
+                    force=scan.force,
+                )
+                for document_id in wanted
+            ],
+            bulk=True,
+            backfill_id=scan.job_id,
+        )
+        advanced = await backfills.advance(
+            self._database, scan, owner=self._owner, phase=scan.phase, cursor=found[-1], queued=len(wanted)
+        )
+        if not advanced:
+            await self._withdraw_if_cancelled(scan)
+        return True
+
+    async def _withdraw_if_cancelled(self, scan: Backfill) -> None:
+        now = await backfills.find(self._database, scan.organization_id, scan.kb_id, scan.job_id)
+        if now is not None and now.state is backfills.State.CANCELLED:
+            await index_jobs.unforce(self._database, scan.organization_id, scan.kb_id, backfill_id=scan.job_id)
+
+    async def _candidates(self, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:
+        """The next documents of the scan's phase."""
+        organization_id, kb_id = scan.organization_id, scan.kb_id
+        match scan.phase:
+            case Phase.DOCUMENTS:
+                tagged = documents.with_tags(
+                    self._database, organization_id, kb.tag_ids, after=scan.cursor, limit=limit
+                )
+                return [document.document_id async for document in tagged]
+            case Phase.INDEXED:
+                rows = document_index.of_kb(self._database, organization_id, kb_id, after=scan.cursor, limit=limit)
+                return [row.document_id async for row in rows]
+            case _:
+                return await index_jobs.in_states(
+                    self._database, organization_id, kb_id, _STATES[scan.phase], after=scan.cursor, limit=limit
+                )
+
+    async def _next_phase(self, scan: Backfill) -> None:
+        if scan.next_phase is not None:
+            await backfills.advance(
+                self._database, scan, owner=self._owner, phase=scan.next_phase, cursor=None, queued=0
+            )
+            return
+        await backfills.finish(self._database, scan, owner=self._owner)
+        log.info("backfill.finished", kb_id=scan.kb_id, kind=scan.kind, queued=scan.queued)

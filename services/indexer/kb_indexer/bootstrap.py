@@ -1,0 +1,149 @@
+"""The only place that makes clients and wires them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kb_indexer.backfill import BackfillRunner
+from kb_indexer.fan_out import FanOut
+from kb_indexer.job_leases import JobLeases
+from kb_indexer.searchable import SearchableProbe
+from kb_indexer.settings import IndexerSettings
+from kb_indexer.source import SOURCE
+from kb_indexer.sweeper import Sweeper
+from kb_indexer.sync_document import SyncDocumentHandler
+from kb_indexer.truth import Truth
+from kb_shared.connections import Connections, connect
+from kb_shared.contracts import topics
+from kb_shared.dead_letters import DeadLetterPublisher
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.http.health import serve_health
+from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.consumer import Consumer
+from kb_shared.kafka.record import DeadLetters, Handler
+from kb_shared.outbox_relay import OutboxRelay
+
+GROUP_FAN_OUT = "kb-indexer-fan-out"
+GROUP_SYNC = "kb-indexer-sync"
+
+
+@dataclass(frozen=True, slots=True)
+class Indexer:
+    """All parts of the service, made and not yet running."""
+
+    settings: IndexerSettings
+    fan_out: Consumer
+    sync: Consumer
+    leases: JobLeases
+    relay: OutboxRelay
+    sweeper: Sweeper
+    backfills: BackfillRunner
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`: consumers finish what they began and commit, then the rest ends.
+
+        If any part fails, all end: a new process is better than half of one.
+        """
+        consumed = asyncio.Event()
+        async with asyncio.TaskGroup() as parts:
+            background = [
+                parts.create_task(part) for part in (self.leases.keep(), self.sweeper.run(), self.backfills.run())
+            ]
+            parts.create_task(self.relay.run(consumed))
+            parts.create_task(serve_health(self.settings, self._why_not_ready, consumed))
+            await asyncio.gather(self.fan_out.run(stop), self.sync.run(stop))
+            consumed.set()
+            for part in background:
+                part.cancel()
+
+    async def _why_not_ready(self) -> str | None:
+        return None if self.fan_out.ready and self.sync.ready else "not a member of its consumer groups yet"
+
+
+@asynccontextmanager
+async def build(settings: IndexerSettings, stop: asyncio.Event) -> AsyncIterator[Indexer]:
+    """Make the indexer of `settings` once MongoDB and Kafka answer; what it holds open is closed on leaving.
+
+    Raises:
+        Stopped: `stop` was set while it waited for them.
+    """
+    async with connect(settings, stop) as connections, AsyncExitStack() as open_things:
+        embedder = create_embedder(connections.database, settings)
+        open_things.push_async_callback(embedder.close)
+        probe = SearchableProbe()
+        open_things.push_async_callback(probe.close)
+        cpu = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chunking")
+        open_things.callback(cpu.shutdown, wait=False, cancel_futures=True)
+        yield _wire(settings, connections, embedder=embedder, probe=probe, cpu=cpu)
+
+
+def _wire(
+    settings: IndexerSettings,
+    connections: Connections,
+    *,
+    embedder: Embedder,
+    probe: SearchableProbe,
+    cpu: Executor,
+) -> Indexer:
+    database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
+    lease = timedelta(seconds=settings.job_lease_s)
+    leases = JobLeases(database, length=lease)
+    requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
+    dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
+    truth = Truth(database)
+    fan_out = FanOut(database, requests, truth=truth)
+    sync = SyncDocumentHandler(database, embedder, truth=truth, leases=leases, probe=probe, cpu=cpu)
+    return Indexer(
+        settings=settings,
+        fan_out=_consumer(
+            settings,
+            fan_out,
+            dead_letters,
+            GROUP_FAN_OUT,
+            live=topics.DOCUMENT_EVENTS,
+            # Beside a command, an event is little work and much waiting.
+            max_in_flight=2 * settings.max_in_flight,
+        ),
+        sync=_consumer(
+            settings,
+            sync,
+            dead_letters,
+            GROUP_SYNC,
+            live=topics.INDEX_REQUESTS,
+            bulk=topics.INDEX_BACKFILL,
+            max_in_flight=settings.max_in_flight,
+        ),
+        leases=leases,
+        relay=OutboxRelay(database, producer, topic_prefix=prefix),
+        sweeper=Sweeper(database, requests, interval_s=settings.sweep_interval_s),
+        backfills=BackfillRunner(database, requests, lease=lease),
+    )
+
+
+def _consumer(
+    settings: IndexerSettings,
+    handler: Handler,
+    dead_letters: DeadLetters,
+    group: str,
+    *,
+    live: topics.Topic,
+    bulk: topics.Topic | None = None,
+    max_in_flight: int,
+) -> Consumer:
+    prefix = settings.kafka_topic_prefix
+    return Consumer(
+        handler,
+        dead_letters,
+        topics=[prefix + live.name],
+        bulk_topics=[prefix + bulk.name] if bulk else [],
+        group_id=prefix + group,
+        bootstrap_servers=settings.kafka,
+        session_timeout_ms=settings.kafka_session_timeout_ms,
+        fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
+        leave_group=settings.kafka_leave_group,
+        max_in_flight=max_in_flight,
+    )

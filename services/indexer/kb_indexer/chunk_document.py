@@ -1,0 +1,60 @@
+"""Chunk a document as its KB says: the CPU in an executor, the vectors that a chunker asks for from the embedder."""
+
+import asyncio
+from concurrent.futures import Executor
+from functools import partial
+
+import structlog
+
+from kb_indexer.chunking import (
+    Chunk,
+    ChunkerType,
+    ChunkingConfig,
+    PageSpan,
+    VectorsWanted,
+    advance,
+    chunking_steps,
+)
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.errors import DocumentUnfit
+from kb_shared.mongo.document_texts import StoredText
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+log = structlog.get_logger()
+
+
+async def chunk_document(stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, cpu: Executor) -> list[Chunk]:
+    """Return the chunks of `stored` for `kb`.
+
+    Raises:
+        DocumentUnfit: more chunks than the KB takes, known before anything is paid for.
+        BudgetExhausted: no room for all the vectors that grouping takes, likewise.
+        KbError: whatever `Embedder.embed` raises, where the chunker groups by meaning.
+    """
+    config = ChunkingConfig(
+        chunker_type=ChunkerType(kb.chunker_type), chunk_size=kb.chunk_size, chunk_overlap=kb.chunk_overlap
+    )
+    pages = [PageSpan(page, start, end) for page, start, end in stored.pages]
+    steps = chunking_steps(stored.text, config, pages=pages, max_chunks=kb.max_chunks_per_document)
+    loop = asyncio.get_running_loop()
+    outcome = await loop.run_in_executor(cpu, partial(advance, steps))
+    if isinstance(outcome, VectorsWanted):
+        log.info("sentences.counted", embeddings_at_most=outcome.of_document)
+        # Asked for in several calls, in the middle of which the budget must not end.
+        await embedder.ensure_room(kb.organization_id, outcome.of_document)
+    while isinstance(outcome, VectorsWanted):
+        # Kept for a week only: sentences are of use again when the document comes back changed, or a crash undid us.
+        embedded = await embedder.embed(
+            outcome.texts,
+            model=kb.embedding_model,
+            dimensions=kb.embedding_dimensions,
+            purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document", short_lived=True),
+            rate_limits=kb.rate_limits,
+        )
+        outcome = await loop.run_in_executor(cpu, partial(advance, steps, embedded.vectors))
+    if len(outcome) > kb.max_chunks_per_document:
+        raise DocumentUnfit(
+            f"{len(outcome)} chunks; the knowledge base takes at most {kb.max_chunks_per_document} a document"
+        )
+    return outcome

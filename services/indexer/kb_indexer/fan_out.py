@@ -1,0 +1,207 @@
+"""A document event becomes one command for each KB it concerns.
+
+In this order: the text, the projection, the KBs, the jobs, the commands; the offset last. A crash anywhere repeats
+the event, and a repeated event still sends what is behind, so the offset serves as the outbox here.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+
+from kb_indexer.acknowledgements import Acknowledgements
+from kb_indexer.crowds import Crowds
+from kb_indexer.known_tags import KnownTags
+from kb_indexer.projection import apply
+from kb_indexer.truth import Of, Truth
+from kb_shared import tracing
+from kb_shared.contracts.cloudevents import Envelope, Payload, decode
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.contracts.documents import (
+    DOCUMENT_EVENTS,
+    DocumentDeleted,
+    DocumentEvent,
+    MetadataChanged,
+    OcrCompleted,
+    TagDeleted,
+    TagsChanged,
+    TagUpserted,
+)
+from kb_shared.errors import Rejected, TransientError
+from kb_shared.failpoints import reach
+from kb_shared.gathering import Gathering
+from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.record import Place, Record
+from kb_shared.membership import Action, decide, membership
+from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.document_texts import NewText
+from kb_shared.mongo.documents import AppliedEvent, Change, Document
+from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+_MAX_RACES: Final = 20
+_REASONS: Final[dict[type[Payload], Reason]] = {
+    OcrCompleted: Reason.OCR,
+    TagsChanged: Reason.TAG,
+    MetadataChanged: Reason.METADATA,
+    DocumentDeleted: Reason.DELETED,
+}
+
+log = structlog.get_logger()
+
+
+class FanOut:
+    """Handler of `document-events`."""
+
+    def __init__(self, database: Database, requests: IndexRequests, *, truth: Truth) -> None:
+        self._database = database
+        self._requests = requests
+        self._truth = truth
+        self._crowds = Crowds(database)
+        self._known_tags = KnownTags(database)
+        self._acknowledgements = Acknowledgements(database, truth=truth)
+        self._stored = Gathering(self._store)
+        self._written = Gathering(self._write)
+
+    def place(self, record: Record) -> Place:
+        key = (record.key or b"").decode(errors="replace")
+        return Place(group=key.partition("/")[0], key=key)
+
+    async def handle(self, record: Record) -> None:
+        tracing.start(tracing.from_headers(record.headers))
+        envelope, event = decode(record.value, DOCUMENT_EVENTS)
+        with mongo_errors():
+            match event:
+                case DocumentEvent():
+                    await self._document_event(envelope, event)
+                case TagUpserted() | TagDeleted():
+                    await self._tag_event(envelope, event)
+
+    async def _tag_event(self, envelope: Envelope, event: TagUpserted | TagDeleted) -> None:
+        """Changes no document: a KB that names a deleted tag shows it as dead."""
+        revision = event.revision if event.revision is not None else int(envelope.time.timestamp() * 1000)
+        await tags.set_state(
+            self._database,
+            event.organization_id,
+            event.tag_id,
+            revision=revision,
+            deleted=isinstance(event, TagDeleted),
+            name=event.name if isinstance(event, TagUpserted) else None,
+        )
+
+    async def _document_event(self, envelope: Envelope, event: DocumentEvent) -> None:
+        structlog.contextvars.bind_contextvars(organization_id=event.organization_id, document_id=event.document_id)
+        await reach("fan_out.before_projection")
+        document, changed = await self._project(envelope, event)
+        await reach("fan_out.after_projection")
+        await self._known_tags.register(event.organization_id, document.tag_ids)
+        concerned = await self._concerned(document, changed=changed)
+        commands = [
+            SyncDocument(
+                organization_id=event.organization_id,
+                kb_id=kb.kb_id,
+                document_id=event.document_id,
+                reason=_REASONS[type(event)],
+            )
+            for kb in concerned
+        ]
+        crowded = {kb.kb_id for kb in concerned if await self._crowds.has(kb)}
+        for bulk in (False, True):
+            await self._requests.request(
+                [command for command in commands if (command.kb_id in crowded) is bulk],
+                occurred_at=envelope.time,
+                bulk=bulk,
+            )
+        log.info("event.fanned_out", type=event.TYPE, changed=changed, kbs=len(concerned))
+
+    async def _project(self, envelope: Envelope, event: DocumentEvent) -> tuple[Document, bool]:
+        """Apply the event to the stored state; returns the state and whether the event changed it."""
+        text = await self._text_of(event) if isinstance(event, OcrCompleted) else None
+        text_id = text.identity if isinstance(text, NewText) else text
+        for _ in range(_MAX_RACES):
+            before = await self._truth.document(Of(event.organization_id, event.document_id))
+            state = before or Document(event.organization_id, event.document_id)
+            # A text that the document refers to is stored, and stays so for as long as it does.
+            if isinstance(text, NewText) and (state.text is None or state.text.text_id != text.identity):
+                await self._stored(text)
+            await reach("fan_out.after_text")
+            after = apply(state, event, text_id=text_id)
+            if before == after:
+                return after, False
+            applied = AppliedEvent(envelope.id, event.TYPE, event.revision, tracing.current(), datetime.now(UTC))
+            if await self._written(Change(after, applied)):
+                return after, True
+        raise TransientError(f"{_MAX_RACES} writers were faster in a row")
+
+    async def _text_of(self, event: OcrCompleted) -> NewText | str:
+        """The text to be stored, or the id of one that is stored already."""
+        pages = [(page.page, page.start, page.end) for page in event.pages]
+        text = event.text
+        if event.text_ref is not None:
+            referred = await self._find_referred(event, event.text_ref)
+            if not pages or tuple(pages) == referred.pages:
+                return event.text_ref
+            if pages[-1][2] > len(referred.text):
+                raise Rejected("bad-data", "pages reach beyond the end of the text")
+            text = referred.text
+        return NewText(event.organization_id, event.document_id, text or "", pages)
+
+    async def _store(self, texts: Sequence[NewText]) -> Mapping[NewText, None]:
+        await document_texts.put_all(self._database, texts)
+        return {}
+
+    async def _write(self, changes: Sequence[Change]) -> Mapping[Change, bool]:
+        return dict.fromkeys(await documents.write_all(self._database, changes), True)
+
+    async def _find_referred(self, event: OcrCompleted, reference: str) -> document_texts.StoredText:
+        # One answer for a foreign text and for none, so that nobody learns what another organization has.
+        found = None
+        if document_texts.belongs_to(reference, event.organization_id, event.document_id):
+            found = await self._truth.text(Of(event.organization_id, reference))
+        if found is None:
+            raise Rejected("unknown-text-ref", "no text is stored under this text_ref for this document")
+        return found
+
+    async def _concerned(self, document: Document, *, changed: bool) -> list[KnowledgeBase]:
+        """The KBs to send a command to: all the event concerns or, if it changed nothing, those that are behind.
+
+        Where a new revision says what is indexed already, that is taken down here and now.
+        """
+        organization_id, document_id = document.organization_id, document.document_id
+        kbs, indexed, jobs = await asyncio.gather(
+            self._truth.knowledge_bases_of(organization_id),
+            self._truth.indexed_of(Of(organization_id, document_id)),
+            self._truth.jobs_of(Of(organization_id, document_id)),
+        )
+        rows = {row.kb_id: row for row in indexed or ()}
+        jobs = jobs or {}
+        candidates = membership(document, kbs or (), rows.keys() | jobs.keys())
+        concerned = await asyncio.gather(
+            *(self._is_concerned(kb, document, rows.get(kb.kb_id), jobs.get(kb.kb_id), changed) for kb in candidates)
+        )
+        return [kb for kb, is_concerned in zip(candidates, concerned, strict=True) if is_concerned]
+
+    async def _is_concerned(
+        self,
+        kb: KnowledgeBase,
+        document: Document,
+        indexed: IndexedDocument | None,
+        job: State | None,
+        changed: bool,
+    ) -> bool:
+        action = decide(document, kb, indexed)
+        if action is Action.ACKNOWLEDGE and job is None and indexed is not None:
+            return not await self._acknowledgements.acknowledge(kb, document, indexed)
+        return changed or _is_behind(action, job)
+
+
+def _is_behind(action: Action, job: State | None) -> bool:
+    # A job that has nothing to do is left from before the event, whose commands were not sent. And a document that
+    # waits for its text is right where it should be only once its job says so: until then its command may be missing.
+    if action is Action.WAIT:
+        return job is not State.WAITING_FOR_TEXT
+    return action is not Action.NOTHING or job is not None

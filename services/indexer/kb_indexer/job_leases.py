@@ -1,0 +1,71 @@
+"""The leases of the jobs this process works on, kept alive by one task for all of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from uuid import uuid4
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.gathering import Gathering
+from kb_shared.mongo import index_jobs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import Job
+
+log = structlog.get_logger()
+
+
+class JobLeases:
+    """Claims jobs for this process. A lease keeps others from paying for the same work; fences keep it right."""
+
+    def __init__(self, database: Database, *, length: timedelta) -> None:
+        self._database = database
+        self._length = length
+        self._owner = str(uuid4())
+        self._held: dict[str, Job] = {}
+        self._claimed = Gathering(self._claim)
+
+    @asynccontextmanager
+    async def hold(self, command: SyncDocument) -> AsyncIterator[Job | None]:
+        """Claim the job of `command`; None if it is done already or somebody else is at work on it."""
+        key = index_jobs.row_id(command.kb_id, command.document_id)
+        if key in self._held:
+            # At work on it for the other lane; that work sees the newer token and gives the job back.
+            yield None
+            return
+        job = await self._claimed(command)
+        if job is None:
+            yield None
+            return
+        self._held[key] = job
+        try:
+            yield job
+        except asyncio.CancelledError:
+            # The partition went to another replica: let it, or the sweeper, begin at once.
+            await asyncio.shield(self._let_go(job))
+            raise
+        finally:
+            del self._held[key]
+
+    async def _claim(self, commands: Sequence[SyncDocument]) -> Mapping[SyncDocument, Job]:
+        return await index_jobs.claim_all(self._database, commands, owner=self._owner, lease=self._length)
+
+    async def _let_go(self, job: Job) -> None:
+        try:
+            await index_jobs.give_back(self._database, job, owner=self._owner, uncount_attempt=True)
+        except PyMongoError:
+            return  # the lease expires
+
+    async def keep(self) -> None:
+        """Extend what is held, for ever; cancel to stop."""
+        while True:
+            await asyncio.sleep(self._length.total_seconds() / 3)
+            try:
+                await index_jobs.extend(
+                    self._database, list(self._held.values()), owner=self._owner, lease=self._length
+                )
+            except PyMongoError as error:
+                log.warning("lease.not_extended", error=type(error).__name__)

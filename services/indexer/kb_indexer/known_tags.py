@@ -1,0 +1,22 @@
+"""Makes the tags that documents name known, each once a process: a tag that is known stays so, even when deleted."""
+
+from collections.abc import Collection
+from typing import Final
+
+from kb_shared.mongo import tags
+from kb_shared.mongo.database import Database
+
+_REMEMBERED: Final = 100_000
+
+
+class KnownTags:
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._known: set[tuple[str, str]] = set()
+
+    async def register(self, organization_id: str, tag_ids: Collection[str]) -> None:
+        new = [tag_id for tag_id in tag_ids if (organization_id, tag_id) not in self._known]
+        await tags.register(self._database, organization_id, new)
+        if len(self._known) > _REMEMBERED:
+            self._known.clear()
+        self._known.update((organization_id, tag_id) for tag_id in new)

@@ -1,0 +1,124 @@
+"""Watches the search index after a swap: measures when new chunks are found, then deletes what they replaced.
+
+Retired chunks exist only so that a document does not vanish while the index trails. They go a short grace after the
+new ones are found: a reader that asked the index just before still looks up the ids it was given. What a crash of
+this process leaves, the TTL deletes.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.metrics import TIME_TO_SEARCHABLE_SECONDS
+from kb_shared.mongo import vectors
+from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
+
+GRACE_S: Final = 2.0
+_GIVE_UP_S: Final = 55.0
+_AT_ONCE: Final = 8
+_SAMPLED_EVERY_S: Final = 1.0
+_WATCHED_AT_MOST: Final = 64
+"""Beyond, the TTL deletes what was retired."""
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Watch:
+    chunks: Chunks
+    document_id: str
+    ids: frozenset[str]
+    sample: EmbeddedChunk
+    version: int
+    retired: bool
+    occurred_at: datetime
+    path: str
+
+
+class SearchableProbe:
+    """One per process. Swaps that retired something are watched; of the others a sample, for the metric."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._sampled_at = -_SAMPLED_EVERY_S
+
+    def watch(
+        self,
+        chunks: Chunks,
+        document_id: str,
+        sample: EmbeddedChunk,
+        *,
+        ids: Sequence[str],
+        version: int,
+        retired: bool,
+        occurred_at: datetime,
+        path: str,
+    ) -> None:
+        """Begin to watch for `sample`, one of the new chunks `ids`; returns at once."""
+        if len(self._tasks) >= _WATCHED_AT_MOST or not (retired or self._is_time_for_a_sample()):
+            return
+        watch = _Watch(
+            chunks,
+            document_id,
+            frozenset(ids),
+            sample,
+            version,
+            retired,
+            occurred_at,
+            path,
+        )
+        task = asyncio.create_task(self._follow(watch))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _is_time_for_a_sample(self) -> bool:
+        now = asyncio.get_running_loop().time()
+        if now - self._sampled_at < _SAMPLED_EVERY_S:
+            return False
+        self._sampled_at = now
+        return True
+
+    async def close(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _follow(self, watch: _Watch) -> None:
+        # Who waits for a turn would measure the wait.
+        measured = not self._turns.locked()
+        try:
+            async with self._turns:
+                found = await self._wait_until_found(watch)
+            if found and measured:
+                TIME_TO_SEARCHABLE_SECONDS.labels(watch.path).observe(
+                    max(0.0, (datetime.now(UTC) - watch.occurred_at).total_seconds())
+                )
+            if found and watch.retired:
+                await asyncio.sleep(GRACE_S)
+                await vectors.delete_retired(watch.chunks, watch.document_id, up_to_version=watch.version - 1)
+        except PyMongoError as error:
+            # The TTL does it a minute later; a KB deleted meanwhile has nothing left to delete.
+            log.info("probe.gave_up", error=type(error).__name__)
+
+    async def _wait_until_found(self, watch: _Watch) -> bool:
+        pause_s = 0.02
+        deadline = asyncio.get_running_loop().time() + _GIVE_UP_S
+        while asyncio.get_running_loop().time() < deadline:
+            found = await vectors.nearest(
+                watch.chunks,
+                watch.sample.vector,
+                limit=10,
+                query_filter={"document_id": watch.document_id},
+                exact=True,
+            )
+            if not watch.ids.isdisjoint(found):
+                return True
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, 0.5)
+        return False

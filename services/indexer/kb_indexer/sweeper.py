@@ -1,0 +1,63 @@
+"""Publishes the commands of jobs whose time has come: retries, expired leases, and what a crash left unpublished."""
+
+import asyncio
+from itertools import groupby
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared import tracing
+from kb_shared.contracts.commands import Reason
+from kb_shared.errors import TransientError
+from kb_shared.failpoints import reach
+from kb_shared.index_requests import IndexRequests
+from kb_shared.metrics import INDEXING_QUEUE_DEPTH
+from kb_shared.mongo import index_jobs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import Job
+
+_BATCH: Final = 200
+_NOBODY_WAITS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})
+
+log = structlog.get_logger()
+
+
+class Sweeper:
+    """One per replica; each due job is given to one of them."""
+
+    def __init__(self, database: Database, requests: IndexRequests, *, interval_s: float) -> None:
+        self._database = database
+        self._requests = requests
+        self._interval_s = interval_s
+
+    async def run(self) -> None:
+        """Sweep for ever; cancel to stop."""
+        while True:
+            try:
+                swept = await self.sweep()
+                INDEXING_QUEUE_DEPTH.set(await index_jobs.count_all_open(self._database))
+            except (PyMongoError, TransientError) as error:
+                log.warning("sweep.failed", error=type(error).__name__)
+                swept = 0
+            if swept < _BATCH:
+                await asyncio.sleep(self._interval_s)
+
+    async def sweep(self) -> int:
+        """Publish one batch of what is due and return how many that were."""
+        due = await index_jobs.take_due(self._database, limit=_BATCH)
+        if due:
+            await reach("sweeper.after_lease")
+        for traceparent, jobs in groupby(due, key=lambda job: job.traceparent):
+            tracing.start(traceparent)
+            await self._publish(list(jobs))
+        await index_jobs.published(self._database, due)
+        if due:
+            log.info("jobs.swept", jobs=len(due))
+        return len(due)
+
+    async def _publish(self, jobs: list[Job]) -> None:
+        bulk = [job.command() for job in jobs if job.reason in _NOBODY_WAITS]
+        live = [job.command() for job in jobs if job.reason not in _NOBODY_WAITS]
+        await self._requests.publish(bulk, bulk=True)
+        await self._requests.publish(live)

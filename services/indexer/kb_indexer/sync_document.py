@@ -1,0 +1,364 @@
+"""Bring a document in a KB to what the truth says when this runs: remove it, renew what it carries, or index it.
+
+Duplicates and late commands are harmless, and nobody waits in the partition: what can't be done now goes back to
+`index_jobs` with a later time.
+"""
+
+import asyncio
+import random
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from datetime import UTC, datetime, timedelta
+from time import perf_counter
+from typing import Final
+
+import structlog
+
+from kb_indexer.chunk_document import chunk_document
+from kb_indexer.chunking import Chunk
+from kb_indexer.job_leases import JobLeases
+from kb_indexer.searchable import SearchableProbe
+from kb_indexer.source import SOURCE
+from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
+from kb_indexer.truth import In, Of, Truth
+from kb_shared import tracing
+from kb_shared.announcements import Announcement, announce
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.commands import INDEX_REQUESTS, SyncDocument
+from kb_shared.contracts.outcomes import DocumentIndexFailed
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.vector import Vector
+from kb_shared.errors import (
+    BudgetExhausted,
+    Parked,
+    PermanentError,
+    ProviderKeyRefused,
+    ProviderUnavailable,
+    TransientError,
+    WriteConflicts,
+)
+from kb_shared.failpoints import reach
+from kb_shared.kafka.record import Place, Record
+from kb_shared.membership import Action, awaits_text, decide
+from kb_shared.metrics import CHUNKS_INDEXED, EVENT_PROCESSING_SECONDS, INDEXING_ERRORS, forget_knowledge_base
+from kb_shared.mongo import documents, index_jobs, kb_slots, vectors
+from kb_shared.mongo.database import Database, Session, in_transaction, mongo_errors
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import Document
+from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.vectors import EmbeddedChunk
+from kb_shared.turns import Turns
+
+MAX_ATTEMPTS: Final = 10
+MAX_ATTEMPTS_AT_A_BUG: Final = 3
+_MAX_DECISIONS: Final = 10
+_LONGEST_DELAY_S: Final = 300.0
+_LONGEST_WITHOUT_BUDGET_S: Final = 3_600.0
+_AFTER_CONFLICTS_S: Final = 2.0
+_SHORTEST_PARKING_S: Final = 5.0
+_BEFORE_DECIDING_ANEW_S: Final = 0.05
+
+log = structlog.get_logger()
+
+
+class InternalError(TransientError):
+    """A bug of ours, known by its type only: its message may quote the document."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"an error of the indexer itself ({type(error).__name__}); see its log")
+
+
+class SyncDocumentHandler:
+    """Handler of both lanes of index requests."""
+
+    def __init__(
+        self,
+        database: Database,
+        embedder: Embedder,
+        *,
+        truth: Truth,
+        leases: JobLeases,
+        probe: SearchableProbe,
+        cpu: Executor,
+    ) -> None:
+        self._database = database
+        self._truth = truth
+        self._embedder = embedder
+        self._leases = leases
+        self._probe = probe
+        self._cpu = cpu
+        self._turns = Turns()
+
+    def place(self, record: Record) -> Place:
+        key = (record.key or b"").decode(errors="replace")
+        return Place(group=key.partition("/")[0], key=key)
+
+    async def handle(self, record: Record) -> None:
+        tracing.start(tracing.from_headers(record.headers))
+        _, command = decode(record.value, INDEX_REQUESTS)
+        structlog.contextvars.bind_contextvars(
+            organization_id=command.organization_id, kb_id=command.kb_id, document_id=command.document_id
+        )
+        with mongo_errors():
+            async with self._leases.hold(command) as job:
+                if job is None:
+                    log.debug("job.absent")
+                    return
+                await reach("sync.after_claim")
+                await self._attempt(command, job)
+
+    async def _attempt(self, command: SyncDocument, job: Job) -> None:
+        if job.attempts > MAX_ATTEMPTS:
+            await self._fail(job, "attempts_exhausted", job.error_message or "the indexer stopped in each attempt")
+            return
+        try:
+            with mongo_errors():
+                await self._decide_and_act(command, job)
+        except (ProviderUnavailable, ProviderKeyRefused, Parked) as error:
+            await self._park(job, error)
+        except WriteConflicts as error:
+            await self._wait_for_others(job, error)
+        except TransientError as error:
+            await self._try_later(job, error)
+        except PermanentError as error:
+            await self._fail(job, error.error_type, str(error))
+        except Exception as error:  # a bug: the document says so, and the partition goes on
+            log.exception("document.crashed")
+            await self._try_later(job, InternalError(error))
+
+    async def _decide_and_act(self, command: SyncDocument, job: Job) -> None:
+        for _ in range(_MAX_DECISIONS):
+            kb, document, indexed = await self._read_truth(command)
+            if kb is None or kb.status is Status.DELETING:
+                forget_knowledge_base(command.kb_id)
+                await self._settle(job, finished=await index_jobs.finish(self._database, job))
+                return
+            action = await self._action(kb, document, indexed, force=job.force)
+            try:
+                await self._act(action, job, kb, document)
+            except FenceBroken:
+                log.info("swap.fenced", action=action)
+                # A KB about to change holds its fence closed for a moment.
+                await asyncio.sleep(_BEFORE_DECIDING_ANEW_S)
+                continue
+            return
+        raise TransientError(f"the document changed {_MAX_DECISIONS} times while it was indexed")
+
+    async def _read_truth(
+        self, command: SyncDocument
+    ) -> tuple[KnowledgeBase | None, Document | None, IndexedDocument | None]:
+        organization_id, kb_id, document_id = command.organization_id, command.kb_id, command.document_id
+        return await asyncio.gather(
+            self._truth.knowledge_base(Of(organization_id, kb_id)),
+            self._truth.document(Of(organization_id, document_id)),
+            self._truth.indexed(In(organization_id, kb_id, document_id)),
+        )
+
+    async def _action(
+        self, kb: KnowledgeBase, document: Document | None, indexed: IndexedDocument | None, *, force: bool
+    ) -> Action:
+        action = decide(document, kb, indexed)
+        if action not in (Action.NOTHING, Action.ACKNOWLEDGE, Action.REFRESH) or indexed is None:
+            return action
+        if force:
+            return Action.INDEX
+        live = await self._truth.live_chunks(kb, indexed.document_id)
+        return action if live == indexed.chunk_count else Action.INDEX
+
+    async def _act(self, action: Action, job: Job, kb: KnowledgeBase, document: Document | None) -> None:
+        if action is Action.WAIT:
+            await index_jobs.wait_for_text(self._database, job)
+        elif action is Action.NOTHING:
+            await self._settle(job, finished=await index_jobs.finish(self._database, job))
+        elif action is Action.REMOVE or document is None:
+            swapped = await remove_document(self._database, job, kb, document)
+            await reach("removal.after_commit")
+            if awaits_text(document, kb):
+                await index_jobs.wait_for_text(self._database, job)
+            else:
+                await self._settle(job, finished=swapped.finished)
+            log.info("document.removed", chunks=swapped.retired)
+        elif kb.paused_at is not None:
+            await self._settle(job, finished=await keep_while_paused(self._database, job, kb))
+            log.info("document.kept_back", action=action)
+        elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
+            swapped = await self._replace(job, kb, document, None)
+            await reach("swap.after_commit")
+            await self._settle(job, finished=swapped.finished)
+            log.info("document.refreshed")
+        else:
+            await self._index(job, kb, document)
+
+    async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
+        began = perf_counter()
+        chunks = await self._chunk(kb, document)
+        await reach("sync.after_chunking")
+        chunked = perf_counter()
+        embedded = await self._embedder.embed(
+            [chunk.embedded_text for chunk in chunks],
+            model=kb.embedding_model,
+            dimensions=kb.embedding_dimensions,
+            purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document"),
+            rate_limits=kb.rate_limits,
+        )
+        embedding_done = perf_counter()
+        rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
+        swapped = await self._replace(job, kb, document, rows)
+        await reach("swap.after_commit")
+        EVENT_PROCESSING_SECONDS.labels("chunk").observe(chunked - began)
+        EVENT_PROCESSING_SECONDS.labels("embed").observe(embedding_done - chunked)
+        EVENT_PROCESSING_SECONDS.labels("swap").observe(perf_counter() - embedding_done)
+        CHUNKS_INDEXED.labels(kb.kb_id).inc(len(swapped.inserted))
+        await self._settle(job, finished=swapped.finished)
+        self._watch(job, kb, rows, swapped)
+        log.info(
+            "document.indexed",
+            chunks=len(rows),
+            inserted=len(swapped.inserted),
+            retired=swapped.retired,
+            cache_hits=embedded.cached,
+            embeddings=embedded.generated,
+            duration_s=round(perf_counter() - began, 4),
+        )
+
+    async def _replace(
+        self, job: Job, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
+    ) -> Swapped:
+        async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)):
+            return await replace_document(self._database, job, kb, document, chunks)
+
+    async def _chunk(self, kb: KnowledgeBase, document: Document) -> list[Chunk]:
+        if document.text is None:
+            raise FenceBroken
+        stored = await self._truth.text(Of(kb.organization_id, document.text.text_id))
+        if stored is None:
+            raise TransientError("the text of this revision is not stored")
+        return await chunk_document(stored, kb, embedder=self._embedder, cpu=self._cpu)
+
+    def _watch(self, job: Job, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
+        if not swapped.inserted:
+            return
+        self._probe.watch(
+            vectors.chunks_of(self._database, kb),
+            job.document_id,
+            vectors.chunk_ids(job.document_id, rows)[swapped.inserted[-1]],
+            ids=swapped.inserted,
+            version=swapped.version,
+            retired=swapped.retired > 0,
+            occurred_at=job.occurred_at,
+            path=job.reason,
+        )
+
+    async def _settle(self, job: Job, *, finished: bool) -> None:
+        if not finished and job.lease_owner is not None:
+            # A newer request came while this was at work; it is still in `index_jobs`, and due now.
+            await index_jobs.give_back(self._database, job, owner=job.lease_owner)
+
+    async def _park(self, job: Job, error: ProviderUnavailable | ProviderKeyRefused | Parked) -> None:
+        """Wait for provider or budget without using up an attempt: however long it lasts, the document is sound."""
+        if isinstance(error, TransientError) and error.error_type == "bad_answer":
+            await self._try_later(job, error)
+            return
+        INDEXING_ERRORS.labels(job.kb_id, error.error_type).inc()
+        # Half as long again as it has waited by now: soon at first, seldom in a long outage.
+        waited_s = (datetime.now(UTC) - job.requested_at).total_seconds()
+        backoff_s = min(max(waited_s / 2, _SHORTEST_PARKING_S), _LONGEST_DELAY_S)
+        delay = timedelta(seconds=max(_jittered(backoff_s), _asked_s(error)))
+        await index_jobs.postpone(
+            self._database,
+            job,
+            delay=delay,
+            error_type=error.error_type,
+            error_message=str(error),
+            count_attempt=False,
+        )
+        log.warning("document.parked", error_type=error.error_type, delay_s=delay.total_seconds())
+
+    async def _wait_for_others(self, job: Job, error: WriteConflicts) -> None:
+        """Try again soon, using up no attempt: who was killed in a transaction holds its rows for a minute."""
+        INDEXING_ERRORS.labels(job.kb_id, _error_type(error)).inc()
+        await index_jobs.postpone(
+            self._database,
+            job,
+            delay=timedelta(seconds=_jittered(_AFTER_CONFLICTS_S)),
+            error_type=_error_type(error),
+            error_message=str(error),
+            count_attempt=False,
+        )
+        log.warning("document.conflicted", attempts=job.attempts)
+
+    async def _try_later(self, job: Job, error: TransientError) -> None:
+        error_type = _error_type(error)
+        if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG if isinstance(error, InternalError) else MAX_ATTEMPTS):
+            await self._fail(job, error_type, str(error))
+            return
+        INDEXING_ERRORS.labels(job.kb_id, error_type).inc()
+        backoff_s = _jittered(min(2.0**job.attempts, _LONGEST_DELAY_S))
+        delay = timedelta(seconds=max(backoff_s, error.retry_after_s or 0))
+        await index_jobs.postpone(self._database, job, delay=delay, error_type=error_type, error_message=str(error))
+        log.warning("document.postponed", error_type=error_type, attempts=job.attempts, delay_s=delay.total_seconds())
+
+    async def _fail(self, job: Job, error_type: str, message: str) -> None:
+        INDEXING_ERRORS.labels(job.kb_id, error_type).inc()
+
+        async def work(session: Session) -> bool:
+            if not await index_jobs.fail(self._database, job, session, error_type=error_type, error_message=message):
+                return False
+            failure = DocumentIndexFailed(
+                organization_id=job.organization_id,
+                kb_id=job.kb_id,
+                document_id=job.document_id,
+                error_type=error_type,
+                message=message,
+            )
+            fences = await documents.raise_fences(self._database, session, job.organization_id, [job.document_id])
+            await announce(
+                self._database, session, Announcement(failure, fences.get(job.document_id, 0)), source=SOURCE
+            )
+            return True
+
+        failed = await in_transaction(self._database, work)
+        await self._settle(job, finished=failed)
+        log.warning("document.failed", error_type=error_type, attempts=job.attempts)
+
+
+def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
+    return EmbeddedChunk(
+        chunk_index=chunk.chunk_index,
+        chunk_hash=chunk.chunk_hash,
+        text=chunk.text,
+        vector=vector,
+        token_count=chunk.token_count,
+        start=chunk.start,
+        end=chunk.end,
+        page_start=chunk.page_start,
+        page_end=chunk.page_end,
+        heading_path=chunk.heading_path,
+        chunk_type=chunk.chunk_type,
+    )
+
+
+def _jittered(seconds: float) -> float:
+    return seconds * random.uniform(0.8, 1.2)  # noqa: S311  # no secret
+
+
+def _asked_s(error: ProviderUnavailable | ProviderKeyRefused | Parked) -> float:
+    """How long the error itself asks to wait."""
+    match error:
+        case ProviderKeyRefused():
+            return 0
+        case BudgetExhausted():
+            # To the end of the month; but a recount may find room before, and raising it makes the job due at once.
+            return _jittered(min(error.retry_after_s, _LONGEST_WITHOUT_BUDGET_S))
+    return error.retry_after_s or 0
+
+
+def _error_type(error: TransientError) -> str:
+    match error:
+        case ProviderUnavailable():
+            return error.error_type
+        case InternalError():
+            return "internal_error"
+    return "mongo_transient"

@@ -1,0 +1,23 @@
+"""`python -m kb_api`: serves HTTP and takes KBs through their lives until SIGTERM."""
+
+import asyncio
+
+from kb_api.bootstrap import build
+from kb_api.settings import ApiSettings
+from kb_shared import failpoints, logs, process
+
+
+async def serve(stop: asyncio.Event) -> None:
+    settings = ApiSettings()
+    logs.configure("kb-api", settings.log_level)
+    failpoints.arm()
+    async with build(settings) as api:
+        await api.run(stop)
+
+
+def main() -> None:
+    process.run(serve)
+
+
+if __name__ == "__main__":
+    main()

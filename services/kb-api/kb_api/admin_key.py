@@ -1,0 +1,56 @@
+"""The first key of an organization, from the environment: without one nobody could create the others."""
+
+import re
+from typing import Final
+
+import structlog
+
+from kb_api.settings import ApiSettings
+from kb_api.stored_time import now
+from kb_shared.errors import PermanentError
+from kb_shared.mongo import api_keys
+from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.mongo.database import Database
+
+_WHOLE_KEY: Final = re.compile(r"kb_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,})")
+
+_log = structlog.get_logger()
+
+
+async def ensure_admin_key(database: Database, settings: ApiSettings) -> None:
+    """Create the key that the settings name, unless it is there; one that is there stays as it is.
+
+    Raises:
+        PermanentError: the settings can't be used.
+    """
+    if settings.bootstrap_admin_key is None:
+        return
+    whole_key = settings.bootstrap_admin_key.get_secret_value()
+    shape = _WHOLE_KEY.fullmatch(whole_key)
+    if shape is None or not settings.bootstrap_organization:
+        raise PermanentError(
+            "KB_BOOTSTRAP_ADMIN_KEY must be kb_<key id>_<secret of at least 16 characters>, and "
+            "KB_BOOTSTRAP_ORGANIZATION must say whose it is"
+        )
+    key = ApiKey(
+        key_id=shape[1],
+        organization_id=settings.bootstrap_organization,
+        name="bootstrap",
+        scopes=frozenset({Scope.ADMIN}),
+        created_at=now(),
+        expires_at=None,
+        revoked_at=None,
+    )
+    pepper = settings.api_key_pepper.get_secret_value()
+    if await api_keys.insert(database, key, whole_key=whole_key, pepper=pepper):
+        _log.info("api_key.bootstrapped", key_id=key.key_id, organization_id=key.organization_id)
+        return
+    found = await api_keys.authenticate(database, whole_key, pepper=pepper)
+    if found is None or found.organization_id != key.organization_id:
+        # Whoever has changed the secret must not believe that the old one is void, or that the new one works.
+        _log.warning(
+            "api_key.bootstrap_ignored",
+            key_id=key.key_id,
+            reason="a key with this id exists, with another secret, pepper or organization, or is revoked",
+            remedy="give KB_BOOTSTRAP_ADMIN_KEY another key id, and revoke the key that exists",
+        )

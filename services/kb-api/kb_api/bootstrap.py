@@ -1,0 +1,131 @@
+"""The only place that makes clients and wires them."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+from fastapi import FastAPI
+
+from kb_api.admin_key import ensure_admin_key
+from kb_api.life_cycle import LifeCycle
+from kb_api.provider_keys import seal_anew
+from kb_api.routes import (
+    api_keys,
+    dead_letters,
+    documents,
+    documents_in_kb,
+    embedding_models,
+    jobs,
+    knowledge_bases,
+    llm_providers,
+    tags,
+    usage,
+)
+from kb_api.services import Services
+from kb_api.settings import ApiSettings
+from kb_shared import process
+from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.http import application, server
+from kb_shared.http.health import Ready
+from kb_shared.kafka.bootstrap import create_producer, prepare_topics
+from kb_shared.mongo import database as mongo
+from kb_shared.mongo import schema
+from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.outbox_relay import OutboxRelay
+
+EMBEDDING_PATIENCE_S: Final = 5.0
+"""A person waits for the model to answer."""
+
+
+def create_app(services: Services, *, ready: Ready | None = None) -> FastAPI:
+    app = application.create_app(
+        "Knowledge bases",
+        services.settings,
+        database=services.database,
+        routers=[
+            knowledge_bases.router,
+            documents.router,
+            documents_in_kb.router,
+            jobs.router,
+            tags.router,
+            dead_letters.router,
+            usage.router,
+            api_keys.router,
+            llm_providers.router,
+            embedding_models.router,
+        ],
+        ready=ready,
+    )
+    app.state.services = services
+    return app
+
+
+def create_services(settings: ApiSettings, database: Database, embedder: Embedder) -> Services:
+    life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
+    return Services(
+        settings,
+        database,
+        embedder,
+        create_key_ring(settings),
+        life_cycle,
+    )
+
+
+@dataclass(slots=True)
+class KbApi:
+    """All parts of the service, made and not yet running."""
+
+    services: Services
+    _prepared: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`. If any part fails for good, all end: a new process is better than half of one."""
+        app = create_app(self.services, ready=self._why_not_ready)
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(server.run(app, self.services.settings, stop))
+            parts.create_task(self._prepare_and_advance(stop))
+            parts.create_task(self._relay(stop))
+
+    async def _why_not_ready(self) -> str | None:
+        if not self._prepared.is_set():
+            return "the database is not prepared yet"
+        await self.services.database.command("ping")
+        return None
+
+    async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
+        if await process.patiently(stop, self._prepare):
+            self._prepared.set()
+            await self.services.life_cycle.run(stop)
+
+    async def _prepare(self) -> None:
+        with mongo_errors():
+            await schema.ensure(self.services.database)
+            await ensure_admin_key(self.services.database, self.services.settings)
+            await seal_anew(self.services.database, self.services.key_ring)
+
+    async def _relay(self, stop: asyncio.Event) -> None:
+        """Without a broker requests are served all the same; what they have to tell waits in the outbox."""
+        settings = self.services.settings
+
+        async def relay() -> None:
+            await prepare_topics(settings)
+            async with create_producer(settings) as producer:
+                relay = OutboxRelay(self.services.database, producer, topic_prefix=settings.kafka_topic_prefix)
+                await relay.run(stop)
+
+        await process.patiently(stop, relay)
+
+
+@asynccontextmanager
+async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
+    """Make the service of `settings`; what it holds open is closed on leaving."""
+    database = mongo.connect(settings)
+    embedder = create_embedder(database, settings, patience_s=EMBEDDING_PATIENCE_S)
+    try:
+        yield KbApi(create_services(settings, database, embedder))
+    finally:
+        await embedder.close()
+        await database.client.close()

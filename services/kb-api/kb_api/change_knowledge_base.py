@@ -1,0 +1,84 @@
+"""Changes what may change of a KB. New tags close the fence for work that was decided for the old ones."""
+
+from typing import Any
+
+from kb_api.create_knowledge_base import allowed_max_chunks, known_tags
+from kb_api.knowledge_base_request import WITHOUT_EFFECT, ChangeKnowledgeBase
+from kb_api.services import Services
+from kb_api.source import SOURCE
+from kb_shared import tracing
+from kb_shared.announcements import Announcement, announce
+from kb_shared.contracts.outcomes import KnowledgeBaseChanged
+from kb_shared.errors import RequestError
+from kb_shared.http.authentication import Caller
+from kb_shared.http.problems import invalid_field
+from kb_shared.mongo import backfills, kb_slots, knowledge_bases
+from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+
+async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked: ChangeKnowledgeBase) -> KnowledgeBase:
+    """Return the KB as it is then.
+
+    Raises:
+        NotFound: there is none.
+        RequestError: 422 `unknown-tag`, `validation-error`; 409 `concurrent-change`.
+    """
+    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+    fields = await _fields(api, kb, asked)
+    if not fields:
+        return kb
+    changed = await _store(api, kb, fields | {"updated_by": caller.key_id}, retag="tag_ids" in fields)
+    if changed is None:
+        await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+        raise RequestError(
+            409, "concurrent-change", "The tags of this knowledge base changed meanwhile; read it again and retry."
+        )
+    api.life_cycle.wake()
+    return changed
+
+
+async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> dict[str, Any]:
+    """What is to be written: only what was said, and the tags only if they are others."""
+    fields: dict[str, Any] = {name: getattr(asked, name) for name in asked.model_fields_set - WITHOUT_EFFECT}
+    if set(fields.pop("filterable_metadata", kb.filterable_metadata)) != set(kb.filterable_metadata):
+        # It would take an index that is built anew while the old one answers.
+        raise invalid_field("filterable_metadata", "Changing it is not available yet; leave it out")
+    if "rate_limits" in fields:
+        fields["rate_limits"] = asked.rate_limits.model_dump(exclude_none=True)
+    if "max_chunks_per_document" in fields:
+        allowed_max_chunks(api, asked.max_chunks_per_document)
+    if "tag_ids" in fields:
+        fields["tag_ids"] = list(await known_tags(api.database, kb.organization_id, asked.tag_ids))
+        if set(fields["tag_ids"]) == set(kb.tag_ids):
+            del fields["tag_ids"]
+    return fields
+
+
+async def _store(api: Services, kb: KnowledgeBase, fields: dict[str, Any], *, retag: bool) -> KnowledgeBase | None:
+    """None if the tags changed, or the KB was deleted, since `kb` was read."""
+    # Documents that had too many chunks may fit now.
+    more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
+
+    async def store(session: Session) -> KnowledgeBase | None:
+        changed = await knowledge_bases.change(api.database, session, kb, fields, raise_tags_version=retag)
+        if changed is None:
+            return None
+        if retag:
+            await kb_slots.set_tags_version(api.database, session, kb.organization_id, kb.kb_id, changed.tags_version)
+        if retag or more_fits:
+            changed = await _scan(api, session, changed)
+        outcome = KnowledgeBaseChanged(organization_id=kb.organization_id, kb_id=kb.kb_id)
+        await announce(api.database, session, Announcement(outcome, seq=changed.tags_version), source=SOURCE)
+        return changed
+
+    if retag:
+        await kb_slots.hold(api.database, kb.organization_id, kb.kb_id)
+    return await in_transaction(api.database, store)
+
+
+async def _scan(api: Services, session: Session, kb: KnowledgeBase) -> KnowledgeBase:
+    await backfills.start(api.database, session, kb.organization_id, kb.kb_id, traceparent=tracing.current())
+    if kb.status is not Status.ACTIVE:
+        return kb
+    return await knowledge_bases.change(api.database, session, kb, {"status": Status.INDEXING}) or kb

@@ -1,0 +1,102 @@
+"""What may be said of a document over HTTP: the fields of its events, and the events made of them."""
+
+from typing import Annotated
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from kb_shared.contracts.documents import (
+    DocumentDeleted,
+    Metadata,
+    MetadataChanged,
+    OcrCompleted,
+    Page,
+    Revision,
+    TagIds,
+    TagsChanged,
+    Text,
+)
+from kb_shared.http.authentication import Caller
+from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.problems import invalid_fields
+
+_UNKNOWN = 0
+"""In place of a revision that is still to be made."""
+
+
+class Change(Model):
+    revision: Revision | None = Field(
+        default=None, description="Any integer that rises with each change. Default: the last one known, plus 1."
+    )
+
+
+class PageOfText(Page):
+    """As in events, but that nothing unknown is ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PutDocument(Change):
+    """The text of the document, or where it was stored, and all that comes with it."""
+
+    document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
+    tag_ids: TagIds
+    upload_date: Timestamp
+    text: Text | None = None
+    text_ref: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="Of `PUT /documents/{document_id}/text`, instead of `text`."
+    )
+    metadata: Metadata | None = Field(default=None, description="Left as it was when absent.")
+    pages: list[PageOfText] = Field(default=[], max_length=20_000)
+    content_type: Annotated[str, Field(max_length=128)] | None = None
+
+    def event(self, caller: Caller, document_id: str) -> OcrCompleted:
+        """Raises RequestError 422 for fields that do not go together."""
+        fields = {name: getattr(self, name) for name in type(self).model_fields if name != "revision"}
+        try:
+            return OcrCompleted(
+                organization_id=caller.organization_id,
+                document_id=document_id,
+                revision=_revision(self),
+                **fields,
+            )
+        except ValidationError as error:
+            found = error.errors(include_url=False, include_input=False, include_context=False)
+            raise invalid_fields(
+                [{"field": ".".join(map(str, each["loc"])) or "text", "message": each["msg"]} for each in found]
+            ) from None
+
+
+class PatchTags(Change):
+    tag_ids: TagIds = Field(description="All tags the document has now.")
+
+    def event(self, caller: Caller, document_id: str) -> TagsChanged:
+        return TagsChanged(
+            organization_id=caller.organization_id,
+            document_id=document_id,
+            revision=_revision(self),
+            tag_ids=self.tag_ids,
+        )
+
+
+class PatchMetadata(Change):
+    metadata: Metadata = Field(description="All metadata the document has now.")
+
+    def event(self, caller: Caller, document_id: str) -> MetadataChanged:
+        return MetadataChanged(
+            organization_id=caller.organization_id,
+            document_id=document_id,
+            revision=_revision(self),
+            metadata=self.metadata,
+        )
+
+
+def deletion(caller: Caller, document_id: str, revision: int | None) -> DocumentDeleted:
+    return DocumentDeleted(
+        organization_id=caller.organization_id,
+        document_id=document_id,
+        revision=_UNKNOWN if revision is None else revision,
+    )
+
+
+def _revision(change: Change) -> int:
+    return _UNKNOWN if change.revision is None else change.revision

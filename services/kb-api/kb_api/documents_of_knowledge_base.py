@@ -1,0 +1,176 @@
+"""The documents of a KB with their states: what is indexed, what is open, or both at once.
+
+Two collections know of them: `document_index` what is indexed, `index_jobs` what is still to be done. One aggregation
+joins them, page by page.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+from kb_shared.mongo import document_index, documents, index_jobs
+from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+JobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
+IndexStatus = Literal["indexed", "empty"]
+StatusFilter = Literal["all"] | IndexStatus | JobStatus
+
+Stage = dict[str, Any]
+
+_INDEX_FIELDS: Final = {"document_id": 1, "document_name": 1, "chunk_count": 1, "indexed_at": 1, "_id": 0}
+_LEASE_IS_OVER: Final = {"$lt": ["$lease_until", "$$NOW"]}
+_JOB_FIELDS: Final = {
+    "document_id": 1,
+    # A worker whose lease has run out is not at work any more; the sweeper gives its job to another.
+    "state": {"$cond": [{"$and": [{"$eq": ["$state", "running"]}, _LEASE_IS_OVER]}, "pending", "$state"]},
+    "attempts": 1,
+    "error_type": 1,
+    "error_message": 1,
+    "next_attempt_at": {"$cond": [{"$gt": ["$postponed_until", "$$NOW"]}, "$postponed_until", None]},
+    "_id": 0,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDocument:
+    document_id: str
+    document_name: str | None
+    """None until its text has come."""
+    status: IndexStatus | JobStatus
+    chunk_count: int
+    """Of what is searchable now, also while a newer text is being indexed."""
+    indexed_at: datetime | None
+    attempts: int
+    error_type: str | None
+    error_message: str | None
+    next_attempt_at: datetime | None
+    """None: as soon as its turn comes, or never."""
+
+
+async def list_documents(
+    database: Database,
+    kb: KnowledgeBase,
+    status: StatusFilter | None,
+    *,
+    name_search: str | None,
+    skip: int,
+    limit: int,
+) -> tuple[list[ListedDocument], int]:
+    """One page in the order of document ids, and how many there are in all.
+
+    Args:
+        status: None: all that is indexed, empty ones too, whatever is open for it; `all`: also what is not indexed,
+            and an open job decides what is shown.
+        name_search: part of the document's name, taken as text; capitals make no difference.
+    """
+    collection, rows = _rows(kb, status)
+    names = _names(kb)
+    search = [{"$match": {"document_name": _containing(name_search)}}] if name_search else []
+    page: list[Stage] = [{"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
+    # Names of documents that are not indexed come from the projection: for the page only, unless they decide.
+    page = page if name_search else [*page, *names]
+    before = [*names, *search] if name_search else []
+    answer = await database[collection].aggregate(
+        [*rows, *before, {"$facet": {"page": page, "total": [{"$count": "count"}]}}]
+    )
+    found = (await answer.to_list())[0]
+    total = found["total"][0]["count"] if found["total"] else 0
+    return [_listed(row, with_jobs=status is not None) for row in found["page"]], total
+
+
+async def find_document(database: Database, kb: KnowledgeBase, document_id: str) -> ListedDocument | None:
+    """One document as `all` lists it; None if it is neither indexed nor has a job."""
+    collection, rows = _rows(kb, "all", document_id=document_id)
+    found = await (await database[collection].aggregate([*rows, *_names(kb)])).to_list()
+    return _listed(found[0], with_jobs=True) if found else None
+
+
+def _rows(kb: KnowledgeBase, status: StatusFilter | None, *, document_id: str | None = None) -> tuple[str, list[Stage]]:
+    """The collection to begin with, and the stages that give one row a document."""
+    scope: Row = {"organization_id": kb.organization_id, "kb_id": kb.kb_id}
+    if document_id is not None:
+        scope["document_id"] = document_id
+    if status is None:
+        return document_index.NAME, _indexed(scope, {})
+    if status in ("indexed", "empty"):
+        count = {"$eq": 0} if status == "empty" else {"$gt": 0}
+        return document_index.NAME, _indexed(scope, {"chunk_count": count})
+    if status == "all":
+        jobs = {"coll": index_jobs.NAME, "pipeline": [{"$match": scope}, {"$project": _JOB_FIELDS}]}
+        return document_index.NAME, [*_indexed(scope, {}), {"$unionWith": jobs}, *_merge_by_document()]
+    return index_jobs.NAME, [
+        {"$match": {**scope, **_in_state(status)}},
+        {"$project": _JOB_FIELDS},
+        *_with_index_row(kb),
+    ]
+
+
+def _indexed(scope: Row, condition: Row) -> list[Stage]:
+    return [{"$match": {**scope, **condition}}, {"$project": _INDEX_FIELDS}]
+
+
+def _in_state(status: StatusFilter) -> Row:
+    """As `_JOB_FIELDS` tells the state."""
+    if status == "pending":
+        return {"$or": [{"state": "pending"}, {"state": "running", "$expr": _LEASE_IS_OVER}]}
+    if status == "running":
+        return {"state": "running", "$expr": {"$not": [_LEASE_IS_OVER]}}
+    return {"state": status}
+
+
+def _merge_by_document() -> list[Stage]:
+    return [
+        {"$group": {"_id": "$document_id", "row": {"$mergeObjects": "$$ROOT"}}},
+        {"$replaceRoot": {"newRoot": "$row"}},
+    ]
+
+
+def _with_index_row(kb: KnowledgeBase) -> list[Stage]:
+    identity = {"$concat": [f"{kb.kb_id}/", "$document_id"]}
+    return _joined(document_index.NAME, identity, {"organization_id": kb.organization_id}, _INDEX_FIELDS)
+
+
+def _names(kb: KnowledgeBase) -> list[Stage]:
+    identity = {"$concat": [{"$literal": f"{kb.organization_id}/"}, "$document_id"]}
+    fields = {"projected_name": "$document_name", "_id": 0}
+    return [
+        *_joined(documents.NAME, identity, {"organization_id": kb.organization_id}, fields),
+        {"$set": {"document_name": {"$ifNull": ["$document_name", "$projected_name"]}}},
+    ]
+
+
+def _joined(collection: str, identity: Stage, condition: Row, fields: Stage) -> list[Stage]:
+    """Add `fields` of the row of `collection` that has `identity` as its id, if there is one."""
+    lookup = {
+        "from": collection,
+        "let": {"identity": identity},
+        "pipeline": [{"$match": {"$expr": {"$eq": ["$_id", "$$identity"]}, **condition}}, {"$project": fields}],
+        "as": "joined",
+    }
+    return [
+        {"$lookup": lookup},
+        {"$replaceRoot": {"newRoot": {"$mergeObjects": ["$$ROOT", {"$first": "$joined"}]}}},
+        {"$unset": "joined"},
+    ]
+
+
+def _containing(text: str) -> Stage:
+    return {"$regex": re.escape(text), "$options": "i"}
+
+
+def _listed(row: Row, *, with_jobs: bool) -> ListedDocument:
+    chunk_count = row.get("chunk_count", 0)
+    state = row.get("state") if with_jobs else None
+    return ListedDocument(
+        document_id=row["document_id"],
+        document_name=row.get("document_name"),
+        status=state or ("indexed" if chunk_count else "empty"),
+        chunk_count=chunk_count,
+        indexed_at=row.get("indexed_at"),
+        attempts=row.get("attempts", 0),
+        error_type=row.get("error_type"),
+        error_message=row.get("error_message"),
+        next_attempt_at=row.get("next_attempt_at"),
+    )

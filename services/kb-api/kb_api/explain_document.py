@@ -1,0 +1,94 @@
+"""Why a document is in a KB, or is not: what upstream said of it, what the KB wants, and what is done about it."""
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, find_document
+from kb_api.services import Services
+from kb_shared.errors import NotFound
+from kb_shared.http.authentication import Caller
+from kb_shared.membership import Action, belongs, decide
+from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import AppliedEvent, Document
+from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | JobStatus
+
+_TO_BE_DONE: Final = {
+    Action.INDEX: "Its text, or how this knowledge base cuts and embeds it, is not what is indexed.",
+    Action.REFRESH: "Its name, tags, date or metadata are not those that are indexed.",
+    Action.WAIT: "It carries a tag of this knowledge base, but its text has not come.",
+}
+_BEING_DONE: Final[dict[JobStatus, str]] = {
+    "waiting_for_text": "It is indexed as soon as the text comes.",
+    "pending": "It is queued.",
+    "running": "It is being worked on.",
+    "failed": "The attempts have ended; POST .../retry-failed begins anew once the cause is mended.",
+    "paused": "It is kept until the knowledge base is resumed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    kb: KnowledgeBase
+    status: DocumentStatus
+    reason: str
+    document: Document | None
+    """As upstream described it; None if no event told of it."""
+    events: list[AppliedEvent]
+    indexed: IndexedDocument | None
+    job: Job | None
+    listed: ListedDocument | None
+
+
+async def explain_document(api: Services, caller: Caller, kb_id: str, document_id: str) -> Explanation:
+    """Raises NotFound if there is no such KB, or nothing is known of the document."""
+    database, organization_id = api.database, caller.organization_id
+    kb = await knowledge_bases.get(database, organization_id, kb_id)
+    # What is indexed before what should be: see `behind`.
+    indexed = await document_index.find(database, organization_id, kb_id, document_id)
+    document = await documents.find(database, organization_id, document_id)
+    job = await index_jobs.find(database, organization_id, kb_id, document_id)
+    if document is None and indexed is None and job is None:
+        raise NotFound("document")
+    listed = await find_document(database, kb, document_id)
+    status: DocumentStatus = listed.status if listed else "not_in_knowledge_base"
+    return Explanation(
+        kb=kb,
+        status=status,
+        reason=reason(document, kb, indexed, status),
+        document=document,
+        events=await documents.last_events(database, organization_id, document_id),
+        indexed=indexed,
+        job=job,
+        listed=listed,
+    )
+
+
+def reason(
+    document: Document | None, kb: KnowledgeBase, indexed: IndexedDocument | None, status: DocumentStatus
+) -> str:
+    """Say in words why the document is where it is."""
+    action = decide(document, kb, indexed)
+    if action is Action.NOTHING:
+        what = "It is indexed as it should be." if indexed else _why_not(document, kb)
+    elif action is Action.REMOVE:
+        what = f"It has to leave: {_why_not(document, kb)}"
+    else:
+        what = _TO_BE_DONE[action]
+    done = next((text for state, text in _BEING_DONE.items() if state == status), None)
+    if done is None and action is not Action.NOTHING:
+        done = "Nothing is queued for it; the reconciler finds it in its next pass."
+    return f"{what} {done}" if done else what
+
+
+def _why_not(document: Document | None, kb: KnowledgeBase) -> str:
+    if document is None:
+        return "No event has told of it."
+    if belongs(document, kb):
+        return "It belongs here."
+    if not document.alive:
+        return "It is deleted." if document.deleted_revision is not None else "Its text has not come."
+    return "It carries none of the tags of this knowledge base."

@@ -1,0 +1,84 @@
+"""A KB as the API shows it."""
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel
+
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+ShownStatus = Literal[Status.CREATING, Status.BUILDING, Status.INDEXING, Status.ACTIVE, Status.ERROR]
+
+
+class RateLimitsView(BaseModel):
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+
+
+class KnowledgeBaseView(BaseModel):
+    kb_id: str
+    name: str
+    description: str
+    tag_ids: list[str]
+    chunker_type: str
+    chunk_size: int
+    chunk_overlap: int
+    embedding_model: str
+    embedding_dimensions: int
+    coalesce_neighbors: int
+    min_score: float | None
+    text_analyzer: str
+    filterable_metadata: list[str]
+    max_chunks_per_document: int
+    rate_limits: RateLimitsView
+    status: ShownStatus
+    status_reason: str | None
+    paused_at: datetime | None
+    warnings: list[str]
+    document_count: int
+    chunk_count: int
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+    last_searched_at: datetime | None
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase, *, documents: int, chunks: int) -> "KnowledgeBaseView":
+        return cls(
+            kb_id=kb.kb_id,
+            name=kb.name,
+            description=kb.description,
+            tag_ids=list(kb.tag_ids),
+            chunker_type=kb.chunker_type,
+            chunk_size=kb.chunk_size,
+            chunk_overlap=kb.chunk_overlap,
+            embedding_model=kb.embedding_model,
+            embedding_dimensions=kb.embedding_dimensions,
+            coalesce_neighbors=kb.coalesce_neighbors,
+            min_score=kb.min_score,
+            text_analyzer=kb.text_analyzer,
+            filterable_metadata=list(kb.filterable_metadata),
+            max_chunks_per_document=kb.max_chunks_per_document,
+            rate_limits=RateLimitsView.model_validate(dict(kb.rate_limits)),
+            status=kb.status,
+            status_reason=kb.status_reason,
+            paused_at=kb.paused_at,
+            warnings=list(kb.warnings),
+            document_count=documents,
+            chunk_count=chunks,
+            created_at=kb.created_at,
+            updated_at=kb.updated_at,
+            created_by=kb.created_by,
+            updated_by=kb.updated_by,
+            last_searched_at=kb.last_searched_at,
+        )
+
+
+class KnowledgeBaseList(BaseModel):
+    knowledge_bases: list[KnowledgeBaseView]
+    total_count: int
+
+
+class Message(BaseModel):
+    message: str

@@ -1,0 +1,185 @@
+"""Takes each KB through its life: `creating -> building -> indexing -> active`, and `deleting` to nothing.
+
+A KB in `error` goes back to `building` once its search index is not failed any more: nobody has to say so.
+How far a KB has come is stored; each step may be repeated, so a crash anywhere is made good by whoever holds the KB's
+lease next.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_api import vector_collection
+from kb_api.source import SOURCE
+from kb_api.vector_collection import IndexState
+from kb_shared import metrics, tracing
+from kb_shared.announcements import Announcement, announce
+from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
+from kb_shared.errors import TransientError
+from kb_shared.mongo import backfills, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+LEASE: Final = timedelta(seconds=30)
+AT_ONCE: Final = 8
+LOOK_AGAIN_AFTER: Final = timedelta(seconds=60)
+INDEX_FAILED: Final = "The search index can't be built; ask your operator to look at the search nodes."
+
+_log = structlog.get_logger()
+
+Step = Callable[[Database, KnowledgeBase], Coroutine[Any, Any, bool]]
+"""Does one step; True if the KB has come further, False if it has to wait."""
+
+
+class LifeCycle:
+    """Runs in every replica of kb-api."""
+
+    def __init__(self, database: Database, *, interval_s: float) -> None:
+        self._database = database
+        self._interval_s = interval_s
+        self._owner = str(uuid4())
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """There is something to do now."""
+        self._woken.set()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Take steps until `stop`, at once when woken and every `interval_s` otherwise."""
+        stopping = asyncio.create_task(self._wake_at(stop))
+        try:
+            while not stop.is_set():
+                self._woken.clear()
+                await self._round()
+                await self._rest()
+        finally:
+            stopping.cancel()
+
+    async def _wake_at(self, stop: asyncio.Event) -> None:
+        await stop.wait()
+        self.wake()
+
+    async def _rest(self) -> None:
+        try:
+            await asyncio.wait_for(self._woken.wait(), self._interval_s)
+        except TimeoutError:
+            return
+
+    async def _round(self) -> None:
+        try:
+            kbs = await knowledge_bases.in_transition(self._database)
+        except PyMongoError as error:
+            _log.warning("life_cycle.interrupted", error=type(error).__name__)
+            return
+        at_once = asyncio.Semaphore(AT_ONCE)
+        await asyncio.gather(*(self._try_to_advance(kb, at_once) for kb in kbs))
+
+    async def _try_to_advance(self, kb: KnowledgeBase, at_once: asyncio.Semaphore) -> None:
+        async with at_once:
+            try:
+                await self._advance(kb)
+            except (PyMongoError, TransientError) as error:
+                # Another KB may fare better; this one is tried again in the next round.
+                _log.warning("knowledge_base.step_failed", kb_id=kb.kb_id, step=kb.status, error=type(error).__name__)
+
+    async def _advance(self, kb: KnowledgeBase) -> None:
+        """Take the steps that can be taken now."""
+        lease = f"kb/{kb.kb_id}"
+        if not await leases.take(self._database, lease, owner=self._owner, length=LEASE):
+            return
+        try:
+            current: KnowledgeBase | None = kb
+            while current is not None and (step := STEPS.get(current.status)) and await step(self._database, current):
+                current = await knowledge_bases.find(self._database, kb.organization_id, kb.kb_id)
+        finally:
+            await leases.release(self._database, lease, owner=self._owner)
+
+
+async def _create(database: Database, kb: KnowledgeBase) -> bool:
+    await vector_collection.create(database, kb)
+    current = await knowledge_bases.find(database, kb.organization_id, kb.kb_id)
+    if current is None or current.status is Status.DELETING:
+        # This was so slow that its lease went to another, who has deleted the KB meanwhile: nobody comes after it.
+        await vector_collection.drop(database, kb)
+        return False
+    return await _set_status(database, kb, Status.BUILDING)
+
+
+async def _watch_index(database: Database, kb: KnowledgeBase) -> bool:
+    match await vector_collection.search_index_state(database, kb):
+        case IndexState.READY:
+            return await _set_status(database, kb, Status.INDEXING)
+        case IndexState.FAILED:
+            return await _set_status(database, kb, Status.ERROR, reason=INDEX_FAILED)
+        case IndexState.MISSING:
+            await _set_status(database, kb, Status.CREATING)
+            return False
+        case IndexState.BUILDING:
+            return False
+
+
+async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
+    """Whoever looks after the search nodes may have mended the index, or dropped it so that it is built again."""
+    if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
+        await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
+        return False
+    return await _set_status(database, kb, Status.BUILDING)
+
+
+async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
+    """Active once nothing that the scans asked for is open. What events ask for meanwhile does not count."""
+
+    async def settle(session: Session) -> bool:
+        # One snapshot, and a write to the KB's row: whoever starts a scan writes that row too.
+        scanned_at = await backfills.all_finished_at(database, session, kb.organization_id, kb.kb_id)
+        if scanned_at is None:
+            return False
+        if await index_jobs.any_open(database, session, kb.organization_id, kb.kb_id, requested_by=scanned_at):
+            return False
+        return await knowledge_bases.set_status(database, kb, Status.ACTIVE, only_from=Status.INDEXING, session=session)
+
+    active = await in_transaction(database, settle)
+    if active:
+        _log.info("knowledge_base.status_changed", kb_id=kb.kb_id, status=Status.ACTIVE)
+    return active
+
+
+async def _delete(database: Database, kb: KnowledgeBase) -> bool:
+    """Everything of the KB, itself last. Its slots are closed: no work in flight brings anything back."""
+    await vector_collection.drop(database, kb)
+    await document_index.delete_of_kb(database, kb.organization_id, kb.kb_id)
+    await index_jobs.delete_of_kb(database, kb.organization_id, kb.kb_id)
+    await backfills.delete_of_kb(database, kb.organization_id, kb.kb_id)
+
+    async def delete_rows(session: Session) -> None:
+        await kb_slots.delete(database, session, kb.organization_id, kb.kb_id)
+        await knowledge_bases.delete(database, session, kb.organization_id, kb.kb_id)
+        outcome = KnowledgeBaseDeleted(organization_id=kb.organization_id, kb_id=kb.kb_id)
+        await announce(database, session, Announcement(outcome, seq=kb.tags_version + 1), source=SOURCE)
+
+    tracing.start()
+    await in_transaction(database, delete_rows)
+    metrics.forget_knowledge_base(kb.kb_id)
+    _log.info("knowledge_base.deleted", kb_id=kb.kb_id)
+    return True
+
+
+STEPS: Final[Mapping[Status, Step]] = {
+    Status.CREATING: _create,
+    Status.BUILDING: _watch_index,
+    Status.INDEXING: _watch_documents,
+    Status.ERROR: _look_again,
+    Status.DELETING: _delete,
+}
+
+
+async def _set_status(database: Database, kb: KnowledgeBase, status: Status, *, reason: str | None = None) -> bool:
+    changed = await knowledge_bases.set_status(database, kb, status, only_from=kb.status, reason=reason)
+    if changed:
+        _log.info("knowledge_base.status_changed", kb_id=kb.kb_id, status=status)
+    return True

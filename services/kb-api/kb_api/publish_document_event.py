@@ -1,0 +1,90 @@
+"""The same document events as upstreams publish on Kafka, for those that speak HTTP: durable before it is answered."""
+
+from typing import Final
+
+from kb_api.services import Services
+from kb_api.source import SOURCE
+from kb_shared import tracing
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
+from kb_shared.contracts.documents import DocumentEvent, OcrCompleted, key_of
+from kb_shared.errors import NotFound, RequestError
+from kb_shared.mongo import document_revisions, document_texts, documents, outbox
+from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.documents import Document
+
+_MOST_BYTES: Final = MAX_EVENT_BYTES - 32
+"""Before the revision is known."""
+
+
+async def publish_document_event(api: Services, event: DocumentEvent, *, revision: int | None) -> int:
+    """Return the event's revision once it is certain to be published: `revision`, or the last known one plus 1.
+
+    Args:
+        event: its own revision is replaced by that.
+
+    Raises:
+        NotFound: a change to a document of which nothing has been heard.
+        RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`.
+    """
+    await _check(api, event)
+    organization_id, document_id = event.organization_id, event.document_id
+
+    async def publish(session: Session) -> int:
+        document = await documents.find(api.database, organization_id, document_id, session)
+        accepted = await document_revisions.accept(
+            api.database,
+            session,
+            organization_id,
+            document_id,
+            revision=revision,
+            projected=_greatest_revision(document),
+        )
+        if accepted is None:
+            raise RequestError(
+                409,
+                "no-greater-revision",
+                "The document has the greatest revision that 64 bits can hold; give your own.",
+            )
+        if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
+            raise NotFound("document")
+        message = outbox.New(
+            event.model_copy(update={"revision": accepted.revision}),
+            topic=topics.DOCUMENT_EVENTS.name,
+            key=key_of(event).decode(),
+            ordering=f"document/{organization_id}/{document_id}",
+            seq=accepted.seq,
+            source=SOURCE,
+            traceparent=tracing.current(),
+        )
+        await outbox.add(api.database, session, [message])
+        return accepted.revision
+
+    return await in_transaction(api.database, publish)
+
+
+async def _check(api: Services, event: DocumentEvent) -> None:
+    size_bytes = len(encode(event, source=SOURCE))
+    if size_bytes > _MOST_BYTES:
+        raise RequestError(
+            413,
+            "event-too-large",
+            f"The event has {size_bytes} bytes; at most {_MOST_BYTES}. Store the text with "
+            "PUT /documents/{document_id}/text and send its text_ref.",
+        )
+    if isinstance(event, OcrCompleted) and event.text_ref is not None:
+        belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
+        if not belongs or not await document_texts.touch(api.database, event.organization_id, event.text_ref):
+            raise RequestError(
+                422,
+                "unknown-text-ref",
+                "No text is stored under this text_ref for this document; PUT /documents/{document_id}/text first.",
+            )
+
+
+def _greatest_revision(document: Document | None) -> int | None:
+    if document is None:
+        return None
+    facets = (document.text, document.tags, document.metadata)
+    revisions = [facet.revision for facet in facets if facet is not None]
+    return max([*revisions, *([] if document.deleted_revision is None else [document.deleted_revision])], default=None)

@@ -1,0 +1,64 @@
+"""Sends a dead letter again: the record as it came, to the topic it came from. Once, however often it is asked for."""
+
+from typing import Final
+
+from kb_api.services import Services
+from kb_shared.contracts import topics
+from kb_shared.dead_letters import REDRIVEN_FROM
+from kb_shared.errors import NotFound, RequestError
+from kb_shared.http.authentication import Caller
+from kb_shared.mongo import dead_letters, outbox
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.dead_letters import DeadLetter
+
+_KAFKA_OVERHEAD_BYTES: Final = 1_024
+
+
+def visible_to(api: Services, caller: Caller) -> list[str | None]:
+    """The caller's own letters; to the platform's operator also those that can't be told to be anybody's."""
+    is_operator = caller.organization_id == api.settings.operator_organization and Scope.ADMIN in caller.scopes
+    return [caller.organization_id, None] if is_operator else [caller.organization_id]
+
+
+async def redrive_dead_letter(api: Services, caller: Caller, letter_id: str) -> DeadLetter:
+    """Return the letter, marked. What fails again becomes a letter of its own that names this one.
+
+    Raises:
+        NotFound: there is none that the caller may see.
+        RequestError: 409 `dead-letter-too-large`.
+    """
+    visible = visible_to(api, caller)
+
+    async def redrive(session: Session) -> DeadLetter:
+        letter = await dead_letters.find(api.database, visible, letter_id, session)
+        if letter is None:
+            raise NotFound("dead letter")
+        if await dead_letters.mark_redriven(api.database, session, letter, by=caller.key_id):
+            await _send(api, session, letter)
+        return await dead_letters.find(api.database, visible, letter_id, session) or letter
+
+    return await in_transaction(api.database, redrive)
+
+
+async def _send(api: Services, session: Session, letter: DeadLetter) -> None:
+    headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
+    headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
+    size_bytes = (letter.size_bytes or 0) + len(letter.key or b"") + sum(len(n) + len(v) for n, v in headers)
+    if size_bytes + _KAFKA_OVERHEAD_BYTES > topics.DOCUMENT_EVENTS.max_message_bytes:
+        raise RequestError(
+            409,
+            "dead-letter-too-large",
+            "Kafka takes no message of this size from us. Store the text with PUT /documents/{document_id}/text and "
+            "publish an event with its text_ref.",
+        )
+    await outbox.add_as_it_was(
+        api.database,
+        session,
+        topic=letter.topic,
+        key=letter.key,
+        value=await dead_letters.body(api.database, letter, session),
+        headers=headers,
+        ordering=f"dead-letter/{letter.letter_id}",
+        traceparent=letter.traceparent,
+    )

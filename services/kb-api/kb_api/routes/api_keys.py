@@ -1,0 +1,86 @@
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from kb_api.knowledge_base_request import Name
+from kb_api.knowledge_base_response import Message
+from kb_api.services import Admin, Api
+from kb_api.stored_time import now
+from kb_shared.errors import NotFound
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip, Timestamp
+from kb_shared.http.problems import invalid_field
+from kb_shared.http.routing import organization_router
+from kb_shared.mongo import api_keys
+from kb_shared.mongo.api_keys import ApiKey, Scope
+
+router = organization_router("API keys")
+
+
+class CreateApiKey(Model):
+    name: Name
+    scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)]
+    expires_at: Timestamp | None = None
+
+
+class ApiKeyView(BaseModel):
+    key_id: str
+    name: str
+    scopes: list[Scope]
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+
+    @classmethod
+    def of(cls, key: ApiKey) -> "ApiKeyView":
+        return cls(
+            key_id=key.key_id,
+            name=key.name,
+            scopes=sorted(key.scopes),
+            created_at=key.created_at,
+            expires_at=key.expires_at,
+            revoked_at=key.revoked_at,
+        )
+
+
+class CreatedApiKey(ApiKeyView):
+    api_key: str = Field(description="The whole key. It is not shown again.")
+
+
+class ApiKeyList(BaseModel):
+    api_keys: list[ApiKeyView]
+    total_count: int
+
+
+@router.post("/api-keys", status_code=201, response_model=CreatedApiKey)
+async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
+    """Create a key of this organization. Make a second one to rotate: both work until the first is revoked."""
+    created_at = now()
+    if body.expires_at is not None and body.expires_at <= created_at:
+        raise invalid_field("expires_at", "Input should be in the future")
+    key_id, whole_key = api_keys.new_secret_key()
+    key = ApiKey(
+        key_id=key_id,
+        organization_id=caller.organization_id,
+        name=body.name,
+        scopes=frozenset(body.scopes),
+        created_at=created_at,
+        expires_at=body.expires_at,
+        revoked_at=None,
+    )
+    await api_keys.insert(api.database, key, whole_key=whole_key, pepper=api.settings.api_key_pepper.get_secret_value())
+    return CreatedApiKey(**ApiKeyView.of(key).model_dump(), api_key=whole_key)
+
+
+@router.get("/api-keys", response_model=ApiKeyList)
+async def list_all(api: Api, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
+    keys, total_count = await api_keys.of_organization(api.database, caller.organization_id, skip=skip, limit=limit)
+    return ApiKeyList(api_keys=[ApiKeyView.of(key) for key in keys], total_count=total_count)
+
+
+@router.delete("/api-keys/{key_id}", response_model=Message)
+async def revoke(api: Api, caller: Admin, key_id: str) -> Message:
+    """Revoke a key; the next request with it is refused."""
+    if not await api_keys.revoke(api.database, caller.organization_id, key_id):
+        raise NotFound("API key")
+    return Message(message="API key revoked successfully")

@@ -1,0 +1,162 @@
+"""Documents as upstream describes them: the events of `document-events` over HTTP."""
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import Depends, Query, Request
+from pydantic import BaseModel, Field
+
+from kb_api.document_overview import Overview, overview_of
+from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, deletion
+from kb_api.documents_of_knowledge_base import ListedDocument
+from kb_api.explain_document import DocumentStatus
+from kb_api.publish_document_event import publish_document_event
+from kb_api.routes.documents_in_kb import DocumentState
+from kb_api.routes.knowledge_bases import DocumentError
+from kb_api.services import Api, Reader, Writer
+from kb_api.store_text import store_text
+from kb_shared.errors import NotFound
+from kb_shared.http.problems import responses
+from kb_shared.http.routing import organization_router
+from kb_shared.identifiers import is_identifier
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+router = organization_router("documents")
+
+Revision = Annotated[
+    int | None,
+    Query(ge=-(2**63), lt=2**63, description="Default: the last one known, plus 1."),
+]
+
+
+async def _usable_id(document_id: str) -> str:
+    if not is_identifier(document_id):
+        raise NotFound("document")
+    return document_id
+
+
+DocumentId = Annotated[str, Depends(_usable_id)]
+
+
+class AcceptedChange(BaseModel):
+    """The event is stored and will be published; `GET /documents/{document_id}` tells what has become of it."""
+
+    document_id: str
+    revision: int
+
+
+class StoredText(BaseModel):
+    text_ref: str = Field(description="To be named in an event within a day.")
+
+
+class MembershipView(BaseModel):
+    kb_id: str
+    name: str
+    status: DocumentStatus
+    chunk_count: int
+    indexed_at: datetime | None
+    attempts: int
+    error: DocumentError | None
+    next_attempt_at: datetime | None
+
+    @classmethod
+    def of(cls, kb: KnowledgeBase, listed: ListedDocument | None) -> "MembershipView":
+        if listed is None:
+            return cls(
+                kb_id=kb.kb_id,
+                name=kb.name,
+                status="not_in_knowledge_base",
+                chunk_count=0,
+                indexed_at=None,
+                attempts=0,
+                error=None,
+                next_attempt_at=None,
+            )
+        return cls(
+            kb_id=kb.kb_id,
+            name=kb.name,
+            status=listed.status,
+            chunk_count=listed.chunk_count,
+            indexed_at=listed.indexed_at,
+            attempts=listed.attempts,
+            error=DocumentError.of(listed.error_type, listed.error_message),
+            next_attempt_at=listed.next_attempt_at,
+        )
+
+
+class DocumentView(DocumentState):
+    document_id: str
+    upload_date: datetime | None
+    content_type: str | None
+    metadata: dict[str, Any] = Field(description="Dates as `PUT` takes them.")
+    accepted_revision: int | None = Field(description="The greatest that was accepted over HTTP.")
+    knowledge_bases: list[MembershipView] = Field(description="It is in, has to enter or has to leave.")
+
+    @classmethod
+    def of_overview(cls, overview: Overview) -> "DocumentView":
+        document = overview.document
+        return cls(
+            **DocumentState.of(document).model_dump(),
+            document_id=document.document_id,
+            upload_date=document.text.upload_date if document.text else None,
+            content_type=document.text.content_type if document.text else None,
+            metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
+            accepted_revision=overview.accepted_revision,
+            knowledge_bases=[MembershipView.of(kb, listed) for kb, listed in overview.knowledge_bases],
+        )
+
+
+def _as_given(value: Any) -> Any:
+    return {"$date": value.isoformat().replace("+00:00", "Z")} if isinstance(value, datetime) else value
+
+
+@router.get("/documents/{document_id}", response_model=DocumentView)
+async def get(api: Api, caller: Reader, document_id: str) -> DocumentView:
+    """The document as its events describe it, and how it stands in each KB."""
+    return DocumentView.of_overview(await overview_of(api, caller, document_id))
+
+
+@router.put("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
+async def put(api: Api, caller: Writer, document_id: DocumentId, body: PutDocument) -> AcceptedChange:
+    """The document's text has come, or has come anew: `document.ocr_completed.v1`."""
+    event = body.event(caller, document_id)
+    revision = await publish_document_event(api, event, revision=body.revision)
+    return AcceptedChange(document_id=document_id, revision=revision)
+
+
+@router.patch("/documents/{document_id}/tags", status_code=202, response_model=AcceptedChange, responses=responses(409))
+async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: PatchTags) -> AcceptedChange:
+    """The document has other tags: `document.tags_changed.v1`."""
+    event = body.event(caller, document_id)
+    revision = await publish_document_event(api, event, revision=body.revision)
+    return AcceptedChange(document_id=document_id, revision=revision)
+
+
+@router.patch(
+    "/documents/{document_id}/metadata", status_code=202, response_model=AcceptedChange, responses=responses(409)
+)
+async def patch_metadata(api: Api, caller: Writer, document_id: DocumentId, body: PatchMetadata) -> AcceptedChange:
+    """The document has other metadata: `document.metadata_changed.v1`."""
+    event = body.event(caller, document_id)
+    revision = await publish_document_event(api, event, revision=body.revision)
+    return AcceptedChange(document_id=document_id, revision=revision)
+
+
+@router.delete("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
+async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Revision = None) -> AcceptedChange:
+    """The document is deleted, with everything up to this revision: `document.deleted.v1`."""
+    event = deletion(caller, document_id, revision)
+    revision = await publish_document_event(api, event, revision=revision)
+    return AcceptedChange(document_id=document_id, revision=revision)
+
+
+@router.put(
+    "/documents/{document_id}/text",
+    response_model=StoredText,
+    openapi_extra={
+        "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
+    },
+)
+async def put_text(api: Api, caller: Writer, document_id: DocumentId, request: Request) -> StoredText:
+    """Store a text that is too large for an event, in UTF-8; then name its `text_ref` in an event of this document."""
+    return StoredText(text_ref=await store_text(api, caller, document_id, request))

@@ -1,0 +1,42 @@
+from pydantic import BaseModel, Field
+
+from kb_api.services import Api, Reader
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.routing import organization_router
+from kb_shared.mongo import llm_providers
+
+router = organization_router("embedding models")
+
+
+class EmbeddingModelView(BaseModel):
+    name: str = Field(description="What `embedding_model` of a KB takes.")
+    provider: str
+    dimensions: int | None = Field(description="Without being told; null if that is not known.")
+    max_input_tokens: int | None
+    key_present: bool = Field(description="Whether this organization can use it: by its own key or the deployment's.")
+
+
+class EmbeddingModelList(BaseModel):
+    embedding_models: list[EmbeddingModelView]
+    total_count: int
+
+
+@router.get("/embedding-models", response_model=EmbeddingModelList)
+async def list_all(api: Api, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> EmbeddingModelList:
+    """Models that KBs may have, by name."""
+    own_keys = await llm_providers.names(api.database, caller.organization_id)
+    catalogue = api.models.catalogue
+    described = catalogue.described()
+    return EmbeddingModelList(
+        embedding_models=[
+            EmbeddingModelView(
+                name=each.name,
+                provider=each.provider,
+                dimensions=each.dimensions,
+                max_input_tokens=each.max_input_tokens,
+                key_present=each.provider in own_keys or catalogue.has_key(each.provider),
+            )
+            for each in described[skip : skip + limit]
+        ],
+        total_count=len(described),
+    )

@@ -1,0 +1,178 @@
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import Query, Response
+from pydantic import BaseModel, StringConstraints
+
+from kb_api.change_knowledge_base import change_knowledge_base
+from kb_api.create_knowledge_base import create_knowledge_base
+from kb_api.delete_knowledge_base import delete_knowledge_base
+from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, StatusFilter, list_documents
+from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
+from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, Message, ShownStatus
+from kb_api.services import Api, Reader, Services, Writer
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.problems import responses
+from kb_shared.http.routing import organization_router
+from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort
+
+router = organization_router("knowledge bases")
+
+# MongoDB takes no NUL in a regular expression.
+NameSearch = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$"), Query()]
+
+
+@router.post("/knowledge-bases", status_code=201, response_model=KnowledgeBaseView, responses=responses(402, 409))
+async def create(api: Api, caller: Writer, body: CreateKnowledgeBase, response: Response) -> KnowledgeBaseView:
+    """Create a KB. It is searchable once its index is queryable, while its documents are still being indexed."""
+    kb = await create_knowledge_base(api, caller, body)
+    response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
+    return KnowledgeBaseView.of(kb, documents=0, chunks=0)
+
+
+@router.get("/knowledge-bases", response_model=KnowledgeBaseList)
+async def list_all(
+    api: Api,
+    caller: Reader,
+    *,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+    name_search: NameSearch | None = None,
+    status: ShownStatus | None = None,
+    sort: Sort = "-created_at",
+) -> KnowledgeBaseList:
+    """KBs of the organization. `name_search` is a part of the name, whatever its capitals."""
+    kbs, total_count = await knowledge_bases.page(
+        api.database,
+        caller.organization_id,
+        skip=skip,
+        limit=limit,
+        sort=sort,
+        status=status,
+        name_search=name_search,
+    )
+    return KnowledgeBaseList(knowledge_bases=await views(api, caller.organization_id, kbs), total_count=total_count)
+
+
+@router.get("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView)
+async def get(api: Api, caller: Reader, kb_id: str) -> KnowledgeBaseView:
+    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+    return (await views(api, caller.organization_id, [kb]))[0]
+
+
+@router.put("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView, responses=responses(409))
+async def change(api: Api, caller: Writer, kb_id: str, body: ChangeKnowledgeBase) -> KnowledgeBaseView:
+    """Change what is given. With other `tag_ids` the KB is `indexing` until every document is in or out.
+
+    So it is with a higher `max_chunks_per_document`, until those that had too many chunks are in.
+    """
+    kb = await change_knowledge_base(api, caller, kb_id, body)
+    return (await views(api, caller.organization_id, [kb]))[0]
+
+
+@router.delete("/knowledge-bases/{kb_id}", response_model=Message)
+async def delete(api: Api, caller: Writer, kb_id: str) -> Message:
+    await delete_knowledge_base(api, caller, kb_id)
+    return Message(message="Knowledge base deleted successfully")
+
+
+async def views(api: Services, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
+    totals = await kb_slots.totals(api.database, organization_id, [kb.kb_id for kb in kbs])
+    nothing: Final = (0, 0)
+    return [
+        KnowledgeBaseView.of(kb, documents=counted[0], chunks=counted[1])
+        for kb in kbs
+        for counted in [totals.get(kb.kb_id, nothing)]
+    ]
+
+
+class DocumentError(BaseModel):
+    type: str
+    message: str
+
+    @classmethod
+    def of(cls, error_type: str | None, message: str | None) -> "DocumentError | None":
+        return cls(type=error_type, message=message or "") if error_type else None
+
+
+class DocumentView(BaseModel):
+    document_id: str
+    document_name: str | None
+    status: IndexStatus | JobStatus
+    chunk_count: int
+    indexed_at: datetime | None
+    attempts: int
+    error: DocumentError | None
+    next_attempt_at: datetime | None
+
+    @classmethod
+    def of(cls, listed: ListedDocument) -> "DocumentView":
+        return cls(
+            document_id=listed.document_id,
+            document_name=listed.document_name,
+            status=listed.status,
+            chunk_count=listed.chunk_count,
+            indexed_at=listed.indexed_at,
+            attempts=listed.attempts,
+            error=DocumentError.of(listed.error_type, listed.error_message),
+            next_attempt_at=listed.next_attempt_at,
+        )
+
+
+class DocumentList(BaseModel):
+    documents: list[DocumentView]
+    total_count: int
+
+
+@router.get("/knowledge-bases/{kb_id}/documents", response_model=DocumentList)
+async def list_its_documents(
+    api: Api,
+    caller: Reader,
+    kb_id: str,
+    *,
+    skip: Skip = 0,
+    limit: Limit = DEFAULT_LIMIT,
+    status: StatusFilter | None = None,
+    name_search: NameSearch | None = None,
+) -> DocumentList:
+    """Documents of the KB: without `status` those that are indexed; `all` shows what is open for them, too."""
+    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+    listed, total_count = await list_documents(
+        api.database, kb, status, name_search=name_search, skip=skip, limit=limit
+    )
+    return DocumentList(documents=[DocumentView.of(one) for one in listed], total_count=total_count)
+
+
+class SearchIndexView(BaseModel):
+    name: str
+    status: str
+    queryable: bool
+
+
+class KnowledgeBaseStats(BaseModel):
+    document_count: int
+    chunk_count: int
+    total_documents_with_tags: int
+    last_indexed_at: datetime | None
+    spus: int
+    search_indexes: list[SearchIndexView]
+
+
+@router.get("/knowledge-bases/{kb_id}/stats", response_model=KnowledgeBaseStats)
+async def stats(api: Api, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
+    """How much is in the KB against how much carries its tags, what it cost, and how its search indexes are."""
+    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+    totals = await kb_slots.totals(api.database, kb.organization_id, [kb.kb_id])
+    document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
+    return KnowledgeBaseStats(
+        document_count=document_count,
+        chunk_count=chunk_count,
+        total_documents_with_tags=await documents.count_with_tags(api.database, kb.organization_id, kb.tag_ids),
+        last_indexed_at=await document_index.last_indexed_at(api.database, kb.organization_id, kb.kb_id),
+        spus=await spu_ledger.total(api.database, kb.organization_id, kb_id=kb.kb_id),
+        search_indexes=[
+            SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
+            for index in await search_indexes.listed(api.database[kb.vector_collection])
+        ],
+    )

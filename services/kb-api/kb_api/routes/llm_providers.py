@@ -1,0 +1,83 @@
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, Field, StringConstraints
+
+from kb_api.knowledge_base_request import PerMinute
+from kb_api.knowledge_base_response import Message
+from kb_api.provider_keys import delete_provider_key, keep_provider_key
+from kb_api.services import Admin, Api
+from kb_shared.embedding.models import PROVIDERS
+from kb_shared.errors import NotFound
+from kb_shared.http.model import Model
+from kb_shared.http.routing import organization_router
+from kb_shared.mongo import llm_providers
+from kb_shared.mongo.llm_providers import LlmProvider
+
+router = organization_router("LLM providers")
+
+# What an HTTP header can carry.
+ApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
+ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
+
+
+class PutLlmProvider(Model):
+    api_key: ApiKey
+    api_base: ApiBase | None = Field(default=None, description="Of openai and azure: where it is, if not as usual.")
+    requests_per_minute: PerMinute | None = None
+    tokens_per_minute: PerMinute | None = None
+
+
+class LlmProviderView(BaseModel):
+    provider: str
+    api_key_last4: str | None = Field(description="The end of the key, if it is long; no more of it is ever shown.")
+    api_base: str | None
+    requests_per_minute: int | None
+    tokens_per_minute: int | None
+    updated_at: datetime
+    updated_by: str
+
+    @classmethod
+    def of(cls, kept: LlmProvider) -> "LlmProviderView":
+        return cls(
+            provider=kept.provider,
+            api_key_last4=kept.api_key_last4,
+            api_base=kept.api_base,
+            requests_per_minute=kept.requests_per_minute,
+            tokens_per_minute=kept.tokens_per_minute,
+            updated_at=kept.updated_at,
+            updated_by=kept.updated_by,
+        )
+
+
+@router.put("/llm-providers/{provider}", response_model=LlmProviderView)
+async def put(api: Api, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
+    """Embed with this key of the provider from now on, for all KBs of the organization, within these limits."""
+    if provider not in PROVIDERS:
+        raise NotFound("LLM provider")
+    kept = await keep_provider_key(
+        api,
+        caller,
+        provider,
+        api_key=body.api_key,
+        api_base=body.api_base,
+        requests_per_minute=body.requests_per_minute,
+        tokens_per_minute=body.tokens_per_minute,
+    )
+    return LlmProviderView.of(kept)
+
+
+@router.get("/llm-providers/{provider}", response_model=LlmProviderView)
+async def get(api: Api, caller: Admin, provider: str) -> LlmProviderView:
+    kept = await llm_providers.find(api.database, caller.organization_id, provider)
+    if kept is None:
+        raise NotFound("LLM provider")
+    return LlmProviderView.of(kept)
+
+
+@router.delete("/llm-providers/{provider}", response_model=Message)
+async def delete(api: Api, caller: Admin, provider: str) -> Message:
+    """Go back to the key of the deployment, if it has one."""
+    if not await delete_provider_key(api, caller, provider):
+        raise NotFound("LLM provider")
+    return Message(message="LLM provider deleted successfully")

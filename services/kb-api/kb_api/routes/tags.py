@@ -1,0 +1,39 @@
+from pydantic import BaseModel
+
+from kb_api.knowledge_base_request import Name
+from kb_api.services import Api, Reader, Writer
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
+from kb_shared.http.routing import organization_router
+from kb_shared.identifiers import Identifier
+from kb_shared.mongo import tags
+from kb_shared.mongo.tags import Tag
+
+router = organization_router("tags")
+
+
+class PutTag(Model):
+    tag_id: Identifier
+    name: Name
+
+
+class TagView(BaseModel):
+    tag_id: str
+    name: str | None
+
+
+class TagList(BaseModel):
+    tags: list[TagView]
+    total_count: int
+
+
+@router.post("/tags", status_code=201, response_model=TagView)
+async def put(api: Api, caller: Writer, body: PutTag) -> TagView:
+    """Name a tag, so that KBs may have it before any document does. One that is there gets the new name."""
+    await tags.put(api.database, caller.organization_id, Tag(body.tag_id, body.name))
+    return TagView(tag_id=body.tag_id, name=body.name)
+
+
+@router.get("/tags", response_model=TagList)
+async def list_all(api: Api, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
+    found, total_count = await tags.page(api.database, caller.organization_id, skip=skip, limit=limit)
+    return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)

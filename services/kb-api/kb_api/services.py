@@ -1,0 +1,41 @@
+"""What every route and use case of kb-api works with."""
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from kb_api.life_cycle import LifeCycle
+from kb_api.settings import ApiSettings
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.embedding.organization_models import OrganizationModels
+from kb_shared.http.authentication import Caller, require
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from kb_shared.turns import Turns
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    settings: ApiSettings
+    database: Database
+    embedder: Embedder
+    key_ring: KeyRing | None
+    life_cycle: LifeCycle
+    turns: Turns = field(default_factory=Turns)
+
+    @property
+    def models(self) -> OrganizationModels:
+        return self.embedder.models
+
+
+async def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Api = Annotated[Services, Depends(_services)]
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]

@@ -1,0 +1,97 @@
+"""The only place that makes clients and wires them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from time import time
+from uuid import uuid4
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_reconciler.queue_behind import queue_behind
+from kb_reconciler.settings import ReconcilerSettings
+from kb_reconciler.sweep_texts import sweep_texts
+from kb_shared.connections import connect
+from kb_shared.errors import TransientError
+from kb_shared.http.health import serve_health
+from kb_shared.index_requests import IndexRequests
+from kb_shared.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
+from kb_shared.mongo import leases
+from kb_shared.mongo.database import Database
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciler:
+    """Passes on an interval; of several replicas one at a time."""
+
+    settings: ReconcilerSettings
+    database: Database
+    requests: IndexRequests
+    owner: str
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Work until `stop`. If a part fails, all end: a new process is better than half of one."""
+        async with asyncio.TaskGroup() as parts:
+            rounds = [
+                parts.create_task(self._every(self.settings.reconcile_interval_s, "reconciler", self._one_pass)),
+                parts.create_task(
+                    self._every(self.settings.chunk_count_interval_s, "chunk-count", self._thorough_pass)
+                ),
+                parts.create_task(self._every(self.settings.text_sweep_interval_s, "text-sweep", self._sweep)),
+            ]
+            await serve_health(self.settings, self._why_not_ready, stop)
+            for part in rounds:
+                part.cancel()
+
+    async def _every(self, interval_s: float, lease: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work` for ever, of all replicas in the one that holds `lease`."""
+        length = timedelta(seconds=max(60.0, 2 * interval_s))
+        while True:
+            try:
+                if await leases.take(self.database, lease, owner=self.owner, length=length):
+                    await work()
+            except (PyMongoError, TransientError) as error:
+                log.warning("round.interrupted", round=lease, error=type(error).__name__)
+            await asyncio.sleep(interval_s)
+
+    async def _one_pass(self) -> None:
+        await queue_behind(self.database, self.requests)
+        RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
+
+    async def _thorough_pass(self) -> None:
+        await queue_behind(self.database, self.requests, count_chunks=True)
+
+    async def _sweep(self) -> None:
+        await sweep_texts(self.database)
+
+    async def _why_not_ready(self) -> str | None:
+        await self.database.command("ping")
+        return None
+
+
+@asynccontextmanager
+async def build(settings: ReconcilerSettings, stop: asyncio.Event) -> AsyncIterator[Reconciler]:
+    """Make the reconciler of `settings` once MongoDB and Kafka answer; what it holds open is closed on leaving.
+
+    Raises:
+        Stopped: `stop` was set while it waited for them.
+    """
+    async with connect(settings, stop) as connections, AsyncExitStack() as open_things:
+        database = connections.database
+        owner = str(uuid4())
+        open_things.push_async_callback(_let_go, database, owner)
+        requests = IndexRequests(
+            database, connections.producer, topic_prefix=settings.kafka_topic_prefix, source="/kb/reconciler"
+        )
+        yield Reconciler(settings, database, requests, owner)
+
+
+async def _let_go(database: Database, owner: str) -> None:
+    with suppress(PyMongoError):  # they expire
+        for lease in ("reconciler", "chunk-count", "text-sweep"):
+            await leases.release(database, lease, owner=owner)

@@ -1,0 +1,29 @@
+"""Deletes texts that no document refers to: of replaced revisions, of deleted documents, of crashes in between."""
+
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from kb_shared.mongo import document_texts, documents
+from kb_shared.mongo.database import Database
+
+UNREFERENCED_FOR: Final = timedelta(days=1)
+"""Since it was put: work that began with it has ended by then."""
+_STRETCH: Final = 500
+
+log = structlog.get_logger()
+
+
+async def sweep_texts(database: Database, *, age: timedelta = UNREFERENCED_FOR) -> int:
+    """Go through all texts older than `age`; returns how many were deleted."""
+    deleted = 0
+    after: str | None = None
+    while found := await document_texts.older_than(database, age, after=after, limit=_STRETCH):
+        after = found[-1]
+        referred = await documents.referred_texts(database, found)
+        for text_id in found:
+            if text_id not in referred:
+                deleted += await document_texts.delete_if_older(database, text_id, age)
+    log.info("texts.swept", deleted=deleted)
+    return deleted

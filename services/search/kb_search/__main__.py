@@ -1,0 +1,24 @@
+"""`python -m kb_search`: answers searches until SIGTERM."""
+
+import asyncio
+
+from kb_search.bootstrap import build
+from kb_search.settings import Settings
+from kb_shared import failpoints, logs, process
+from kb_shared.http import server
+
+
+async def serve(stop: asyncio.Event) -> None:
+    settings = Settings()
+    logs.configure("kb-search", settings.log_level)
+    failpoints.arm()
+    async with build(settings) as app:
+        await server.run(app, settings, stop)
+
+
+def main() -> None:
+    process.run(serve)
+
+
+if __name__ == "__main__":
+    main()

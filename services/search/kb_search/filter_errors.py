@@ -1,0 +1,14 @@
+from typing import Literal, TypeAlias
+
+from kb_shared.errors import RequestError
+
+Reason: TypeAlias = Literal["key", "operator", "value", "size", "dates"]
+
+
+class FilterError(RequestError):
+    """A filter that can't be used; names the field that is wrong and what to do about it."""
+
+    def __init__(self, field: str, message: str, *, reason: Reason, slug: str = "invalid-filter") -> None:
+        super().__init__(422, slug, f"{field}: {message}.", extra={"fields": [{"field": field, "message": message}]})
+        self.field = field
+        self.reason: Reason = reason

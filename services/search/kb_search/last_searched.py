@@ -1,0 +1,47 @@
+import asyncio
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+INTERVAL_S: Final = 5.0
+_MOST_KNOWN: Final = 10_000
+
+log = structlog.get_logger()
+
+
+class LastSearched:
+    """Keeps `last_searched_at` of KBs true to a few seconds, beside the search and never in its way."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._next_write: dict[str, float] = {}
+        self._writing: set[asyncio.Task[None]] = set()
+
+    def note(self, kb: KnowledgeBase) -> None:
+        """Return at once; the KB's row is written at most every five seconds."""
+        now = monotonic()
+        if now < self._next_write.get(kb.kb_id, 0.0):
+            return
+        if len(self._next_write) >= _MOST_KNOWN:
+            self._next_write.clear()
+        self._next_write[kb.kb_id] = now + INTERVAL_S
+        task = asyncio.create_task(self._write(kb, datetime.now(UTC)))
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+
+    async def _write(self, kb: KnowledgeBase, at: datetime) -> None:
+        try:
+            await knowledge_bases.touch_searched(self._database, kb.organization_id, kb.kb_id, at)
+        except PyMongoError:
+            log.warning("last_searched.not_written", kb_id=kb.kb_id, exc_info=True)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        await asyncio.gather(*self._writing)

@@ -1,0 +1,49 @@
+"""What can go wrong with asking the search index, so that no answer is empty but for want of hits.
+
+Asked for an index that is missing, `$vectorSearch` finds nothing and says nothing.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from pymongo.errors import OperationFailure
+
+from kb_shared.errors import RequestError
+from kb_shared.mongo import search_indexes
+from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks
+
+_UNKNOWN_ERROR: Final = 8
+_OVERLOADED: Final = 489
+_IN_STATE: Final = "while in state"
+
+
+def index_not_ready() -> RequestError:
+    return RequestError(
+        503,
+        "index-not-ready",
+        "The search index of this knowledge base is being built; try again after Retry-After.",
+        retry_after_s=2,
+    )
+
+
+@contextmanager
+def refusals_explained() -> Iterator[None]:
+    """Turn what the search index refuses for the moment into a 503."""
+    try:
+        yield
+    except OperationFailure as error:
+        if error.code == _UNKNOWN_ERROR and _IN_STATE in str(error):
+            raise index_not_ready() from error
+        if error.code == _OVERLOADED:
+            raise RequestError(
+                503, "search-overloaded", "Too many searches at once; try again after Retry-After.", retry_after_s=1
+            ) from error
+        raise
+
+
+async def require_queryable(chunks: Chunks) -> None:
+    """Raises RequestError 503 unless the deployment says that the index of `chunks` answers queries."""
+    found = await search_indexes.listed(chunks.collection, VECTOR_INDEX)
+    if not any(index.queryable for index in found):
+        raise index_not_ready()

@@ -1,0 +1,31 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Literal
+
+from kb_shared.metrics import SEARCH_SECONDS
+
+Stage = Literal["embed", "vector", "read"]
+
+
+class Stopwatch:
+    """How long the stages of one search take; a stage that runs twice adds up."""
+
+    def __init__(self) -> None:
+        self._start = perf_counter()
+        self._seconds: dict[str, float] = {"embed": 0.0, "vector": 0.0, "read": 0.0}
+
+    @contextmanager
+    def stage(self, name: Stage) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] += perf_counter() - start
+
+    def finish(self) -> dict[str, float]:
+        """Observe all stages and the total in the metrics; returns them in milliseconds."""
+        self._seconds["total"] = perf_counter() - self._start
+        for name, seconds in self._seconds.items():
+            SEARCH_SECONDS.labels(name).observe(seconds)
+        return {name: round(seconds * 1000, 3) for name, seconds in self._seconds.items()}
