@@ -1,0 +1,39 @@
+"""What the indexer tells the world, which costs MongoDB nothing to wait for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer
+
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
+
+
+class Outcomes:
+    """Reads `kb-events` from their beginning, as an upstream service would."""
+
+    def __init__(self, consumer: Any) -> None:
+        self._consumer = consumer
+
+    async def until_indexed(self, documents: int, *, revision: int) -> list[str]:
+        """Wait until so many documents are indexed in `revision`; returns their ids in that order."""
+        indexed: dict[str, None] = {}
+        while len(indexed) < documents:
+            _, outcome = decode((await self._consumer.getone()).value, KB_EVENTS)
+            if isinstance(outcome, DocumentIndexed) and outcome.revision == revision:
+                indexed[outcome.document_id] = None
+        return list(indexed)
+
+
+@asynccontextmanager
+async def outcomes_of(bootstrap_servers: str) -> AsyncIterator[Outcomes]:
+    consumer = AIOKafkaConsumer(
+        topics.KB_EVENTS.name, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", fetch_max_wait_ms=50
+    )
+    await consumer.start()
+    try:
+        yield Outcomes(consumer)
+    finally:
+        await consumer.stop()

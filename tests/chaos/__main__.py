@@ -1,0 +1,145 @@
+"""`python -m tests.chaos --seed N`: live through seeds of chaos and tell which of them found something.
+
+Results are appended to a file, a line of JSON a seed; a seed that is green there already is skipped, so that a long
+row of seeds can be interrupted and taken up again.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+import tempfile
+import traceback
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kb_local.mongod import Mongod
+from kb_local.ports import free_port
+from kb_local.python_server import ModelServer
+from kb_local.stack import ALL_SERVICES
+from kb_local.zygote import PRELOADED, Zygote
+from tests.chaos.run import ChaosServers, Verdict, run
+
+SEED_TIMEOUT_S = 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """What a seed is run under; a result holds for these only."""
+
+    seconds: float
+    replicas: int
+    reconciler: bool
+
+    def arguments(self, seed: int) -> str:
+        without = "" if self.reconciler else " --without-reconciler"
+        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{without}"
+
+
+def main() -> None:
+    options = _options()
+    conditions = Conditions(options.seconds, options.replicas, not options.without_reconciler)
+    found = asyncio.run(_run_all(options.seeds or [options.seed], conditions, options.results, options.logs))
+    sys.exit(1 if found else 0)
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--seed", type=int)
+    which.add_argument("--seeds", type=_range, metavar="A-B", help="from A to B, both included")
+    parser.add_argument("--seconds", type=float, default=20, help="of chaos; healing and looking come on top")
+    parser.add_argument("--replicas", type=int, default=2, help="indexers")
+    parser.add_argument("--results", type=Path, help="file of JSON lines; what is green in it is skipped")
+    parser.add_argument("--logs", type=Path, help="folder for the logs of all processes, by seed")
+    parser.add_argument("--without-reconciler", action="store_true", help="so that it hides nothing")
+    return parser.parse_args()
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last) + 1)
+
+
+async def _run_all(seeds: Iterable[int], conditions: Conditions, results: Path | None, logs: Path | None) -> int:
+    """Returns how many seeds found something."""
+    missing = [seed for seed in seeds if seed not in green(results, conditions)]
+    found = 0
+    with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
+        async with shared_servers(logs or Path(folder), Path(folder)) as servers:
+            for seed in missing:
+                verdict = await judge(servers, (logs or Path(folder)) / f"seed-{seed}", seed, conditions)
+                found += bool(verdict.problems)
+                _tell(seed, conditions, verdict)
+                if results is not None:
+                    _append(results, {"seed": seed, **asdict(conditions), **asdict(verdict)})
+    return found
+
+
+async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Conditions) -> Verdict:
+    """Run a seed; what breaks the run itself is a finding, too."""
+    try:
+        async with asyncio.timeout(SEED_TIMEOUT_S):
+            return await run(
+                servers,
+                folder,
+                seed,
+                seconds=conditions.seconds,
+                replicas=conditions.replicas,
+                reconciler=conditions.reconciler,
+            )
+    except Exception:  # noqa: BLE001  # the other seeds are run all the same
+        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, seconds=0)
+
+
+@asynccontextmanager
+async def shared_servers(logs: Path, data: Path, mutant: str = "") -> AsyncIterator[ChaosServers]:
+    """Start what runs share.
+
+    Args:
+        mutant: which of `tests.chaos.mutation` the services are to be; none by default.
+    """
+    services = [f"{package}.bootstrap" for package in ALL_SERVICES]
+    mongod = Mongod(data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=5)
+    models = ModelServer(port=free_port(), log=logs / "model-server.log")
+    zygote = Zygote(
+        log=logs / "zygote.log",
+        preloaded=(*PRELOADED, *services, *(["tests.chaos.mutation"] if mutant else [])),
+        env={"CHAOS_MUTANT": mutant} if mutant else {},
+    )
+    servers = (mongod, models, zygote)
+    try:
+        for server in servers:
+            await server.start()
+        yield ChaosServers(mongod.uri, models.api_base, zygote)
+    finally:
+        for server in reversed(servers):
+            await server.stop()
+
+
+def green(results: Path | None, conditions: Conditions) -> set[int]:
+    """Seeds that found nothing under these conditions."""
+    if results is None or not results.exists():
+        return set()
+    lines = [json.loads(line) for line in results.read_text().splitlines()]
+    return {line["seed"] for line in lines if line.items() >= asdict(conditions).items() and not line["problems"]}
+
+
+def _append(results: Path, line: dict[str, Any]) -> None:
+    with results.open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
+    outcome = "FOUND SOMETHING" if verdict.problems else "green"
+    print(f"seed {seed}: {outcome} ({verdict.seconds:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
+    if verdict.problems:
+        again = f"python -m tests.chaos {conditions.arguments(seed)}"
+        print("\n".join([*(f"  {each}" for each in verdict.problems), f"  again: {again}"]), flush=True)  # noqa: T201  # its answer
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,201 @@
+"""Kill the indexer at failpoints, one after the other, under a workload that does everything to documents.
+
+A chain: the process that makes good what its predecessor left behind is itself killed at the next failpoint. Only the
+last one of a lane lives, and the oracle looks at what it leaves.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from kb_local.broker import Broker
+from kb_local.server import Server
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from kb_shared.contracts import topics
+from kb_shared.contracts.documents import DocumentEvent
+from kb_shared.failpoints import NAMES
+from tests.chaos.oracle import Oracle, Problem
+from tests.chaos.quiescence import until_quiescent
+from tests.chaos.time_passing import let_leases_expire
+from tests.chaos.workload import Upstream, with_every_change
+from tests.e2e.system import QUICK, System, system
+
+DIES_WITHIN_S = 60.0
+LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
+"""What dies there leaves leases of half a minute behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What all lanes share; each has its own database, topics and services."""
+
+    mongo_uri: str
+    kafka: Broker | str
+    models_api_base: str
+    zygote: Zygote
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One round: its number, which its documents are named by, and where the process is to die."""
+
+    number: int
+    failpoint: str
+    nth: int = 1
+
+    @property
+    def documents(self) -> str:
+        return f"{self.number:03}"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    kill: Kill
+    exit_status: int | None
+    """None: it never got there."""
+    problems: tuple[str, ...]
+    """With the documents of this round, once all was over."""
+
+
+async def run_lane(
+    servers: Servers, folder: Path, kills: Sequence[Kill], *, let_time_pass: bool
+) -> tuple[list[Outcome], list[str]]:
+    """Run one chain; returns what became of each round, and the problems that are nobody's in particular.
+
+    Args:
+        let_time_pass: pretend that half a minute goes by where a lease lasts so long, instead of waiting for it.
+    """
+    relays_itself = kills[0].failpoint.startswith("outbox.")
+    async with _lane(servers, folder) as lane:
+        await lane.prepare(kills)
+        if relays_itself:
+            # kb-api has a relay too; what it holds the indexer never sends.
+            await lane.system.stack.stop_service("kb_api")
+        statuses = [await lane.kill(kill, let_time_pass=let_time_pass) for kill in kills]
+        if relays_itself:
+            await lane.system.stack.start_service("kb_api")
+        await lane.recover()
+        problems = await lane.oracle.check(lane.system)
+    outcomes = [
+        Outcome(kill, status, tuple(map(_told, _of(problems, kill))))
+        for kill, status in zip(kills, statuses, strict=True)
+    ]
+    attributed = {problem for kill in kills for problem in _of(problems, kill)}
+    return outcomes, [_told(problem) for problem in problems if problem not in attributed]
+
+
+def shared_out(lanes: int) -> list[list[Kill]]:
+    """Every failpoint once, in as many chains.
+
+    Those that need something special of their lane stand at its head. The sweeper finds what a process leaves that
+    died at work on it.
+    """
+    chains = [["backfill.after_jobs", "backfill.after_publish"], ["sync.after_claim", "sweeper.after_lease"]]
+    chains += [["outbox.after_send"]]
+    chains += [[] for _ in range(lanes - len(chains))]
+    for name in [name for name in NAMES if not any(name in chain for chain in chains)]:
+        min(chains, key=len).append(name)
+    numbers = iter(range(len(NAMES)))
+    return [[Kill(next(numbers), name) for name in chain] for chain in chains]
+
+
+def at_random(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
+    """Failpoints that documents lead to, at one of the first three times that a process gets there."""
+    dice = random.Random(seed)
+    often = [name for name in NAMES if name.startswith(("fan_out.", "sync.", "swap.", "removal."))]
+    kills = [Kill(n, dice.choice(often), dice.randint(1, 3)) for n in range(rounds)]
+    return [kills[n::lanes] for n in range(lanes)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    system: System
+    oracle: Oracle
+    upstream: Upstream
+
+    async def prepare(self, kills: Sequence[Kill]) -> None:
+        """Index, in peace, what the rounds will change."""
+        await self.system.create_tags("a", "b")
+        for tag in ("a", "b"):
+            self.oracle.created(await self.system.create_knowledge_base(tag), tag)
+        for kill in kills:
+            before, _ = with_every_change(self.upstream, kill.documents)
+            await self._publish(*before)
+        await until_quiescent(self.system)
+        await self.system.until_active(*self.oracle.knowledge_bases)
+        assert await self.system.stack.stop_service("kb_indexer") == 0, "SIGTERM is an orderly end"
+
+    async def kill(self, kill: Kill, *, let_time_pass: bool) -> int | None:
+        """Let a process run into a failpoint, with everything going on that leads there; return how it ended."""
+        indexer = self.system.stack.services["kb_indexer"]
+        indexer.env = {**self.system.stack.environment, "KB_FAILPOINT": f"{kill.failpoint}:{kill.nth}"}
+        # Not `start`: it may be dead before it is ready, at work on what its predecessor left.
+        indexer.launch()
+        if kill.failpoint.startswith("backfill."):
+            self.oracle.created(await self.system.create_knowledge_base("a", "b"), "a", "b")
+        _, after = with_every_change(self.upstream, kill.documents)
+        await self._publish(*after)
+        await self._publish_rubbish(kill)
+        status = await _until_dead(indexer)
+        if let_time_pass and kill.failpoint.startswith(LEASED_FOR_LONG):
+            await let_leases_expire(self.system.database, relays=kill.failpoint.startswith("outbox."))
+        return status
+
+    async def recover(self) -> None:
+        await self.system.stack.start_service("kb_indexer")
+        await until_quiescent(self.system, within_s=90)
+        await self.system.until_active(*self.oracle.knowledge_bases)
+
+    async def _publish(self, *events: DocumentEvent) -> None:
+        self.oracle.published(*events)
+        await self.system.events.publish_all(events)
+
+    async def _publish_rubbish(self, kill: Kill) -> None:
+        rubbish = f"not JSON, in round {kill.number}".encode()
+        self.oracle.rubbish.append(rubbish)
+        key = f"{self.system.organization_id}/{kill.documents}-rubbish".encode()
+        await self.system.kafka.send(topics.DOCUMENT_EVENTS, key, rubbish)
+
+
+async def _until_dead(process: Server) -> int | None:
+    """Return how the process ended; None if it has to be ended here."""
+    try:
+        async with asyncio.timeout(DIES_WITHIN_S):
+            return await process.wait()
+    except TimeoutError:
+        await process.kill()
+        return None
+
+
+@asynccontextmanager
+async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_Lane]:
+    name = f"crashes_{uuid4().hex[:12]}"
+    async with (
+        Stack(
+            folder,
+            services=("kb_api", "kb_indexer"),
+            env=QUICK,
+            mongo_uri=servers.mongo_uri,
+            kafka=servers.kafka,
+            models_api_base=servers.models_api_base,
+            zygote=servers.zygote,
+            database=name,
+            topic_prefix=f"{name}.",
+        ) as stack,
+        system(stack) as opened,
+    ):
+        yield _Lane(opened, Oracle(), Upstream(stack.organization_id))
+        await opened.database.client.drop_database(name)
+
+
+def _of(problems: Sequence[Problem], kill: Kill) -> list[Problem]:
+    return [problem for problem in problems if (problem.document_id or "").startswith(f"{kill.documents}-")]
+
+
+def _told(problem: Problem) -> str:
+    return f"{problem.document_id} {problem.what}" if problem.document_id else problem.what

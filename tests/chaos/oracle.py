@@ -1,0 +1,252 @@
+"""Knows what was published and says what is wrong with what became of it.
+
+It works out by itself what each document must be, from the set of its events; nothing of the projection or of
+membership is used. What it shares with the system is how a text is cut and what the vector of a text is.
+"""
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_local.model_server.hash_model import vector_of
+from kb_shared.contracts import topics
+from kb_shared.contracts.documents import (
+    DocumentDeleted,
+    DocumentEvent,
+    MetadataChanged,
+    OcrCompleted,
+    TagsChanged,
+)
+from kb_shared.embedding.vector import from_binary
+from tests.e2e.kafka_log import Message
+from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System
+
+_CUT = ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    what: str
+    document_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a document is by now."""
+
+    text: OcrCompleted | None
+    tag_ids: frozenset[str]
+    metadata: Mapping[str, Any]
+
+    def chunks(self) -> list[Chunk]:
+        return chunk_text(self.text.text or "", _CUT) if self.text else []
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Tell it everything that is published and created; then, when nothing moves any more, ask."""
+
+    events: defaultdict[str, list[DocumentEvent]] = field(default_factory=lambda: defaultdict(list))
+    rubbish: list[bytes | None] = field(default_factory=list)
+    knowledge_bases: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Tags by KB."""
+
+    def published(self, *events: DocumentEvent) -> None:
+        for event in events:
+            self.events[event.document_id].append(event)
+
+    def created(self, kb_id: str, *tag_ids: str) -> None:
+        self.knowledge_bases[kb_id] = frozenset(tag_ids)
+
+    def deleted(self, kb_id: str) -> None:
+        del self.knowledge_bases[kb_id]
+
+    def members(self, kb_id: str) -> dict[str, Truth]:
+        """The documents that must be in a KB."""
+        truths = {document_id: truth_of(events) for document_id, events in self.events.items()}
+        return {i: truth for i, truth in truths.items() if truth.text and truth.tag_ids & self.knowledge_bases[kb_id]}
+
+    async def check(self, system: System) -> list[Problem]:
+        """Everything that is not as it must be. Nothing may be going on meanwhile."""
+        outcomes = await system.kafka.read(topics.KB_EVENTS)
+        problems: list[Problem] = []
+        for kb_id in self.knowledge_bases:
+            problems += await self._knowledge_base(system, kb_id)
+            problems += await self._announcements(kb_id, outcomes)
+        problems += await self._projection(system)
+        problems += await self._strays(system)
+        problems += await self._jobs(system)
+        problems += await self._charges(system)
+        problems += await self._dead_letters(system)
+        return problems
+
+    async def _knowledge_base(self, system: System, kb_id: str) -> list[Problem]:
+        members = self.members(kb_id)
+        stored = await system.database[f"kb_vectors_{kb_id}"].find().to_list()
+        live: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
+        for row in sorted(stored, key=lambda row: row["chunk_index"]):
+            if row["until"] is None:
+                live[row["document_id"]].append(row)
+        rows = {row["document_id"]: row async for row in system.database.document_index.find({"kb_id": kb_id})}
+        problems = [Problem(f"is in {kb_id} and must not be", i) for i in (rows.keys() | live.keys()) - members.keys()]
+        # Who has left has left at once and whole.
+        left_behind = {row["document_id"] for row in stored} - members.keys() - live.keys()
+        problems += [Problem(f"has retired chunks in {kb_id} although it left", i) for i in left_behind]
+        problems += [
+            Problem(f"has a chunk in {kb_id} that is neither live nor retired", row["document_id"])
+            for row in stored
+            if row["until"] is not None and ("retired_at" not in row or row["since"] > row["until"])
+        ]
+        for document_id, truth in members.items():
+            wrong = _wrong_with(truth, live[document_id], rows.get(document_id))
+            problems += [Problem(f"in {kb_id}: {what}", document_id) for what in wrong]
+        counted = [row async for row in system.database.kb_slots.find({"kb_id": kb_id})]
+        totals = (sum(row["documents"] for row in counted), sum(row["chunks"] for row in counted))
+        if totals != (there := (len(rows), sum(map(len, live.values())))):
+            problems.append(Problem(f"{kb_id} counts {totals} documents and chunks where {there} are"))
+        return problems
+
+    async def _announcements(self, kb_id: str, outcomes: Sequence[Message]) -> list[Problem]:
+        """What upstreams were told last of each document is how things are."""
+        last: dict[str, Any] = {}
+        for message in outcomes:
+            told = _json(message)
+            if told["data"].get("kb_id") == kb_id and "document_id" in told["data"]:
+                last[told["data"]["document_id"]] = (told["type"], told["data"].get("revision"))
+        problems = []
+        members = self.members(kb_id)
+        for document_id, truth in members.items():
+            wanted = ("document.indexed.v1", truth.text.revision if truth.text else None)
+            if last.get(document_id) != wanted:
+                problems.append(Problem(f"was last announced as {last.get(document_id)}, not {wanted}", document_id))
+        problems += [
+            Problem(f"was last announced as {told[0]}", document_id)
+            for document_id, told in last.items()
+            if document_id not in members and told[0] != "document.removed.v1"
+        ]
+        return problems
+
+    async def _projection(self, system: System) -> list[Problem]:
+        problems = []
+        own = {"organization_id": system.organization_id}
+        rows = {row["document_id"]: row async for row in system.database.documents.find(own)}
+        for document_id, events in self.events.items():
+            row, truth = rows.pop(document_id, None), truth_of(events)
+            if row is None:
+                problems.append(Problem("was never projected", document_id))
+            elif _projected(row) != (truth.text.revision if truth.text else None, truth.tag_ids, truth.metadata):
+                problems.append(Problem(f"is projected as {_projected(row)}", document_id))
+        return problems + [Problem("is projected and was never published", document_id) for document_id in rows]
+
+    async def _strays(self, system: System) -> list[Problem]:
+        database = system.database
+        names = await database.list_collection_names(filter={"name": {"$regex": "^kb_vectors_"}})
+        known = {f"kb_vectors_{kb_id}" for kb_id in self.knowledge_bases}
+        problems = [Problem(f"a stray collection {name}") for name in set(names) - known]
+        for name in ("document_index", "kb_slots", "backfills", "index_jobs"):
+            kb_ids = set(await database[name].distinct("kb_id")) - self.knowledge_bases.keys()
+            problems += [Problem(f"a row in {name} of {kb_id}, which is no more") for kb_id in kb_ids]
+        return problems
+
+    async def _jobs(self, system: System) -> list[Problem]:
+        """Every job is done, but for documents that have a tag of the KB and no text yet."""
+        waiting = {
+            (kb_id, document_id, "waiting_for_text")
+            for document_id, events in self.events.items()
+            for truth in [truth_of(events)]
+            for kb_id, tag_ids in self.knowledge_bases.items()
+            if truth.text is None and truth.tag_ids & tag_ids
+        }
+        jobs = {(job["kb_id"], job["document_id"], job["state"]) async for job in system.database.index_jobs.find()}
+        return [
+            *(Problem(f"has a job {state} in {kb_id}", document_id) for kb_id, document_id, state in jobs - waiting),
+            *(Problem(f"does not wait in {kb_id}", document_id) for kb_id, document_id, _ in waiting - jobs),
+        ]
+
+    async def _charges(self, system: System) -> list[Problem]:
+        charged = sum([row["count"] async for row in system.database.spu_ledger.find()])
+        stored = await system.database.embedding_cache.count_documents({})
+        # A relay that dies says some things twice.
+        bills = [_json(message)["data"] for message in await system.kafka.read(topics.USAGE)]
+        billed = sum({bill["ledger_id"]: bill["count"] for bill in bills}.values())
+        if charged == stored == billed:
+            return []
+        return [Problem(f"{charged} SPUs charged and {billed} billed for {stored} embeddings stored")]
+
+    async def _dead_letters(self, system: System) -> list[Problem]:
+        # A crash between the dead letter and the offset writes it twice.
+        buried = {await body_of(system, letter) for letter in await system.kafka.read(topics.DEAD_LETTERS)}
+        return [
+            *(Problem("rubbish is not among the dead letters") for value in self.rubbish if value not in buried),
+            *(Problem("a good message is among the dead letters") for _ in buried.difference(self.rubbish)),
+        ]
+
+
+async def body_of(system: System, letter: Message) -> bytes | None:
+    """The bytes as they came; what is too large for a message stands in MongoDB."""
+    if (reference := letter.headers.get("x-body-ref")) is None:
+        return letter.value
+    pieces = await system.database.dead_letter_bodies.find({"letter_id": reference}).sort("_id").to_list()
+    return b"".join(piece["data"] for piece in pieces)
+
+
+def truth_of(events: Sequence[DocumentEvent]) -> Truth:
+    """What a set of events, none of equal revision, makes of a document."""
+    deleted = max((event.revision for event in events if isinstance(event, DocumentDeleted)), default=None)
+    newest_first = sorted(events, key=lambda event: event.revision, reverse=True)
+    standing = [event for event in newest_first if deleted is None or event.revision > deleted]
+    tagging = [event for event in standing if isinstance(event, OcrCompleted | TagsChanged)]
+    describing = [
+        event for event in standing if isinstance(event, OcrCompleted | MetadataChanged) and event.metadata is not None
+    ]
+    return Truth(
+        text=next((event for event in standing if isinstance(event, OcrCompleted)), None),
+        tag_ids=frozenset(tagging[0].tag_ids if tagging else ()),
+        metadata=dict(describing[0].metadata or {}) if describing else {},
+    )
+
+
+def _wrong_with(truth: Truth, live: Sequence[dict[str, Any]], row: dict[str, Any] | None) -> Iterator[str]:
+    assert truth.text is not None
+    chunks = truth.chunks()
+    if [chunk["chunk_index"] for chunk in live] != list(range(len(chunks))):
+        yield f"chunks {[chunk['chunk_index'] for chunk in live]} instead of 0 to {len(chunks) - 1}"
+        return
+    if row is None:
+        yield "has chunks but no row"
+        return
+    if (row["chunk_count"], row["text_revision"]) != (len(chunks), truth.text.revision):
+        yield f"the row says {row['chunk_count']} chunks of revision {row['text_revision']}"
+    for chunk, wanted in zip(live, chunks, strict=True):
+        if (chunk["chunk_text"], chunk["chunk_hash"], chunk["start"], chunk["end"]) != (
+            wanted.text,
+            wanted.chunk_hash,
+            wanted.start,
+            wanted.end,
+        ):
+            yield f"chunk {wanted.chunk_index} is not of the newest text"
+        if not np.array_equal(from_binary(chunk["embedding"]), vector_of(wanted.embedded_text, dimensions=DIMENSIONS)):
+            yield f"chunk {wanted.chunk_index} has the vector of another text"
+        snapshot = (chunk["document_name"], frozenset(chunk["tag_ids"]), chunk["metadata_snapshot"])
+        if snapshot != (truth.text.document_name, truth.tag_ids, truth.metadata):
+            yield f"chunk {wanted.chunk_index} carries {snapshot}"
+        if chunk["since"] > row["version"]:
+            yield f"chunk {wanted.chunk_index} is of a version to come"
+    doubles = [name for name, times in Counter(chunk["_id"] for chunk in live).items() if times > 1]
+    if doubles or any(one["start"] >= other["start"] for one, other in pairwise(live)):
+        yield "chunks are not in the order of the text, each once"
+
+
+def _projected(row: Mapping[str, Any]) -> tuple[int | None, frozenset[str], Mapping[str, Any]]:
+    return row["text_revision"], frozenset(row["tag_ids"]), row["metadata"]
+
+
+def _json(message: Message) -> dict[str, Any]:
+    told: dict[str, Any] = json.loads(message.value or b"{}")
+    return told

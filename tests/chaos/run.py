@@ -1,0 +1,256 @@
+"""One run of chaos: a system, what a plan does to it, and what is wrong when all is over."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from uuid import uuid4
+
+import httpx
+
+from kb_local.stack import Stack, together
+from kb_local.zygote import Zygote
+from kb_shared.contracts import topics
+from kb_shared.contracts.documents import DocumentEvent
+from tests.chaos.clock import Clock
+from tests.chaos.faults import Faults, indexer_names
+from tests.chaos.oracle import Oracle
+from tests.chaos.plan import (
+    READ,
+    WATCHED,
+    WATCHED_TAG,
+    Change,
+    Create,
+    Deliver,
+    Drop,
+    Plan,
+    Reread,
+    Retag,
+    Throw,
+    plan_of,
+)
+from tests.chaos.quiescence import until_quiescent
+from tests.chaos.reading import Reading
+from tests.chaos.revisions import Revisions
+from tests.chaos.time_passing import let_circuits_close, let_leases_expire
+from tests.chaos.workload import Upstream
+from tests.e2e.system import QUICK, System, system, until
+
+QUIET_WITHIN_S = 90.0
+BETWEEN_READS_S = 0.05
+AGAIN_S = 0.2
+HTTP_TRIES = 20
+_PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
+
+
+@dataclass(frozen=True, slots=True)
+class ChaosServers:
+    """What runs share, one after the other; each has its own database, broker, search node and services."""
+
+    mongo_uri: str
+    models_api_base: str
+    zygote: Zygote
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    problems: Sequence[str]
+    reads: int
+    refused_reads: int
+    """With a 503, while the provider did not answer."""
+    seconds: float
+
+
+async def run(
+    servers: ChaosServers, folder: Path, seed: int, *, seconds: float, replicas: int, reconciler: bool
+) -> Verdict:
+    """Live through what the seed stands for; a problem is whatever must not be so afterwards, or was so meanwhile."""
+    began = monotonic()
+    upstream = Upstream("local")
+    plan = plan_of(seed, seconds=seconds, replicas=replicas, upstream=upstream)
+    async with _system(servers, folder, plan, reconciler=reconciler) as opened:
+        chaos = _Chaos(opened, plan, upstream)
+        problems = await chaos.live()
+        return Verdict(problems, sum(each.reads for each in chaos.readings), chaos.refused, monotonic() - began)
+
+
+@dataclass(slots=True)
+class _Chaos:
+    system: System
+    plan: Plan
+    upstream: Upstream
+    oracle: Oracle = field(default_factory=Oracle)
+    readings: list[Reading] = field(default_factory=list)
+    refused: int = 0
+    _kb_ids: dict[str, str] = field(default_factory=dict)
+    _published: list[DocumentEvent] = field(default_factory=list)
+    _thrown: list[Throw] = field(default_factory=list)
+    _restarts_known: int = 0
+    _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def live(self) -> list[str]:
+        await self._prepare()
+        clock = Clock()
+        faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
+        stop = asyncio.Event()
+        async with asyncio.TaskGroup() as group:
+            for reading in self.readings:
+                group.create_task(self._read_until(reading, stop))
+            await together(self._change(clock, faults), faults.fail_processes(), faults.fail_provider())
+            await self._publish_again_if_lost(faults)
+            await self._heal(faults)
+            problems = await self._wait_until_quiet()
+            stop.set()
+        problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
+        problems += faults.wrong
+        problems += [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
+        return problems
+
+    async def _prepare(self) -> None:
+        """Have what is read searchable before anything happens."""
+        await self.system.create_tags("a", "b", "c")
+        await self._create(READ, (WATCHED_TAG,))
+        for document_id in WATCHED:
+            revisions = Revisions(document_id, seed=self.plan.seed)
+            reading = Reading(self.system, self._kb_ids[READ], document_id, revisions)
+            self.readings.append(reading)
+            await self._publish(self._text_of(reading, 1))
+        await until_quiescent(self.system)
+        await self.system.until_active(self._kb_ids[READ])
+        for reading in self.readings:
+            await until(partial(_newest_is_read, reading), what="the first texts are found")
+            reading.wrong.clear()
+
+    async def _change(self, clock: Clock, faults: Faults) -> None:
+        for change in self.plan.changes:
+            await clock.reach(change.at_s)
+            async with self._upstream_still:
+                await self._publish_again_if_lost(faults)
+                await self._do(change)
+
+    async def _do(self, change: Change) -> None:
+        match change:
+            case Deliver():
+                await self._publish(change.event)
+            case Throw():
+                self._thrown.append(change)
+                self.oracle.rubbish.append(change.rubbish)
+                await self._throw(change)
+            case Reread():
+                await self._reread(change)
+            case Create():
+                await self._create(change.name, change.tag_ids)
+            case Retag():
+                await self._ask("PUT", change.name, {"tag_ids": list(change.tag_ids)})
+                self.oracle.created(self._kb_ids[change.name], *change.tag_ids)
+            case Drop():
+                await self._ask("DELETE", change.name)
+                self.oracle.deleted(self._kb_ids.pop(change.name))
+
+    async def _reread(self, change: Reread) -> None:
+        reading = next(each for each in self.readings if each.document_id == change.document_id)
+        if change.replay:
+            await self._publish(self._text_of(reading, max(1, len(reading.revisions.published) - 1)))
+            return
+        reading.revisions.step()
+        await self._publish(self._text_of(reading, len(reading.revisions.published)))
+
+    def _text_of(self, reading: Reading, revision: int) -> DocumentEvent:
+        text = reading.revisions.published[revision - 1]
+        return self.upstream.ocr(reading.document_id, text, tags=[WATCHED_TAG], revision=revision)
+
+    async def _publish(self, event: DocumentEvent) -> None:
+        if event not in self._published:
+            self._published.append(event)
+            self.oracle.published(event)
+        await self.system.events.publish(event)
+
+    async def _publish_again_if_lost(self, faults: Faults) -> None:
+        """What upstreams do for a broker that lost what it had acknowledged."""
+        if self._restarts_known == faults.broker_restarts:
+            return
+        self._restarts_known = faults.broker_restarts
+        await self.system.events.publish_all(self._published)
+        for thrown in self._thrown:
+            await self._throw(thrown)
+
+    async def _throw(self, thrown: Throw) -> None:
+        key = f"{self.system.organization_id}/{thrown.document_id}".encode()
+        await self.system.kafka.send(topics.DOCUMENT_EVENTS, key, thrown.rubbish)
+
+    async def _create(self, name: str, tag_ids: Sequence[str]) -> None:
+        kb_id = await self.system.create_knowledge_base(*tag_ids)
+        self._kb_ids[name] = kb_id
+        self.oracle.created(kb_id, *tag_ids)
+
+    async def _ask(self, method: str, name: str, body: dict[str, object] | None = None) -> None:
+        """Change a KB, and ask again where the answer says so, as a client does."""
+        for _ in range(HTTP_TRIES):
+            answer = await self.system.http.request(method, f"/knowledge-bases/{self._kb_ids[name]}", json=body)
+            if answer.status_code not in (409, 503):
+                break
+            await asyncio.sleep(AGAIN_S)
+        assert answer.status_code == 200, answer.text
+
+    async def _read_until(self, reading: Reading, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            if await reading.try_to_read() is None:
+                self.refused += 1
+            await asyncio.sleep(BETWEEN_READS_S)
+
+    async def _heal(self, faults: Faults) -> None:
+        await faults.heal()
+        if not self.plan.heals_by_restart:
+            return
+        stack = self.system.stack
+        producers = [name for name in stack.services if name.partition(":")[0] in _PRODUCERS]
+        for name in producers:
+            if status := await stack.stop_service(name):
+                faults.wrong.append(f"{name} stopped with status {status}")
+        await let_leases_expire(self.system.database, relays=True)
+        await let_circuits_close(self.system.database)
+        await together(*(stack.services[name].start() for name in producers))
+
+    async def _wait_until_quiet(self) -> list[str]:
+        try:
+            await until_quiescent(self.system, within_s=QUIET_WITHIN_S)
+            await self.system.until_active(*self.oracle.knowledge_bases)
+            await until(self._deleted_are_gone, what="no KB left that is being deleted")
+            await until_quiescent(self.system, within_s=QUIET_WITHIN_S)
+            for reading in self.readings:
+                await until(partial(_newest_is_read, reading), what=f"{reading.document_id} as it is")
+        except (TimeoutError, httpx.HTTPError) as error:
+            return [str(error)]
+        return []
+
+    async def _deleted_are_gone(self) -> bool:
+        there = await self.system.database.knowledge_bases.distinct("_id")
+        return len(there) == len(self.oracle.knowledge_bases)
+
+
+async def _newest_is_read(reading: Reading) -> bool:
+    return await reading.try_to_read() == set(reading.revisions.newest)
+
+
+@asynccontextmanager
+async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler: bool) -> AsyncIterator[System]:
+    name = f"chaos_{plan.seed}_{uuid4().hex[:12]}"
+    services = ["kb_api", *indexer_names(plan.replicas), "kb_search", *(["kb_reconciler"] if reconciler else [])]
+    async with (
+        Stack(
+            folder,
+            services=services,
+            env={**QUICK, "KB_RECONCILE_INTERVAL_S": "1", "KB_MAX_KNOWLEDGE_BASES": "100"},
+            lag_ms=plan.lag_ms,
+            mongo_uri=servers.mongo_uri,
+            models_api_base=servers.models_api_base,
+            zygote=servers.zygote,
+            database=name,
+        ) as stack,
+        system(stack) as opened,
+    ):
+        yield opened
+        await opened.database.client.drop_database(name)

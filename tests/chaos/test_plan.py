@@ -1,0 +1,65 @@
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+
+from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, Plan, Retag, plan_of
+from tests.chaos.workload import Upstream
+
+PLANS = [(seed, seconds, replicas) for seed in range(20) for seconds, replicas in ((8.0, 1), (20.0, 2))]
+
+
+def _plan(seed: int, seconds: float, replicas: int) -> Plan:
+    return plan_of(seed, seconds=seconds, replicas=replicas, upstream=Upstream("local"))
+
+
+@pytest.mark.parametrize(("seed", "seconds", "replicas"), PLANS)
+def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> None:
+    plan = _plan(seed, seconds, replicas)
+    assert plan == _plan(seed, seconds, replicas), "a seed stands for one plan"
+    assert all(0 <= change.at_s <= seconds for change in plan.changes)
+    assert all(one.at_s <= other.at_s for one, other in pairwise(plan.changes))
+    for faults in (plan.process_faults, plan.provider_faults):
+        assert all(0 <= fault.at_s <= fault.until_s <= seconds for fault in faults)
+        assert all(one.until_s <= other.at_s for one, other in pairwise(faults))
+    assert all(getattr(fault, "replica", 0) < replicas for fault in plan.process_faults)
+    _assert_no_revision_means_two_things(plan)
+    _assert_knowledge_bases_are_there_when_changed(plan)
+
+
+def _assert_no_revision_means_two_things(plan: Plan) -> None:
+    """The oracle asks for it: which of two equal revisions wins is nobody's business but the projection's."""
+    meanings = defaultdict(set)
+    for change in plan.changes:
+        if isinstance(change, Deliver):
+            event = change.event
+            meanings[event.document_id, event.revision].add(event.model_dump_json())
+    assert all(len(meaning) == 1 for meaning in meanings.values())
+
+
+def _assert_knowledge_bases_are_there_when_changed(plan: Plan) -> None:
+    there = {READ}
+    for change in plan.changes:
+        match change:
+            case Create():
+                assert change.name not in there
+                there.add(change.name)
+            case Retag():
+                assert change.name in there
+                assert change.name != READ or WATCHED_TAG in change.tag_ids
+            case Drop():
+                there.remove(change.name)
+            case _:
+                pass
+
+
+def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
+    plans = [_plan(*each) for each in PLANS]
+    kinds = {type(each).__name__ for plan in plans for each in (*plan.changes, *plan.process_faults)}
+    assert kinds == {
+        *("Deliver", "Throw", "Reread", "Create", "Retag", "Drop"),
+        *("Kill", "KillAt", "Freeze", "Join", "RestartBroker"),
+    }
+    programs = [fault.program["faults"][0] for plan in plans for fault in plan.provider_faults]
+    assert {429, 503} <= {program.get("status") for program in programs}
+    assert {"short", "wrong_dimension", "nan"} <= {program.get("kind") for program in programs}

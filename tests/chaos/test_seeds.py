@@ -1,0 +1,36 @@
+from pathlib import Path
+
+import pytest
+
+from kb_local.mongod import Mongod
+from kb_local.python_server import ModelServer
+from kb_local.zygote import Zygote
+from tests.chaos.run import ChaosServers, run
+from tests.conftest import MongoDeployment
+
+SHORT = 8.0
+SHORT_SEED = 1
+FOUND_SOMETHING: tuple[int, ...] = ()
+"""Seeds that once did, at twenty seconds."""
+
+
+@pytest.fixture
+def chaos_servers(mongod: MongoDeployment | Mongod, model_server: ModelServer, zygote: Zygote) -> ChaosServers:
+    return ChaosServers(mongod.uri, model_server.api_base, zygote)
+
+
+@pytest.mark.long
+async def test_all_comes_right_after_a_short_time_of_everything_going_wrong(
+    chaos_servers: ChaosServers, tmp_path: Path
+) -> None:
+    verdict = await run(chaos_servers, tmp_path, SHORT_SEED, seconds=SHORT, replicas=2, reconciler=False)
+    assert verdict.problems == []
+    assert verdict.reads > 20
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", [*FOUND_SOMETHING, *range(100, 120)])
+async def test_all_comes_right_after(seed: int, chaos_servers: ChaosServers, tmp_path: Path) -> None:
+    verdict = await run(chaos_servers, tmp_path, seed, seconds=20, replicas=2, reconciler=bool(seed % 2))
+    assert verdict.problems == []

@@ -1,0 +1,112 @@
+"""What the analyzers make of texts, seen through what is found."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from tests.conformance.atlas_search.deployment import (
+    Collection,
+    Document,
+    create_ready_texts,
+    eventually,
+    mappings,
+    own_collection,
+    search_ids,
+)
+
+ANALYZERS = ("standard", "english", "simple", "whitespace", "keyword", "stop", "german", "french", "spanish")
+TEXTS = {
+    "mixed": "Don't STOP e-mailing me: 3.14 files, foo_bar and v2.0!",
+    "english": "The generalization's oscillators were running through archaeological laboratories",
+    "japanese": "東京タワーは高いです",
+    "korean": "서울 타워",
+    "accents": "Café naïve Ünïcode",
+    "german": "Die Häuser stehen aufeinander",
+    "french": "Les continuations nationales",
+    "spanish": "Los niños corriendo",
+    "stopped": "of the and",
+}
+
+
+@pytest.fixture(scope="module")
+async def analyzed(atlas: AsyncMongoClient[Document]) -> AsyncIterator[Collection]:
+    async with own_collection(atlas) as collection:
+        multi = {name: {"type": "string", "analyzer": f"lucene.{name}"} for name in ANALYZERS}
+        searched = {"type": "string", "analyzer": "lucene.english", "searchAnalyzer": "lucene.keyword"}
+        await collection.insert_many([{"_id": name, "text": text, "searched": text} for name, text in TEXTS.items()])
+        await create_ready_texts(
+            collection, mappings({"text": {"type": "string", "multi": multi}, "searched": searched})
+        )
+
+        async def complete() -> bool:
+            return len(await search_ids(collection, {"exists": {"path": "text"}})) == len(TEXTS)
+
+        await eventually(complete)
+        yield collection
+
+
+FOUND: list[tuple[str, str, set[str]]] = [
+    ("standard", "don't", {"mixed"}),
+    ("standard", "don", set()),
+    ("standard", "stop", {"mixed"}),
+    ("standard", "mailing", {"mixed"}),
+    ("standard", "e-mailing", {"mixed"}),
+    ("standard", "3.14", {"mixed"}),
+    ("standard", "14", set()),
+    ("standard", "foo_bar", {"mixed"}),
+    ("standard", "foo", set()),
+    ("standard", "v2.0", {"mixed"}),
+    ("standard", "the", {"english", "stopped"}),
+    ("standard", "generalization", set()),
+    ("standard", "generalization's", {"english"}),
+    ("standard", "東", {"japanese"}),
+    ("standard", "タワー", {"japanese"}),
+    ("standard", "高い", {"japanese"}),
+    ("standard", "타워", {"korean"}),
+    ("standard", "café", {"accents"}),
+    ("standard", "CAFÉ", {"accents"}),
+    ("standard", "cafe", set()),
+    ("english", "generalize", {"english"}),
+    ("english", "oscillate", {"english"}),
+    ("english", "runs", {"english"}),
+    ("english", "archaeology", {"english"}),
+    ("english", "laboratory", {"english"}),
+    ("english", "the", set()),
+    ("english", "of and", set()),
+    ("english", "stopped", {"mixed"}),
+    ("english", "京", {"japanese"}),
+    ("simple", "don", {"mixed"}),
+    ("simple", "foo", {"mixed"}),
+    ("simple", "v", {"mixed"}),
+    ("simple", "14", set()),
+    ("whitespace", "me:", {"mixed"}),
+    ("whitespace", "STOP", {"mixed"}),
+    ("whitespace", "stop", set()),
+    ("keyword", "of the and", {"stopped"}),
+    ("keyword", "of", set()),
+    ("stop", "don", {"mixed"}),
+    ("stop", "the", set()),
+    ("german", "haus", {"german"}),
+    ("french", "continuation national", {"french"}),
+    ("spanish", "niño", {"spanish"}),
+]
+
+
+@pytest.mark.parametrize(("analyzer", "query", "expected"), FOUND)
+async def test_an_analyzed_text_is_found(analyzed: Collection, analyzer: str, query: str, expected: set[str]) -> None:
+    path: Any = {"value": "text", "multi": analyzer}
+    assert set(await search_ids(analyzed, {"text": {"query": query, "path": path}})) == expected
+
+
+async def test_a_phrase_of_ideographs_is_found_within_a_run_of_them(analyzed: Collection) -> None:
+    found = await search_ids(analyzed, {"phrase": {"query": "東京", "path": "text"}})
+    assert found == ["japanese"]
+    assert await search_ids(analyzed, {"phrase": {"query": "京東", "path": "text"}}) == []
+
+
+async def test_a_query_is_analyzed_by_the_search_analyzer(analyzed: Collection) -> None:
+    # What was indexed is a stem, and what is asked for is taken as it is.
+    assert await search_ids(analyzed, {"text": {"query": "runs", "path": "searched"}}) == []
+    assert await search_ids(analyzed, {"text": {"query": "run", "path": "searched"}}) == ["english"]

@@ -1,0 +1,152 @@
+"""The real servers that tests run against: started once per run, at the first test that wants them.
+
+`KB_TEST_MONGO_URI` and `KB_TEST_KAFKA` point the same tests at deployments that exist already. The header of the run
+says which ones are used.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import settings
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+
+from kb_local.broker import Broker
+from kb_local.mongod import Mongod, mongod_binary
+from kb_local.ports import free_port
+from kb_local.python_server import ModelServer, SearchNode
+from kb_local.stack import ALL_SERVICES
+from kb_local.zygote import PRELOADED, Zygote
+
+# How long an example takes says more about what else the machine is doing.
+settings.register_profile("untimed", deadline=None, max_examples=50)
+settings.load_profile("untimed")
+
+MONGO_URI = os.environ.get("KB_TEST_MONGO_URI")
+KAFKA = os.environ.get("KB_TEST_KAFKA")
+
+
+@dataclass(frozen=True, slots=True)
+class MongoDeployment:
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaCluster:
+    bootstrap: str
+
+
+def pytest_report_header() -> list[str]:
+    return [
+        f"mongodb: {'KB_TEST_MONGO_URI' if MONGO_URI else f'{mongod_binary()} behind the search node'}",
+        f"kafka: {'KB_TEST_KAFKA' if KAFKA else 'the broker of kb_local'}",
+    ]
+
+
+@pytest.fixture(scope="session")
+def server_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("servers")
+
+
+@pytest.fixture(scope="session")
+async def mongod(server_logs: Path) -> AsyncIterator[MongoDeployment | Mongod]:
+    """`.uri` of a plain replica set; one of ours can also be killed and paused, but is shared by the whole run."""
+    if MONGO_URI:
+        yield MongoDeployment(MONGO_URI)
+        return
+    # Tests kill clients in the middle of transactions, whose locks then have to go soon.
+    server = Mongod(server_logs / "mongo", port=free_port(), log=server_logs / "mongod.log", transaction_lifetime_s=5)
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def search_node(
+    mongod: MongoDeployment | Mongod, server_logs: Path
+) -> AsyncIterator[MongoDeployment | SearchNode]:
+    """`.uri` of a deployment with Atlas search."""
+    if isinstance(mongod, MongoDeployment):
+        yield mongod
+        return
+    server = SearchNode(mongod=mongod.address, port=free_port(), log=server_logs / "search-node.log")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def broker(server_logs: Path) -> AsyncIterator[KafkaCluster | Broker]:
+    """`.bootstrap` of a Kafka cluster; create topics before producing, named by `topic_prefix`."""
+    if KAFKA:
+        yield KafkaCluster(KAFKA)
+        return
+    server = Broker(port=free_port(), log=server_logs / "broker.log")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def model_server(server_logs: Path) -> AsyncIterator[ModelServer]:
+    server = ModelServer(port=free_port(), log=server_logs / "model-server.log")
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def zygote(server_logs: Path) -> AsyncIterator[Zygote]:
+    """Forks services that find litellm and the like imported already, and their own modules: nobody edits them here."""
+    services = [f"{package}.bootstrap" for package in ALL_SERVICES]
+    server = Zygote(log=server_logs / "zygote.log", preloaded=(*PRELOADED, *services))
+    await server.start()
+    yield server
+    await server.stop()
+
+
+@pytest.fixture(scope="session")
+async def mongo_client(mongod: MongoDeployment | Mongod) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def search_client(search_node: MongoDeployment | SearchNode) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+    async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True) as client:
+        yield client
+
+
+@pytest.fixture
+def database_name() -> str:
+    """The name of this test's own database; both fixtures below hand it out, and drop it."""
+    return f"test_{uuid4().hex[:16]}"
+
+
+@pytest.fixture
+async def database(
+    mongo_client: AsyncMongoClient[dict[str, Any]], database_name: str
+) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
+    """An empty database on the plain replica set."""
+    yield mongo_client[database_name]
+    await mongo_client.drop_database(database_name)
+
+
+@pytest.fixture
+async def search_database(
+    search_client: AsyncMongoClient[dict[str, Any]], database_name: str
+) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
+    """The same database through the search node."""
+    yield search_client[database_name]
+    await search_client.drop_database(database_name)
+
+
+@pytest.fixture
+def topic_prefix() -> str:
+    """What this test's topics and consumer groups begin with, on the broker that all tests share."""
+    return f"test-{uuid4().hex[:16]}."

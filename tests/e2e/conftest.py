@@ -1,0 +1,41 @@
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from kb_local.broker import Broker
+from kb_local.python_server import ModelServer, SearchNode
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from tests.chaos.oracle import Oracle
+from tests.chaos.workload import Upstream
+from tests.conftest import KafkaCluster, MongoDeployment
+from tests.e2e.system import QUICK, system
+from tests.e2e.world import World
+
+
+@pytest.fixture(scope="session")
+async def world(
+    search_node: MongoDeployment | SearchNode,
+    broker: KafkaCluster | Broker,
+    model_server: ModelServer,
+    zygote: Zygote,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[World]:
+    """All services, for all tests of this folder: each has its own documents, tags and KBs."""
+    name = f"e2e_{uuid4().hex[:12]}"
+    async with (
+        Stack(
+            tmp_path_factory.mktemp("e2e"),
+            env=QUICK,
+            mongo_uri=search_node.uri,
+            kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
+            models_api_base=model_server.api_base,
+            zygote=zygote,
+            database=name,
+            topic_prefix=f"{name}.",
+        ) as stack,
+        system(stack) as opened,
+    ):
+        yield World(opened, Oracle(), Upstream(stack.organization_id))
+        await opened.database.client.drop_database(name)

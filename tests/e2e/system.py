@@ -1,0 +1,121 @@
+"""The running system from outside: HTTP as a caller of it, Kafka as an upstream, MongoDB to look at only."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+from pymongo import AsyncMongoClient
+from pymongo.asynchronous.database import AsyncDatabase
+
+from kb_client.events import EventPublisher
+from kb_local.stack import Stack
+from tests.e2e.kafka_log import KafkaLog
+
+POLL_S = 0.05
+MODEL = "hash-64"
+DIMENSIONS = 64
+CHUNK_SIZE = 50
+"""The least there may be, so that a paragraph is a chunk."""
+
+QUICK = {
+    "KB_JOB_LEASE_S": "2",
+    "KB_SWEEP_INTERVAL_S": "0.5",
+    "KB_KAFKA_SESSION_TIMEOUT_MS": "2000",
+    # Many processes that ask the broker twenty times a second leave little for the work.
+    "KB_KAFKA_FETCH_MAX_WAIT_MS": "150",
+}
+"""Settings under which a system forgives soon what a test does to it."""
+
+
+async def until(
+    condition: Callable[[], Awaitable[bool]], *, within_s: float = 30.0, every_s: float = POLL_S, what: str = ""
+) -> None:
+    """Ask until it is so.
+
+    Raises:
+        TimeoutError: it was not so in time.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            while not await condition():  # noqa: ASYNC110  # what tests wait for tells nobody
+                await asyncio.sleep(every_s)
+    except TimeoutError:
+        raise TimeoutError(f"not within {within_s:g} s: {what or condition.__name__}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """One organization's view of a stack."""
+
+    stack: Stack
+    http: httpx.AsyncClient
+    events: EventPublisher
+    kafka: KafkaLog
+    database: AsyncDatabase[dict[str, Any]]
+    """Never written to: what is checked is what the services made of events."""
+
+    @property
+    def organization_id(self) -> str:
+        return self.stack.organization_id
+
+    async def create_tags(self, *tag_ids: str) -> None:
+        for tag_id in tag_ids:
+            (await self.http.post("/tags", json={"tag_id": tag_id, "name": tag_id})).raise_for_status()
+
+    async def create_knowledge_base(self, *tag_ids: str, **options: Any) -> str:
+        """Create a KB of small chunks without overlap, and return its id at once."""
+        body = {
+            "name": f"KB of {', '.join(tag_ids)}",
+            "tag_ids": list(tag_ids),
+            "embedding_model": MODEL,
+            "chunk_size": CHUNK_SIZE,
+            "chunk_overlap": 0,
+            **options,
+        }
+        created = await self.http.post("/knowledge-bases", json=body)
+        assert created.status_code == 201, created.text
+        return str(created.json()["kb_id"])
+
+    async def until_active(self, *kb_ids: str, within_s: float = 30.0) -> None:
+        async def all_active() -> bool:
+            answers = [await self.http.get(f"/knowledge-bases/{kb_id}") for kb_id in kb_ids]
+            return all(answer.raise_for_status().json()["status"] == "active" for answer in answers)
+
+        await until(all_active, within_s=within_s)
+
+    async def search(self, kb_id: str, query: str, **options: Any) -> list[dict[str, Any]]:
+        """The results of a search that must be answered."""
+        answer = await self.http.post(f"/knowledge-bases/{kb_id}/search", json={"query": query, **options})
+        assert answer.status_code == 200, answer.text
+        results: list[dict[str, Any]] = answer.json()["results"]
+        return results
+
+    async def until_found(self, kb_id: str, document_ids: Sequence[str], **options: Any) -> None:
+        """Wait until a search that asks for twenty results finds exactly these documents."""
+
+        async def found() -> bool:
+            results = await self.search(kb_id, "anything", top_k=20, **options)
+            return {result["document_id"] for result in results} == set(document_ids)
+
+        await until(found, what=f"exactly {list(document_ids)} in search")
+
+
+@asynccontextmanager
+async def system(stack: Stack) -> AsyncIterator[System]:
+    """Open what it takes to look at a stack that runs."""
+    async with (
+        httpx.AsyncClient(
+            base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
+            headers={"Authorization": f"Bearer {stack.api_key}"},
+            timeout=30,
+            trust_env=False,
+        ) as http,
+        AsyncMongoClient[dict[str, Any]](stack.mongod_uri, tz_aware=True) as mongo,
+        EventPublisher(
+            stack.kafka, source="/tests/upstream", topic_prefix=stack.topic_prefix, idempotence=False
+        ) as events,
+    ):
+        yield System(stack, http, events, KafkaLog(stack.kafka, stack.topic_prefix), mongo[stack.database])

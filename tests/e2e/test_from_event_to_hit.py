@@ -1,0 +1,90 @@
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from tests.chaos.workload import paragraph
+from tests.e2e.system import until
+from tests.e2e.world import World
+
+
+async def test_a_document_is_found_where_its_tags_say_and_with_what_is_known_of_it(world: World) -> None:
+    here, there = await world.create_tags(2)
+    document_id = f"contract-{here}"
+    kb_here, kb_there = await world.create_knowledge_base(here), await world.create_knowledge_base(there)
+    texts = [paragraph(f"{document_id} {n}") for n in range(3)]
+
+    await world.publish(world.upstream.ocr(document_id, texts, tags=[here], metadata={"language": "en"}))
+    await world.system.until_found(kb_here, [document_id])
+    best, *_ = await world.system.search(kb_here, texts[1])
+    assert (best["content"], best["chunk_index"], best["source"]) == (texts[1], 1, f"{document_id} in revision 1")
+    assert best["relevance"] > 0.999
+
+    await world.publish(world.upstream.described(document_id, {"language": "de", "pages": 3}, revision=2))
+    await world.system.until_found(kb_here, [document_id], metadata_filter={"language": "de", "pages": 3})
+    assert await world.system.search(kb_here, texts[1], metadata_filter={"language": "en"}) == []
+
+    await world.publish(world.upstream.tagged(document_id, there, revision=3))
+    await world.system.until_found(kb_there, [document_id])
+    await world.system.until_found(kb_here, [])
+
+    await world.publish(world.upstream.deleted(document_id, revision=4))
+    await world.system.until_found(kb_there, [])
+    await world.assert_right()
+
+
+async def test_a_new_knowledge_base_takes_in_what_is_there_and_a_deleted_one_leaves_nothing(world: World) -> None:
+    (tag,) = await world.create_tags(1)
+    document_ids = [f"early-{tag}-{n}" for n in range(5)]
+    await world.publish(
+        *(world.upstream.ocr(i, [paragraph(f"{i} {n}") for n in range(2)], tags=[tag]) for i in document_ids)
+    )
+    kb_id = await world.create_knowledge_base(tag)
+    await world.system.until_found(kb_id, document_ids)
+    await world.assert_right()
+
+    (await world.system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
+    world.oracle.deleted(kb_id)
+
+    async def is_gone() -> bool:
+        return await world.system.database.kb_slots.find_one({"kb_id": kb_id}) is None
+
+    await until(is_gone)
+    await world.assert_right()
+
+
+async def test_the_documents_that_a_changed_tag_concerns_are_charged_once_for_the_same_text(world: World) -> None:
+    one, other = await world.create_tags(2)
+    document_id = f"shared-{one}"
+    texts = [paragraph(f"{document_id} {n}") for n in range(4)]
+    kb_ids = [await world.create_knowledge_base(tag) for tag in (one, other)]
+    await world.publish(world.upstream.ocr(document_id, texts, tags=[one]))
+    await world.assert_right()
+    await world.publish(world.upstream.tagged(document_id, one, other, revision=2))
+    await world.assert_right()
+    spus = [(await _stats(world, kb_id))["spus"] for kb_id in kb_ids]
+    assert spus == [4, 0]
+
+
+async def test_another_organization_is_told_of_nothing(world: World) -> None:
+    (tag,) = await world.create_tags(1)
+    kb_id = await world.create_knowledge_base(tag)
+    system = world.system
+    key = f"kb_{uuid4().hex[:12]}_{uuid4().hex}"
+    await system.stack.start_service("kb_api:2", KB_BOOTSTRAP_ORGANIZATION="others", KB_BOOTSTRAP_ADMIN_KEY=key)
+    await system.stack.stop_service("kb_api:2")
+    async with httpx.AsyncClient(
+        base_url=f"{system.stack.base_url}/v0/orgs", headers={"Authorization": f"Bearer {key}"}, trust_env=False
+    ) as theirs:
+        assert (await theirs.get("/others/knowledge-bases")).json() == {"knowledge_bases": [], "total_count": 0}
+        for organization_id in ("others", system.organization_id):
+            path = f"/{organization_id}/knowledge-bases/{kb_id}"
+            assert (await theirs.get(path)).status_code == 404
+            assert (await theirs.post(f"{path}/search", json={"query": "anything"})).status_code == 404
+            assert (await theirs.delete(path)).status_code == 404
+    assert await system.search(kb_id, "anything") == []
+
+
+async def _stats(world: World, kb_id: str) -> dict[str, Any]:
+    answer: dict[str, Any] = (await world.system.http.get(f"/knowledge-bases/{kb_id}/stats")).raise_for_status().json()
+    return answer

@@ -1,0 +1,84 @@
+"""What people do when documents do not get where they should, from outside."""
+
+from typing import Any
+
+from kb_shared.contracts.cloudevents import encode
+from kb_shared.mongo.document_texts import text_id
+from tests.chaos.workload import paragraph
+from tests.e2e.system import System, until
+from tests.e2e.world import World
+
+
+async def ok(system: System, method: str, path: str, **options: Any) -> dict[str, Any]:
+    answer = await system.http.request(method, path, **options)
+    assert answer.is_success, answer.text
+    body: dict[str, Any] = answer.json()
+    return body
+
+
+async def put(world: World, document_id: str, tag: str) -> None:
+    event = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
+    body = event.model_dump(mode="json", by_alias=True, exclude={"organization_id", "document_id"}, exclude_none=True)
+    accepted = await ok(world.system, "PUT", f"/documents/{document_id}", json=body)
+    assert accepted["revision"] == event.revision
+    world.oracle.published(event)
+
+
+async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: World) -> None:
+    system = world.system
+    (tag,) = await world.create_tags(1)
+    kb_id = await world.create_knowledge_base(tag)
+    document_id = f"late-{tag}"
+    whole = world.upstream.ocr(document_id, [paragraph(f"{document_id}-{n}") for n in range(20)], tags=[tag])
+    text = whole.text or ""
+    reference = text_id(system.organization_id, document_id, text, ())
+    event = whole.model_copy(update={"text": None, "text_ref": reference})
+    await world.throw(encode(event, source="/tests/upstream"), key=f"{system.organization_id}/{document_id}".encode())
+
+    async def letters() -> list[dict[str, Any]]:
+        answer = await ok(system, "GET", "/dead-letters", params={"reason": "unknown-text-ref", "limit": 100})
+        return [each for each in answer["dead_letters"] if each["document_id"] == document_id]
+
+    async def is_filed() -> bool:
+        return bool(await letters())
+
+    await until(is_filed)
+    [letter] = await letters()
+    stored = await ok(
+        system,
+        "PUT",
+        f"/documents/{document_id}/text",
+        content=text.encode(),
+        headers={"Content-Type": "text/plain; charset=utf-8"},
+    )
+    assert stored["text_ref"] == reference
+    world.oracle.published(whole)
+    for _ in range(2):
+        await ok(system, "POST", f"/dead-letters/{letter['dead_letter_id']}/redrive")
+    await system.until_found(kb_id, [document_id])
+    assert len(await letters()) == 1
+
+
+async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resumed(world: World) -> None:
+    system = world.system
+    (tag,) = await world.create_tags(1)
+    kb_id = await world.create_knowledge_base(tag)
+    first, second, third = (f"{n}-{tag}" for n in ("first", "second", "third"))
+    for document_id in (first, second):
+        await put(world, document_id, tag)
+    await system.until_found(kb_id, [first, second])
+
+    await ok(system, "POST", f"/knowledge-bases/{kb_id}/pause")
+    deleted = await ok(system, "DELETE", f"/documents/{first}")
+    world.oracle.published(world.upstream.deleted(first, revision=deleted["revision"]))
+    await put(world, third, tag)
+    await system.until_found(kb_id, [second])
+
+    async def is_paused() -> bool:
+        explained = await system.http.get(f"/knowledge-bases/{kb_id}/documents/{third}/explain")
+        return explained.is_success and explained.json()["status"] == "paused"
+
+    await until(is_paused)
+    await ok(system, "POST", f"/knowledge-bases/{kb_id}/resume")
+    await system.until_found(kb_id, [second, third])
+    await world.assert_right()

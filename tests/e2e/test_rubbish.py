@@ -1,0 +1,107 @@
+import json
+from typing import Any
+
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
+from kb_shared.contracts.documents import OcrCompleted
+from kb_shared.mongo.document_texts import text_id
+from tests.chaos.oracle import body_of
+from tests.chaos.workload import paragraph
+from tests.e2e.system import until
+from tests.e2e.world import World
+
+FOREIGN_TEXT = "What the others keep to themselves."
+
+
+def _rubbish(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
+    """Messages and the reason for which each is refused, most of them `good` with one thing wrong."""
+    envelope: dict[str, Any] = json.loads(encode(good, source="/tests/upstream"))
+
+    def with_data(**changes: Any) -> bytes:
+        data = {name: value for name, value in (envelope["data"] | changes).items() if value is not None}
+        return json.dumps(envelope | {"data": data}).encode()
+
+    def with_envelope(**changes: Any) -> bytes:
+        return json.dumps({name: value for name, value in (envelope | changes).items() if value is not None}).encode()
+
+    foreign = text_id("others", good.document_id, FOREIGN_TEXT, ())
+    return [
+        (None, "no-value"),
+        (b"", "not-json"),
+        (b"not JSON", "not-json"),
+        (b"[" * 100_000, "not-json"),
+        (with_data().replace(b'"revision": 1', b'"revision": NaN'), "not-json"),
+        (b"\xff\xfe" + with_data(), "not-utf8"),
+        (b"[]", "bad-envelope"),
+        (with_envelope(id=None), "bad-envelope"),
+        (with_envelope(time="yesterday"), "bad-envelope"),
+        (with_envelope(data="text"), "bad-envelope"),
+        (with_envelope(type="document.exploded.v1"), "unknown-type"),
+        (with_data(revision="1"), "bad-data"),
+        (with_data(revision=2**70), "bad-data"),
+        (with_data(tag_ids="a"), "bad-data"),
+        (with_data(organization_id="../others"), "bad-data"),
+        (with_data(document_id=None), "bad-data"),
+        (with_data(text=None), "bad-data"),
+        (with_data(text="with a \x00 in it"), "bad-data"),
+        (with_data(text="with half a \ud83d in it"), "bad-data"),
+        (with_data(document_name="\udfff"), "bad-data"),
+        (with_data(metadata={"$where": "1"}), "bad-data"),
+        (with_data(pages=[{"page": 1, "start": 0, "end": 10**9}]), "bad-data"),
+        (with_data(text=None, text_ref=foreign), "unknown-text-ref"),
+        (with_data(text=None, text_ref=foreign.replace("others", good.organization_id)), "unknown-text-ref"),
+        (with_data(document_id="another", text=None, text_ref="../" + foreign), "unknown-text-ref"),
+        (with_data(text="x" * MAX_EVENT_BYTES), "too-large"),
+    ]
+
+
+async def test_rubbish_lands_in_the_dead_letters_as_it_came_while_other_documents_go_on(world: World) -> None:
+    (tag,) = await world.create_tags(1)
+    kb_id = await world.create_knowledge_base(tag)
+    document_id = f"among-rubbish-{tag}"
+    good = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
+    await _let_others_have_a_text(world, document_id)
+
+    key = f"{good.organization_id}/{document_id}".encode()
+    rubbish = _rubbish(good)
+    for value, _ in rubbish:
+        # In the way of the document's own events, as it has the same key.
+        await world.throw(value, key=key)
+    await world.throw(b"with a key that is none", key=b"\xff\x00/")
+    await world.throw(b"without a key", key=None)
+    await world.throw(b"not a command", key=f"{kb_id}/{document_id}".encode(), topic=topics.INDEX_REQUESTS)
+    await world.publish(good)
+
+    await world.system.until_found(kb_id, [document_id])
+    await world.assert_right()
+    letters = [
+        (await body_of(world.system, letter), letter.headers)
+        for letter in await world.system.kafka.read(topics.DEAD_LETTERS)
+    ]
+    for value, reason in rubbish:
+        reasons = {headers["x-reason"] for body, headers in letters if body == value}
+        assert reasons == {reason}, (value or b"")[:80]
+    assert all(
+        {"x-topic", "x-partition", "x-offset", "x-timestamp-ms", "x-detail", "traceparent"} <= headers.keys()
+        for _, headers in letters
+    )
+    assert not any(FOREIGN_TEXT in str(headers) for _, headers in letters)
+    told = [json.loads(message.value or b"{}") for message in await world.system.kafka.read(topics.KB_EVENTS)]
+    rejected = [
+        each["data"]["reason"]
+        for each in told
+        if each["type"] == "document.rejected.v1" and each["data"].get("document_id") == document_id
+    ]
+    assert sorted(rejected) == sorted(reason for _, reason in rubbish)
+
+
+async def _let_others_have_a_text(world: World, document_id: str) -> None:
+    event = world.upstream.ocr(document_id, [], tags=["theirs"])
+    theirs = event.model_copy(update={"organization_id": "others", "text": FOREIGN_TEXT})
+    await world.system.events.publish(theirs)
+    reference = text_id("others", document_id, FOREIGN_TEXT, ())
+
+    async def is_stored() -> bool:
+        return await world.system.database.document_texts.find_one({"_id": reference}) is not None
+
+    await until(is_stored)

@@ -1,0 +1,34 @@
+"""What a stack has is there again when it is started once more in the same folder."""
+
+from pathlib import Path
+
+from kb_local.python_server import ModelServer
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from tests.chaos.workload import Upstream, paragraph
+from tests.e2e.system import QUICK, system
+
+
+async def test_what_was_indexed_is_found_again_after_a_stop_and_a_start(
+    tmp_path: Path, model_server: ModelServer, zygote: Zygote
+) -> None:
+    stack = Stack(
+        tmp_path,
+        services=("kb_api", "kb_indexer", "kb_search"),
+        env=QUICK,
+        models_api_base=model_server.api_base,
+        zygote=zygote,
+    )
+    async with stack, system(stack) as before:
+        document = Upstream(stack.organization_id).ocr("kept", [paragraph("kept")], tags=["a"])
+        await before.create_tags("a")
+        kb_id = await before.create_knowledge_base("a")
+        await before.until_active(kb_id)
+        await before.events.publish(document)
+        await before.until_found(kb_id, ["kept"])
+
+    async with stack, system(stack) as after:
+        await after.until_active(kb_id)
+        await after.until_found(kb_id, ["kept"])
+        await after.events.publish(document.model_copy(update={"document_id": "new", "revision": 2}))
+        await after.until_found(kb_id, ["kept", "new"])

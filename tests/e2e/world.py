@@ -1,0 +1,48 @@
+"""A system, what an upstream says to it, and what must come of that."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+from kb_shared.contracts import topics
+from kb_shared.contracts.documents import DocumentEvent
+from kb_shared.contracts.topics import Topic
+from tests.chaos.oracle import Oracle
+from tests.chaos.quiescence import until_quiescent
+from tests.chaos.workload import Upstream
+from tests.e2e.system import System
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    system: System
+    oracle: Oracle
+    upstream: Upstream
+
+    async def create_tags(self, number: int) -> Sequence[str]:
+        """Tags that no other test uses."""
+        tag_ids = [f"tag-{uuid4().hex[:12]}" for _ in range(number)]
+        await self.system.create_tags(*tag_ids)
+        return tag_ids
+
+    async def create_knowledge_base(self, *tag_ids: str) -> str:
+        """A KB that is active already."""
+        kb_id = await self.system.create_knowledge_base(*tag_ids)
+        self.oracle.created(kb_id, *tag_ids)
+        await self.system.until_active(kb_id)
+        return kb_id
+
+    async def publish(self, *events: DocumentEvent) -> None:
+        self.oracle.published(*events)
+        await self.system.events.publish_all(events)
+
+    async def throw(self, rubbish: bytes | None, *, key: bytes | None, topic: Topic = topics.DOCUMENT_EVENTS) -> None:
+        """Write a message that nobody can use."""
+        self.oracle.rubbish.append(rubbish)
+        await self.system.kafka.send(topic, key, rubbish)
+
+    async def assert_right(self, *, within_s: float = 60.0) -> None:
+        """Wait until nothing moves, and let the oracle look at everything that all tests have done so far."""
+        await until_quiescent(self.system, within_s=within_s)
+        problems = await self.oracle.check(self.system)
+        assert not problems, "\n".join(map(str, problems))

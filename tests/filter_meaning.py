@@ -1,0 +1,69 @@
+"""What the documentation of `metadata_filter` promises, said a second time and as simply as it goes."""
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+    "$lt": operator.lt,
+    "$lte": operator.le,
+}
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a filter can ask of a document, as its upstream knows it."""
+
+    name: str = "a.pdf"
+    tag_ids: Sequence[str] = ()
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def values(self, key: str) -> Sequence[Any]:
+        if key == "document_name":
+            return [self.name]
+        if key == "tag_ids":
+            return self.tag_ids
+        return [value for name, value in self.metadata.items() if name == key]
+
+
+def means(metadata_filter: Mapping[str, Any], document: Known) -> bool:
+    """Whether a filter, which must be a good one, lets the document through."""
+    return all(_key_holds(key, value, document) for key, value in metadata_filter.items())
+
+
+def _key_holds(key: str, value: Any, document: Known) -> bool:
+    if key == "$and":
+        return all(means(one, document) for one in value)
+    if key == "$or":
+        return any(means(one, document) for one in value)
+    if isinstance(value, list):
+        value = {"$in": value}
+    if not isinstance(value, dict):
+        value = {"$eq": value}
+    return all(_operator_holds(name, operand, document.values(key)) for name, operand in value.items())
+
+
+def _operator_holds(name: str, operand: Any, values: Sequence[Any]) -> bool:
+    match name:
+        case "$eq":
+            return any(equal(value, operand) for value in values)
+        case "$in":
+            return any(equal(value, one) for value in values for one in operand)
+        case "$ne" | "$nin":
+            return not _operator_holds("$eq" if name == "$ne" else "$in", operand, values)
+    return any(_comparable(value, operand) and ORDERS[name](value, operand) for value in values)
+
+
+def equal(value: Any, wanted: Any) -> bool:
+    """As people mean it: 1 is 1.0, but neither True nor "1"."""
+    return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
+
+
+def _comparable(value: Any, bound: Any) -> bool:
+    """Texts with texts, numbers with numbers."""
+    if isinstance(value, bool):
+        return False
+    return isinstance(value, str) == isinstance(bound, str)

@@ -1,0 +1,190 @@
+"""However many spend at once, a month never costs more than its hard limit."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pymongo import AsyncMongoClient
+
+from kb_shared.budget import Spending, end_of_month
+from kb_shared.errors import BudgetExhausted
+from kb_shared.mongo import budgets, spu_ledger
+from kb_shared.mongo.budgets import Reservation
+from kb_shared.mongo.database import Database, in_transaction
+
+
+@pytest.fixture(scope="module")
+async def database(mongo_client: AsyncMongoClient[dict[str, Any]]) -> Any:
+    name = f"test_budget_{uuid4().hex[:12]}"
+    yield mongo_client[name]
+    await mongo_client.drop_database(name)
+
+
+@pytest.fixture
+def organization_id() -> str:
+    return f"org-{uuid4().hex[:12]}"
+
+
+async def charge(database: Database, organization_id: str, count: int) -> None:
+    charged = spu_ledger.Charge(uuid4().hex, organization_id, None, "index", "m", count)
+    await in_transaction(database, lambda session: spu_ledger.charge(database, session, [charged]))
+
+
+async def used_and_reserved(database: Database, organization_id: str) -> tuple[int, int]:
+    budget = await budgets.find(database, organization_id)
+    assert budget is not None
+    return budget.used, budget.reserved
+
+
+async def let_recounts_be_due(database: Database, organization_id: str) -> None:
+    long_ago = datetime.now(UTC) - timedelta(hours=1)
+    await database[budgets.NAME].update_one({"_id": organization_id}, {"$set": {"recounted_at": long_ago}})
+
+
+Work = st.tuples(st.integers(1, 30), st.integers(0, 100))
+"""SPUs reserved, and the percentage of them that is used in the end."""
+
+
+@settings(max_examples=15)
+@given(works=st.lists(Work, min_size=1, max_size=20), hard=st.integers(0, 150))
+async def test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_room_unused(
+    database: Database, works: list[tuple[int, int]], hard: int
+) -> None:
+    organization_id = f"org-{uuid4().hex[:12]}"
+    await budgets.set_limits(database, organization_id, soft=None, hard=hard)
+    spendings = [Spending(database), Spending(database)]
+    settled = 0
+    refused: list[int] = []
+
+    async def work(number: int, count: int, percentage: int) -> None:
+        nonlocal settled
+        spending = spendings[number % 2]
+        try:
+            reservation = await spending.reserve(organization_id, count)
+        except BudgetExhausted:
+            refused.append(count)
+            return
+        assert sum(await used_and_reserved(database, organization_id)) <= hard
+        used = count * percentage // 100
+        await spending.settle(reservation, used=used)
+        settled += used
+
+    await asyncio.gather(*(work(number, *each) for number, each in enumerate(works)))
+    assert await used_and_reserved(database, organization_id) == (settled, 0)
+    for count in refused:
+        if settled + count <= hard:
+            assert (await spendings[0].reserve(organization_id, count)).reservation_id is not None
+            break
+
+
+async def test_without_a_hard_limit_nothing_is_written_and_nobody_is_refused(
+    database: Database, organization_id: str
+) -> None:
+    spending = Spending(database)
+    for soft in (None, 1):
+        if soft:
+            await budgets.set_limits(database, organization_id, soft=soft, hard=None)
+        reservation = await spending.reserve(organization_id, 10**9)
+        assert reservation == Reservation(organization_id, None, 10**9)
+        await spending.settle(reservation, used=10**9)
+    assert await used_and_reserved(database, organization_id) == (0, 0)
+
+
+async def test_all_of_a_document_is_refused_and_not_a_part_of_it(database: Database, organization_id: str) -> None:
+    spending = Spending(database)
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    with pytest.raises(BudgetExhausted) as refusal:
+        await spending.reserve(organization_id, 11)
+    assert refusal.value.error_type == "budget_exhausted"
+    assert 0 < refusal.value.retry_after_s <= 31 * 86_400
+    assert (await spending.reserve(organization_id, 10)).count == 10
+    with pytest.raises(BudgetExhausted):
+        await spending.reserve(organization_id, 1)
+    assert (await spending.reserve(organization_id, 0)).count == 0, "what costs nothing needs no room"
+
+
+async def test_settling_twice_settles_once(database: Database, organization_id: str) -> None:
+    spending = Spending(database)
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    reservation = await spending.reserve(organization_id, 10)
+    for _ in range(2):
+        await spending.settle(reservation, used=4)
+    assert await used_and_reserved(database, organization_id) == (4, 0)
+
+
+async def test_what_a_crash_left_reserved_counts_as_spent_until_the_ledger_is_asked(
+    database: Database, organization_id: str
+) -> None:
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    await Spending(database, lifetime=timedelta(0)).reserve(organization_id, 10)
+    await charge(database, organization_id, 3)
+    spending = Spending(database)
+    assert await used_and_reserved(database, organization_id) == (10, 0)
+    with pytest.raises(BudgetExhausted):
+        await spending.reserve(organization_id, 7)
+
+    await let_recounts_be_due(database, organization_id)
+    reservation = await spending.reserve(organization_id, 7)
+    assert await used_and_reserved(database, organization_id) == (3, 7)
+    with pytest.raises(BudgetExhausted):
+        await spending.reserve(organization_id, 1)
+    await spending.settle(reservation, used=7)
+
+
+async def test_a_recount_while_work_is_under_way_never_makes_room_that_is_not_there(
+    database: Database, organization_id: str
+) -> None:
+    spending = Spending(database)
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    reservation = await spending.reserve(organization_id, 6)
+    await charge(database, organization_id, 5)
+    await let_recounts_be_due(database, organization_id)
+    with pytest.raises(BudgetExhausted):
+        await spending.reserve(organization_id, 5)
+    await spending.settle(reservation, used=6)
+    with pytest.raises(BudgetExhausted):
+        await spending.reserve(organization_id, 5)
+
+
+async def test_two_who_recount_at_once_correct_the_estimate_once(database: Database, organization_id: str) -> None:
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    await charge(database, organization_id, 4)
+    await let_recounts_be_due(database, organization_id)
+    recounts = [budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1)) for _ in range(5)]
+    assert sorted(await asyncio.gather(*recounts)) == [False] * 4 + [True]
+    assert await used_and_reserved(database, organization_id) == (4, 0)
+
+
+async def test_the_first_hard_limit_counts_what_the_month_has_cost_before(
+    database: Database, organization_id: str
+) -> None:
+    await charge(database, organization_id, 7)
+    last_month = {"organization_id": organization_id, "count": 100, "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
+    await database[spu_ledger.NAME].insert_one({"_id": uuid4().hex, **last_month})
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    assert await used_and_reserved(database, organization_id) == (7, 0)
+    await budgets.set_limits(database, organization_id, soft=None, hard=None)
+    await charge(database, organization_id, 2)
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    assert await used_and_reserved(database, organization_id) == (9, 0)
+
+
+async def test_a_new_month_begins_with_nothing_spent(database: Database, organization_id: str) -> None:
+    spending = Spending(database)
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    reservation = await spending.reserve(organization_id, 4)
+    query = {"_id": organization_id}
+    await database[budgets.NAME].update_one(query, {"$set": {"month": "2020-01", "used": 6}})
+    assert await used_and_reserved(database, organization_id) == (0, 4)
+    await spending.settle(reservation, used=4)
+    assert await used_and_reserved(database, organization_id) == (4, 0)
+
+
+def test_a_month_ends_with_the_next_ones_first() -> None:
+    assert end_of_month("2026-01") == datetime(2026, 2, 1, tzinfo=UTC)
+    assert end_of_month("2026-11") == datetime(2026, 12, 1, tzinfo=UTC)
+    assert end_of_month("2026-12") == datetime(2027, 1, 1, tzinfo=UTC)

@@ -1,0 +1,82 @@
+"""An embedder on real servers, and the switch that makes its provider fail."""
+
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_local.python_server import ModelServer
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.mongo import embedding_cache, outbox, spu_ledger
+from kb_shared.mongo.database import Database
+from kb_shared.settings import EmbeddingSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyProvider:
+    """The controls of the hash models."""
+
+    http: httpx.AsyncClient
+
+    async def will(self, *faults: dict[str, Any], delay_ms: float = 0) -> None:
+        answer = await self.http.put("/admin/hash", json={"faults": list(faults), "delay_ms": delay_ms})
+        answer.raise_for_status()
+
+    async def served(self) -> dict[str, int]:
+        """How often each text got its vector, by the text's SHA-256."""
+        served: dict[str, int] = (await self.http.get("/admin/hash/served")).json()
+        return served
+
+    async def calls(self) -> int:
+        return int((await self.http.get("/admin/hash")).json()["calls"])
+
+
+@pytest.fixture
+async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+        await http.delete("/admin/hash")
+        yield FaultyProvider(http)
+        await http.delete("/admin/hash")
+
+
+@pytest.fixture
+async def make_embedder(
+    database: Database, model_server: ModelServer, provider: FaultyProvider
+) -> AsyncIterator[Callable[..., Embedder]]:
+    for collection in (embedding_cache, outbox, spu_ledger):
+        await database[collection.NAME].create_indexes(collection.INDEXES)
+    made: list[Embedder] = []
+
+    def make(*, patience_s: float = 5, timeout_s: float = 10, cache_scope: str = "organization") -> Embedder:
+        settings = EmbeddingSettings.model_validate(
+            {
+                "local_models_api_base": model_server.api_base,
+                "embedding_timeout_s": timeout_s,
+                "embedding_cache_scope": cache_scope,
+            }
+        )
+        made.append(create_embedder(database, settings, patience_s=patience_s))
+        return made[-1]
+
+    yield make
+    for embedder in made:
+        await embedder.close()
+
+
+@pytest.fixture
+def embedder(make_embedder: Callable[..., Embedder]) -> Embedder:
+    return make_embedder()
+
+
+@pytest.fixture
+def indexing() -> Purpose:
+    return Purpose("acme", "0123456789abcdef01234567", "index", "document")
+
+
+@pytest.fixture
+def searching() -> Purpose:
+    return Purpose("acme", "0123456789abcdef01234567", "search", "query")

@@ -1,0 +1,130 @@
+"""Two replicas, each with a breaker, on a real MongoDB."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
+from kb_shared.embedding.circuit_breaker import CircuitBreaker
+from kb_shared.errors import BatchRefused, Parked, ProviderKeyRefused, ProviderUnavailable
+from kb_shared.mongo import circuits
+from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.database import Database
+
+ACME = CircuitId("acme", "fingerprint", "m")
+OTHER = CircuitId("other", "fingerprint", "m")
+QUOTA = ProviderKeyRefused("no", error_type="provider_quota")
+OUTAGE = ProviderUnavailable("down", error_type="provider_5xx")
+
+
+async def call(replica: CircuitBreaker, circuit_id: CircuitId = ACME, *, error: Exception | None = None) -> None:
+    async with replica.guard(circuit_id):
+        if error is not None:
+            raise error
+
+
+@pytest.fixture
+def replicas(database: Database) -> tuple[CircuitBreaker, CircuitBreaker]:
+    lifetime = timedelta(seconds=60)
+    return CircuitBreaker(database, probe_lifetime=lifetime), CircuitBreaker(database, probe_lifetime=lifetime)
+
+
+async def time_passes(database: Database, circuit_id: CircuitId = ACME) -> None:
+    """Until the circuit may be probed."""
+    past = [{"$set": {"open_until": {"$subtract": ["$$NOW", 1]}}}]
+    assert (await database[circuits.NAME].update_one(circuit_id.key, past)).matched_count == 1
+
+
+async def test_what_one_replica_learns_stops_the_other_and_no_other_organization(
+    replicas: tuple[CircuitBreaker, CircuitBreaker],
+) -> None:
+    one, two = replicas
+    with pytest.raises(ProviderKeyRefused):
+        await call(one, error=QUOTA)
+    for replica in replicas:
+        with pytest.raises(Parked) as parked:
+            await call(replica, error=AssertionError("the provider was asked"))
+        assert parked.value.error_type == "provider_quota"
+        assert 55 < parked.value.retry_after_s <= 60
+    await call(two, OTHER)
+
+
+async def test_one_probe_of_all_replicas_finds_out_whether_it_is_over(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
+) -> None:
+    with pytest.raises(ProviderKeyRefused):
+        await call(replicas[0], error=QUOTA)
+    await time_passes(database)
+    asked, answer = 0, asyncio.Event()
+
+    async def probe(replica: CircuitBreaker) -> None:
+        nonlocal asked
+        async with replica.guard(ACME):
+            asked += 1
+            await answer.wait()
+
+    probing = [asyncio.create_task(probe(replica)) for replica in replicas for _ in range(5)]
+    done: set[asyncio.Task[None]] = set()
+    while len(done) < 9:
+        done, _ = await asyncio.wait(probing, timeout=0.05)
+    assert asked == 1
+    assert all(isinstance(task.exception(), Parked) for task in done)
+    answer.set()
+    await asyncio.wait(probing)
+    for replica in (CircuitBreaker(database, probe_lifetime=timedelta(seconds=60)), replicas[0]):
+        await call(replica)
+
+
+async def test_outages_of_different_replicas_add_up_and_an_answer_ends_them(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
+) -> None:
+    for attempt in range(OUTAGES_TO_OPEN - 1):
+        with pytest.raises(ProviderUnavailable):
+            await call(replicas[attempt % 2], error=OUTAGE)
+    await call(replicas[0])
+    for attempt in range(OUTAGES_TO_OPEN):
+        with pytest.raises(ProviderUnavailable):
+            await call(replicas[attempt % 2], error=OUTAGE)
+    with pytest.raises(Parked):
+        await call(replicas[0])
+    await circuits.reset(database, "acme")
+    await call(CircuitBreaker(database, probe_lifetime=timedelta(seconds=60)))
+
+
+@pytest.mark.parametrize("error", [BatchRefused("no", error_type="text_refused"), ValueError()])
+async def test_what_is_not_the_providers_fault_for_all_opens_nothing(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], error: Exception
+) -> None:
+    for _ in range(2 * OUTAGES_TO_OPEN):
+        with pytest.raises(type(error)):
+            await call(replicas[0], error=error)
+    await call(replicas[0])
+
+
+async def test_a_probe_that_is_cancelled_makes_way_for_another(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
+) -> None:
+    with pytest.raises(ProviderKeyRefused):
+        await call(replicas[0], error=QUOTA)
+    await time_passes(database)
+    begun = asyncio.Event()
+
+    async def probe_for_ever() -> None:
+        async with replicas[0].guard(ACME):
+            begun.set()
+            await asyncio.Event().wait()
+
+    probing = asyncio.create_task(probe_for_ever())
+    await begun.wait()
+    probing.cancel()
+    await asyncio.wait([probing])
+    await call(replicas[1])
+
+
+async def test_a_way_that_works_costs_a_look_a_second(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
+) -> None:
+    for _ in range(100):
+        await call(replicas[0])
+    assert await database[circuits.NAME].count_documents({}) == 0

@@ -1,0 +1,525 @@
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from unittest.mock import ANY
+
+import numpy as np
+import pytest
+import stamina
+from prometheus_client import REGISTRY
+from pymongo.errors import AutoReconnect
+
+from kb_local.model_server.hash_model import text_sha256, vector_of
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import USAGE
+from kb_shared.embedding import purchases
+from kb_shared.embedding.batch_queue import AT_ONCE
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.errors import (
+    BatchRefused,
+    BudgetExhausted,
+    Parked,
+    ProviderKeyRefused,
+    ProviderRefused,
+    ProviderUnavailable,
+    TransientError,
+    UnknownModel,
+)
+from kb_shared.failpoints import during
+from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
+from kb_shared.mongo.database import Database, in_transaction
+from tests.integration.embedding.conftest import FaultyProvider
+
+OTHER_KB = "f" * 24
+MODEL: dict[str, Any] = {"model": "hash-16", "dimensions": 16}
+
+
+def texts(count: int, *, prefix: str = "text") -> list[str]:
+    return [f"{prefix} {number}" for number in range(count)]
+
+
+def counted(metric: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(metric, labels) or 0.0
+
+
+async def rows(database: Database) -> int:
+    return await database[embedding_cache.NAME].count_documents({})
+
+
+async def test_vectors_come_in_the_order_of_the_texts_and_equal_texts_cost_one(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    wanted = ["b", "a", "b", "c", "a", "b"]
+
+    embedded = await embedder.embed(wanted, **MODEL, purpose=indexing)
+
+    assert np.array_equal(embedded.vectors, [vector_of(text, dimensions=16) for text in wanted])
+    assert (embedded.generated, embedded.cached) == (3, 0)
+    assert await provider.served() == {text_sha256(text): 1 for text in "abc"}
+
+
+async def test_what_was_paid_for_once_is_free(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+
+    again = await embedder.embed(["c", "b", "a"], **MODEL, purpose=indexing)
+
+    assert (again.generated, again.cached) == (1, 2)
+    assert np.array_equal(again.vectors, [vector_of(text, dimensions=16) for text in "cba"])
+    assert set((await provider.served()).values()) == {1}
+    assert await spu_ledger.total(database, "acme") == 3
+
+
+async def test_nothing_costs_nothing(embedder: Embedder, provider: FaultyProvider, indexing: Purpose) -> None:
+    embedded = await embedder.embed([], **MODEL, purpose=indexing)
+
+    assert (embedded.vectors, embedded.generated, embedded.cached) == ([], 0, 0)
+    assert await provider.calls() == 0
+
+
+async def test_ledger_cache_message_and_counters_tell_the_same(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    charged = counted("kb_spu_charged_total", operation_type="index")
+    generated = counted("kb_embeddings_generated_total", model="hash")
+
+    await embedder.embed(texts(230), **MODEL, purpose=indexing)
+
+    messages = await outbox.unsent(database, range(outbox.BUCKETS), limit=100)
+    announced = [decode(message.value, USAGE)[1] for message in messages]
+    ledger = {row["_id"]: row["count"] async for row in database[spu_ledger.NAME].find()}
+    assert sorted(ledger.values()) == [30, 100, 100]
+    assert {message.ledger_id: message.count for message in announced} == ledger
+    assert {(message.topic, message.key) for message in messages} == {("kb-usage", b"acme")}
+    assert await rows(database) == 230
+    assert counted("kb_spu_charged_total", operation_type="index") - charged == 230
+    assert counted("kb_embeddings_generated_total", model="hash") - generated == 230
+
+
+async def test_the_ledger_says_who_pays_for_what(embedder: Embedder, searching: Purpose, database: Database) -> None:
+    await embedder.embed(["a question"], **MODEL, purpose=searching)
+
+    assert await database[spu_ledger.NAME].find_one() == {
+        "_id": ANY,
+        "organization_id": "acme",
+        "kb_id": searching.kb_id,
+        "operation": "search",
+        "model": "hash-16",
+        "count": 1,
+        "created_at": ANY,
+    }
+
+
+async def test_w17_queries_are_kept_for_a_week_and_documents_for_good(
+    embedder: Embedder, indexing: Purpose, searching: Purpose, database: Database
+) -> None:
+    await embedder.embed(["same text"], **MODEL, purpose=searching)
+    query = await database[embedding_cache.NAME].find_one()
+    await embedder.embed(["same text"], **MODEL, purpose=indexing)
+    document = await database[embedding_cache.NAME].find_one({"expires_at": None})
+
+    assert query is not None
+    assert abs(query["expires_at"] - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=1)
+    assert document is not None
+    assert document["chunk_hash"] == query["chunk_hash"]
+
+
+async def test_w17_no_organization_gets_what_another_paid_for(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    other = Purpose("globex", None, "index", "document")
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    embedded = await embedder.embed(["a"], **MODEL, purpose=other)
+
+    assert embedded.generated == 1
+    assert await spu_ledger.total(database, "globex") == 1
+
+
+async def test_with_the_global_scope_all_share(make_embedder: Callable[..., Embedder], indexing: Purpose) -> None:
+    embedder = make_embedder(cache_scope="global")
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    embedded = await embedder.embed(["a"], **MODEL, purpose=Purpose("globex", None, "index", "document"))
+
+    assert (embedded.generated, embedded.cached) == (0, 1)
+
+
+async def test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_once(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await provider.will(delay_ms=100)
+    charged = counted("kb_spu_charged_total", operation_type="index")
+
+    all_embedded = await asyncio.gather(
+        *(embedder.embed(texts(20 + extra), **MODEL, purpose=indexing) for extra in range(6))
+    )
+
+    assert await rows(database) == 25
+    assert await spu_ledger.total(database, "acme") == 25
+    assert sum(embedded.generated for embedded in all_embedded) == 25
+    assert counted("kb_spu_charged_total", operation_type="index") - charged == 25
+
+
+async def test_who_comes_second_keeps_what_another_process_stored_after_it_began(
+    make_embedder: Callable[..., Embedder], indexing: Purpose, database: Database
+) -> None:
+    embedder, another = make_embedder(), make_embedder()
+
+    async def another_is_first() -> None:
+        if not first:
+            first.append(asyncio.create_task(another.embed(["a", "b"], **MODEL, purpose=indexing)))
+            await first[0]
+
+    first: list[asyncio.Task[Any]] = []
+    async with during("embed.after_answer", another_is_first):
+        second = await embedder.embed(["a", "c"], **MODEL, purpose=indexing)
+
+    assert (second.generated, second.cached) == (1, 1)
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 3
+
+
+@pytest.mark.parametrize("kind", ["short", "wrong_dimension", "nan", "not_json"])
+async def test_w7_a_wrong_answer_is_asked_for_again_and_never_stored(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, kind: str
+) -> None:
+    await provider.will({"kind": kind, "times": 1})
+
+    embedded = await embedder.embed(["a", "b", "c"], **MODEL, purpose=indexing)
+
+    assert np.array_equal(embedded.vectors, [vector_of(text, dimensions=16) for text in "abc"])
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 3
+    assert await provider.calls() == 2
+
+
+async def test_a_provider_that_keeps_answering_wrongly_is_given_up_with_nothing_stored(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await provider.will({"kind": "short"})
+    wrong = counted("kb_provider_responses_total", model="hash", status_class="bad_answer")
+
+    with pytest.raises(ProviderUnavailable) as given_up:
+        await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+
+    assert given_up.value.error_type == "bad_answer"
+    assert await provider.calls() == 3
+    assert counted("kb_provider_responses_total", model="hash", status_class="bad_answer") - wrong == 3
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 0
+
+
+async def test_a_shuffled_answer_is_put_in_order(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"kind": "shuffled"})
+
+    embedded = await embedder.embed(["a", "b", "c"], **MODEL, purpose=indexing)
+
+    assert np.array_equal(embedded.vectors, [vector_of(text, dimensions=16) for text in "abc"])
+
+
+async def test_the_time_a_limiting_provider_asks_for_is_waited(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"status": 429, "retry_after_s": 0.7, "times": 1})
+    clock = asyncio.get_running_loop().time
+    began = clock()
+
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    assert 0.7 <= clock() - began < 2
+    assert await provider.calls() == 2
+
+
+async def test_a_long_wait_is_left_to_the_caller(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"status": 429, "retry_after_s": 60})
+
+    with pytest.raises(ProviderUnavailable) as limited:
+        await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    assert (limited.value.error_type, limited.value.retry_after_s) == ("provider_429", 60)
+    assert await provider.calls() == 1
+
+
+async def test_a_provider_that_does_not_answer_is_given_up(
+    make_embedder: Callable[..., Embedder], provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"kind": "hang"})
+
+    with pytest.raises(ProviderUnavailable) as late:
+        await make_embedder(timeout_s=0.2, patience_s=0.1).embed(["a"], **MODEL, purpose=indexing)
+
+    assert late.value.error_type == "provider_timeout"
+
+
+@pytest.mark.parametrize(
+    ("fault", "refusal"),
+    [
+        ({"status": 401}, "provider_auth"),
+        ({"status": 403}, "provider_auth"),
+        ({"status": 404}, "provider_4xx"),
+        ({"status": 413}, "text_refused"),
+        ({"kind": "context_length"}, "text_refused"),
+    ],
+)
+async def test_a_refusal_is_permanent_and_not_tried_again(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, fault: dict[str, Any], refusal: str
+) -> None:
+    await provider.will(fault)
+
+    with pytest.raises(ProviderRefused) as refused:
+        await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    assert refused.value.error_type == refusal
+    assert await provider.calls() == 1
+
+
+async def test_w12_only_the_text_that_is_refused_fails_and_a_retry_pays_for_it_alone(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    wanted = [*texts(200), "guilty " * 20, *texts(99, prefix="innocent")]
+    await provider.will({"status": 400, "min_text_chars": 100})
+
+    with pytest.raises(BatchRefused):
+        await embedder.embed(wanted, **MODEL, purpose=indexing)
+
+    assert await rows(database) == await spu_ledger.total(database, "acme") == 299
+    await provider.will()
+    again = await embedder.embed(wanted, **MODEL, purpose=indexing)
+    assert (again.generated, again.cached) == (1, 299)
+    assert set((await provider.served()).values()) == {1}
+
+
+@pytest.mark.parametrize("fault", [{"status": 413}, {"kind": "context_length"}])
+async def test_a_refused_text_of_one_document_harms_no_other_in_the_same_request(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, fault: dict[str, Any]
+) -> None:
+    await provider.will({**fault, "min_text_chars": 100})
+
+    guilty, innocent = await asyncio.gather(
+        embedder.embed(["guilty " * 20, "beside it"], **MODEL, purpose=indexing),
+        embedder.embed(texts(5), **MODEL, purpose=replace(indexing, kb_id=OTHER_KB)),
+        return_exceptions=True,
+    )
+
+    assert isinstance(guilty, BatchRefused)
+    assert not isinstance(innocent, BaseException)
+    assert innocent.generated == 5
+
+
+async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    all_embedded = await asyncio.gather(
+        *(
+            embedder.embed(texts(25, prefix=f"{n}"), **MODEL, purpose=purpose)
+            for n, purpose in enumerate([indexing, replace(indexing, kb_id=OTHER_KB)] * 4)
+        )
+    )
+
+    assert [embedded.generated for embedded in all_embedded] == [25] * 8
+    assert await provider.calls() == 2
+    for kb_id in (indexing.kb_id, OTHER_KB):
+        assert await spu_ledger.total(database, "acme", kb_id=kb_id) == 100
+
+
+async def test_after_a_failure_no_further_sub_batch_is_begun(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await provider.will({"status": 404, "min_text_chars": 100})
+
+    with pytest.raises(ProviderRefused):
+        await embedder.embed(["guilty " * 20, *texts(2_000)], **MODEL, purpose=indexing)
+
+    # Of 21; those that were under way beside the guilty one, or began before it failed, are kept.
+    calls = await provider.calls()
+    assert AT_ONCE <= calls <= 2 * AT_ONCE
+    assert await rows(database) == 100 * (calls - 1)
+
+
+async def test_a_refused_key_parks_its_organization_and_nobody_else(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"status": 401, "times": 1})
+    with pytest.raises(ProviderKeyRefused):
+        await embedder.embed(["a"], **MODEL, purpose=indexing)
+
+    with pytest.raises(Parked):
+        await embedder.embed(["b"], **MODEL, purpose=indexing)
+
+    assert await provider.calls() == 1
+    other = await embedder.embed(["b"], **MODEL, purpose=replace(indexing, organization_id="globex"))
+    assert other.generated == 1
+
+
+async def test_a_pause_that_a_provider_asks_for_is_kept_by_every_replica(
+    make_embedder: Callable[..., Embedder], provider: FaultyProvider, indexing: Purpose
+) -> None:
+    await provider.will({"status": 429, "retry_after_s": 1, "times": 1})
+    first, second = make_embedder(patience_s=0.2), make_embedder(patience_s=0.2)
+    with pytest.raises(ProviderUnavailable):
+        await first.embed(["a"], **MODEL, purpose=indexing)
+
+    with pytest.raises(Parked) as parked:
+        await second.embed(["b"], **MODEL, purpose=indexing)
+
+    assert parked.value.error_type == "rate_limited"
+    assert await provider.calls() == 1
+
+
+async def test_a_knowledge_base_waits_for_its_own_limit_and_no_other_does(
+    make_embedder: Callable[..., Embedder], indexing: Purpose
+) -> None:
+    embedder = make_embedder(patience_s=0.2)
+    limits = {"requests_per_minute": 6}
+    await embedder.embed(["a"], **MODEL, purpose=indexing, rate_limits=limits)
+
+    with pytest.raises(Parked):
+        await embedder.embed(["b"], **MODEL, purpose=indexing, rate_limits=limits)
+    cached = await embedder.embed(["a"], **MODEL, purpose=indexing, rate_limits=limits)
+    other = await embedder.embed(["b"], **MODEL, purpose=replace(indexing, kb_id=OTHER_KB), rate_limits=limits)
+
+    assert (cached.generated, other.generated) == (0, 1)
+
+
+async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await embedder.embed(texts(7), **MODEL, purpose=indexing)
+    calls = await provider.calls()
+
+    with pytest.raises(BudgetExhausted):
+        await embedder.embed(texts(4, prefix="too many"), **MODEL, purpose=indexing)
+
+    assert await provider.calls() == calls
+    cached = await embedder.embed(texts(7), **MODEL, purpose=indexing)
+    last = await embedder.embed(texts(10), **MODEL, purpose=indexing)
+    assert (cached.generated, last.generated) == (0, 3)
+    other = await embedder.embed(texts(1), **MODEL, purpose=replace(indexing, organization_id="globex"))
+    assert other.generated == 1
+
+
+async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await provider.will({"status": 404})
+    with pytest.raises(ProviderRefused):
+        await embedder.embed(texts(10), **MODEL, purpose=indexing)
+
+    await provider.will()
+    assert (await embedder.embed(texts(10), **MODEL, purpose=indexing)).generated == 10
+
+
+async def test_what_mongodb_did_not_take_at_once_is_stored_from_memory(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    async def fail_once() -> None:
+        if not failures:
+            failures.append("once")
+            raise AutoReconnect("the primary stepped down")
+
+    failures: list[str] = []
+    async with during("embed.before_store_commit", fail_once):
+        embedded = await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+
+    assert embedded.generated == 2
+    assert await provider.calls() == 1
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 2
+
+
+async def test_vectors_that_can_never_be_stored_are_counted_and_not_charged(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    async def fail() -> None:
+        raise AutoReconnect("the primary is gone")
+
+    lost = counted("kb_embeddings_lost_total", model="hash")
+    async with during("embed.before_store_commit", fail):
+        with stamina.set_testing(True, attempts=2), pytest.raises(TransientError):
+            await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+
+    assert counted("kb_embeddings_lost_total", model="hash") - lost == 2
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 0
+    assert await database[outbox.NAME].count_documents({}) == 0
+
+
+async def test_a_commit_that_was_not_heard_of_charges_once(
+    embedder: Embedder, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def answer_is_cut_off(database: Database, work: Any) -> int:
+        stored: int = await in_transaction(database, work)
+        if not commits:
+            commits.append(stored)
+            raise TransientError("the outcome of a commit stayed unknown")
+        return stored
+
+    commits: list[int] = []
+    monkeypatch.setattr(purchases, "in_transaction", answer_is_cut_off)
+
+    embedded = await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+
+    assert embedded.generated == 2
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 2
+
+
+async def test_a_caller_that_leaves_after_the_answer_does_not_lose_what_was_paid_for(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    async def caller_leaves() -> None:
+        caller.cancel()
+
+    async with during("embed.before_store_commit", caller_leaves):
+        caller = asyncio.create_task(embedder.embed(["a"], **MODEL, purpose=indexing))
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        await embedder.close()
+
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 1
+
+
+async def test_dimensions_are_detected_with_one_paid_probe_and_free_after_it(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    assert await embedder.detect_dimensions(model="hash-48", purpose=indexing) == 48
+    assert await embedder.detect_dimensions(model="hash-48", purpose=indexing) == 48
+
+    assert await provider.calls() == 1
+    assert await spu_ledger.total(database, "acme") == await rows(database) == 1
+
+
+async def test_fewer_dimensions_than_the_models_own_are_asked_for(embedder: Embedder, indexing: Purpose) -> None:
+    shortened = await embedder.embed(["a"], model="hash-16", dimensions=8, purpose=indexing)
+    whole = await embedder.embed(["a"], model="hash-16", dimensions=16, purpose=indexing)
+
+    assert [len(shortened.vectors[0]), len(whole.vectors[0])] == [8, 16]
+    assert (shortened.generated, whole.generated) == (1, 1)
+
+
+async def test_an_unknown_model_is_refused_before_anything_is_paid(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    with pytest.raises(UnknownModel):
+        await embedder.detect_dimensions(model="no-such-model", purpose=indexing)
+
+    assert await provider.calls() == 0
+
+
+async def test_a_real_model_answers_with_related_vectors_for_related_texts(
+    embedder: Embedder, indexing: Purpose
+) -> None:
+    embedded = await embedder.embed(
+        ["A cat sat on the mat.", "A kitten lay on the rug.", "Interest rates rose."],
+        model="all-MiniLM-L6-v2",
+        dimensions=384,
+        purpose=indexing,
+    )
+
+    cat, kitten, rates = embedded.vectors
+    assert cat @ kitten > cat @ rates + 0.2

@@ -1,0 +1,101 @@
+"""HTTP as services serve it: in their own loop, on a real socket."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from kb_local.ports import free_port
+from kb_local.server import poll_until
+from kb_shared.http import server
+from kb_shared.http.health import serve_health
+from kb_shared.settings import CommonSettings
+
+HOST = "127.0.0.1"
+
+
+@asynccontextmanager
+async def serving(
+    serve: Callable[[CommonSettings, asyncio.Event], Awaitable[None]],
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Run a server until the block ends, which also waits for its clean stop."""
+    settings = CommonSettings(http_host=HOST, http_port=free_port())
+    stop = asyncio.Event()
+    running = asyncio.ensure_future(serve(settings, stop))
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{settings.http_port}", trust_env=False) as client:
+
+        async def answers() -> bool:
+            try:
+                return (await client.get("/healthz")).status_code < 500
+            except httpx.ConnectError:
+                return False
+
+        assert await poll_until(answers, timeout_s=10)
+        yield client
+        stop.set()
+        async with asyncio.timeout(10):
+            await running
+
+
+async def test_a_service_without_routes_answers_for_its_health() -> None:
+    reason: str | None = "joining"
+
+    async def ready() -> str | None:
+        return reason
+
+    async with serving(lambda settings, stop: serve_health(settings, ready, stop)) as client:
+        assert (await client.get("/readyz")).json() == {"status": "not ready", "reason": "joining"}
+        reason = None
+        assert (await client.get("/readyz")).status_code == 200
+        assert "python_info" in (await client.get("/metrics")).text
+
+
+async def test_a_readiness_check_that_fails_counts_as_not_ready_and_its_text_stays_inside() -> None:
+    async def ready() -> str | None:
+        raise ConnectionError("mongodb://user:password@host")
+
+    async with serving(lambda settings, stop: serve_health(settings, ready, stop)) as client:
+        answer = await client.get("/readyz")
+    assert (answer.status_code, answer.json()["reason"]) == (503, "ConnectionError")
+
+
+async def test_a_request_that_has_begun_is_answered_before_the_server_stops() -> None:
+    arrived, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(_: Request) -> PlainTextResponse:
+        arrived.set()
+        await go_on.wait()
+        return PlainTextResponse("done")
+
+    app: ASGIApp = Starlette(routes=[Route("/slow", slow)])
+    async with serving(lambda settings, stop: server.run(app, settings, stop)) as client:
+        answer = asyncio.ensure_future(client.get("/slow"))
+        await arrived.wait()
+        asyncio.get_running_loop().call_later(0.05, go_on.set)
+    assert (await answer).text == "done"
+
+
+async def test_signals_stay_with_the_service() -> None:
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+
+    async def ready() -> str | None:
+        return None
+
+    async with serving(lambda settings, stop: serve_health(settings, ready, stop)):
+        assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+async def test_an_address_in_use_is_an_error_and_not_an_exit() -> None:
+    with socket.create_server((HOST, 0)) as taken:
+        settings = CommonSettings(http_host=HOST, http_port=taken.getsockname()[1])
+        with pytest.raises(OSError, match="in use"):
+            await server.run(Starlette(), settings, asyncio.Event())

@@ -1,0 +1,129 @@
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_local.python_server import ModelServer, SearchNode
+from kb_shared.mongo import schema
+from kb_shared.mongo.database import Database
+from tests.conftest import MongoDeployment
+from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
+
+
+@pytest.fixture(scope="session")
+def _commands() -> CommandLog:
+    return CommandLog()
+
+
+@pytest.fixture(scope="session")
+def _other_client_commands() -> CommandLog:
+    return CommandLog()
+
+
+@pytest.fixture(scope="session")
+async def shared_database(search_node: MongoDeployment | SearchNode, _commands: CommandLog) -> AsyncIterator[Database]:
+    """One database for the tests of this folder, which keep out of each other's way by having their own organizations.
+
+    Making the indexes of all collections takes longer than most of the tests.
+    """
+    name = f"test_indexer_{uuid4().hex[:16]}"
+    async with AsyncMongoClient[dict[str, Any]](
+        search_node.uri, tz_aware=True, w="majority", event_listeners=[_commands]
+    ) as client:
+        await schema.ensure(client[name])
+        yield client[name]
+        await client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+async def other_client_database(
+    shared_database: Database, search_node: MongoDeployment | SearchNode, _other_client_commands: CommandLog
+) -> AsyncIterator[Database]:
+    """The same database through a client of its own, as another process has."""
+    async with AsyncMongoClient[dict[str, Any]](
+        search_node.uri, tz_aware=True, w="majority", event_listeners=[_other_client_commands]
+    ) as client:
+        yield client[shared_database.name]
+
+
+@pytest.fixture
+def command_log(_commands: CommandLog) -> CommandLog:
+    """What the test's replica asks of MongoDB; clear it at will."""
+    _commands.clear()
+    return _commands
+
+
+@pytest.fixture
+def rival_command_log(_other_client_commands: CommandLog) -> CommandLog:
+    _other_client_commands.clear()
+    return _other_client_commands
+
+
+@pytest.fixture
+def tenant(shared_database: Database) -> Tenant:
+    return Tenant(shared_database)
+
+
+@pytest.fixture
+async def indexer(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+    async with replica(shared_database, model_server.api_base) as made:
+        yield made
+
+
+@pytest.fixture
+async def hasty(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+    """A replica whose leases expire at once, so that nothing but the fences protects what it does."""
+    async with replica(shared_database, model_server.api_base, lease=timedelta(0)) as made:
+        yield made
+
+
+@pytest.fixture
+async def rival(other_client_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+    """Another process's replica, as hasty."""
+    async with replica(other_client_database, model_server.api_base, lease=timedelta(0)) as made:
+        yield made
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """The controls of the hash models."""
+
+    http: httpx.AsyncClient
+
+    async def will(self, *faults: dict[str, Any]) -> None:
+        (await self.http.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()
+
+    async def inputs(self) -> int:
+        """How many texts it has been asked to embed."""
+        return int((await self.http.get("/admin/hash")).json()["inputs"])
+
+
+@pytest.fixture
+async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+        await http.delete("/admin/hash")
+        yield Provider(http)
+        await http.delete("/admin/hash")
+
+
+@pytest.fixture
+async def own_database(search_database: Database) -> Database:
+    """A database that nobody else works on: for what takes up the work of all organizations."""
+    await schema.ensure(search_database)
+    return search_database
+
+
+@pytest.fixture
+def own_tenant(own_database: Database) -> Tenant:
+    return Tenant(own_database)
+
+
+@pytest.fixture
+async def own_indexer(own_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+    async with replica(own_database, model_server.api_base) as made:
+        yield made

@@ -1,0 +1,401 @@
+"""The indexer's handlers in this process, on real servers, with Kafka replaced by a list."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from time import monotonic
+from typing import Any, TypeVar
+from uuid import uuid4
+
+import numpy as np
+from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
+
+from kb_api.bootstrap import create_services
+from kb_api.change_knowledge_base import change_knowledge_base
+from kb_api.delete_knowledge_base import delete_knowledge_base
+from kb_api.knowledge_base_request import ChangeKnowledgeBase
+from kb_api.life_cycle import STEPS
+from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
+from kb_api.settings import ApiSettings
+from kb_indexer.backfill import BackfillRunner
+from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_indexer.fan_out import FanOut
+from kb_indexer.job_leases import JobLeases
+from kb_indexer.searchable import SearchableProbe
+from kb_indexer.sweeper import Sweeper
+from kb_indexer.sync_document import SyncDocumentHandler
+from kb_indexer.truth import Truth
+from kb_local.model_server.hash_model import vector_of
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import Payload, decode, encode
+from kb_shared.contracts.documents import (
+    DocumentDeleted,
+    MetadataChanged,
+    MetadataValue,
+    OcrCompleted,
+    TagsChanged,
+    key_of,
+)
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.vector import Vector, from_binary
+from kb_shared.http.authentication import Caller
+from kb_shared.identifiers import new_kb_id
+from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.headers import Headers
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.record import Record
+from kb_shared.mongo import (
+    backfills,
+    circuits,
+    document_index,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    rate_limits,
+    spu_ledger,
+    tags,
+    vectors,
+)
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.settings import EmbeddingSettings
+
+DIMENSIONS = 16
+CHUNK_SIZE = 32
+_WRITE_CONFLICT = 112
+
+P = TypeVar("P", bound=Payload)
+
+LANES = (topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
+UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+class Post(Producer):
+    """Keeps what is sent, in its order; `take` hands it on as a consumer would get it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+
+    async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+        self.sent.append(Message(topic, key, value, headers))
+
+    async def send_all(self, messages: Sequence[Message]) -> None:
+        self.sent.extend(messages)
+
+    def take(self, *topic_names: str) -> list[Message]:
+        taken = [message for message in self.sent if message.topic in topic_names]
+        self.sent = [message for message in self.sent if message.topic not in topic_names]
+        return taken
+
+
+class CommandLog(CommandListener):
+    """What a client asks of MongoDB, and how that fares."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        self.commands: list[Mapping[str, Any]] = []
+        self._write_conflicts = 0
+        self._under_way: dict[int, float] = {}
+
+    def started(self, event: CommandStartedEvent) -> None:
+        self.commands.append(event.command)
+        self._under_way[event.request_id] = monotonic()
+
+    def succeeded(self, event: CommandSucceededEvent) -> None:
+        self._under_way.pop(event.request_id, None)
+
+    def failed(self, event: CommandFailedEvent) -> None:
+        self._under_way.pop(event.request_id, None)
+        self._write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
+
+    def held_up(self) -> bool:
+        """Whether a write waits for somebody's transaction: the server refused it, or keeps it for strangely long."""
+        return self._write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
+
+    def names(self) -> list[str]:
+        return [f"{next(iter(command))} {command[next(iter(command))]}" for command in self.commands]
+
+
+_offsets = count()
+
+
+def record(value: bytes | None, *, key: bytes | None = None, topic: str = topics.DOCUMENT_EVENTS.name) -> Record:
+    return Record(topic, 0, next(_offsets), key, value, (), 0)
+
+
+def paragraph(n: int, *, about: str = "harvest") -> str:
+    """About 25 tokens, so that two don't fit into one chunk."""
+    return (
+        f"Paragraph {n} tells of the {about} of the year {1900 + n}, of those who were there, and of what it came to."
+    )
+
+
+def text_of(*paragraphs: int, about: str = "harvest") -> str:
+    return "\n\n".join(paragraph(n, about=about) for n in paragraphs)
+
+
+def chunks_of_text(text: str) -> list[Chunk]:
+    return chunk_text(text, ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0))
+
+
+def chunks_for(kb: KnowledgeBase, text: str) -> list[Chunk]:
+    config = ChunkingConfig(ChunkerType(kb.chunker_type), kb.chunk_size, kb.chunk_overlap)
+
+    def embed(texts: Sequence[str]) -> list[Vector]:
+        return [vector_of(text, dimensions=kb.embedding_dimensions) for text in texts]
+
+    return chunk_text(text, config, embed=embed)
+
+
+@dataclass
+class Replica:
+    """One process's parts of the indexer, and what it takes of kb-api. Several share a database as processes do."""
+
+    database: Database
+    embedder: Embedder
+    cpu: Executor
+    lease: timedelta
+    post: Post = field(default_factory=Post)
+
+    def __post_init__(self) -> None:
+        self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
+        truth = Truth(self.database)
+        self.fan_out = FanOut(self.database, self.requests, truth=truth)
+        self.probe = SearchableProbe()
+        leases = JobLeases(self.database, length=self.lease)
+        self.sync = SyncDocumentHandler(
+            self.database, self.embedder, truth=truth, leases=leases, probe=self.probe, cpu=self.cpu
+        )
+        self.sweeper = Sweeper(self.database, self.requests, interval_s=1)
+        self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
+        self.api = create_services(ApiSettings(life_cycle_interval_s=1), self.database, self.embedder)
+
+    async def publish(self, *events: Payload) -> None:
+        """Hand events to the fan-out, as the consumer of `document-events` does."""
+        for event in events:
+            await self.fan_out.handle(record(encode(event, source="/upstream"), key=key_of(event)))
+
+    async def handle_commands(self) -> None:
+        """Handle what was sent on both lanes until nothing is left there."""
+        while messages := self.post.take(*LANES):
+            for message in messages:
+                await self.sync.handle(record(message.value, key=message.key, topic=message.topic))
+
+    async def work(self) -> None:
+        """Handle commands, and what becomes due through the sweeper, until there is nothing left to do now."""
+        await self.handle_commands()
+        while await self.sweeper.sweep():
+            await self.handle_commands()
+
+    async def scan(self) -> None:
+        """Run backfills to their end."""
+        while await self.backfills.turn():
+            await self.handle_commands()
+
+    async def retag_kb(self, kb: KnowledgeBase, *tag_ids: str) -> None:
+        await tags.register(self.database, kb.organization_id, tag_ids)
+        asked = ChangeKnowledgeBase(tag_ids=list(tag_ids))
+        await change_knowledge_base(self.api, _caller(kb), kb.kb_id, asked)
+
+    async def pause_kb(self, kb: KnowledgeBase) -> None:
+        await pause_knowledge_base(self.api, _caller(kb), kb.kb_id)
+
+    async def resume_kb(self, kb: KnowledgeBase) -> None:
+        await resume_knowledge_base(self.api, _caller(kb), kb.kb_id)
+
+    async def begin_deletion_of_kb(self, kb: KnowledgeBase) -> None:
+        """From here on nobody sees the KB and nothing is written to it."""
+        await delete_knowledge_base(self.api, _caller(kb), kb.kb_id)
+
+    async def finish_deletion_of_kb(self, kb: KnowledgeBase) -> None:
+        await STEPS[Status.DELETING](self.database, kb)
+
+    async def close(self) -> None:
+        await self.probe.close()
+        await self.embedder.close()
+
+
+def _caller(kb: KnowledgeBase) -> Caller:
+    return Caller(kb.organization_id, "test", frozenset())
+
+
+@asynccontextmanager
+async def replica(
+    database: Database, api_base: str, *, lease: timedelta = timedelta(seconds=15), patience_s: float = 0.2
+) -> AsyncIterator[Replica]:
+    settings = EmbeddingSettings(local_models_api_base=api_base)
+    with ThreadPoolExecutor(max_workers=1) as cpu:
+        made = Replica(database, create_embedder(database, settings, patience_s=patience_s), cpu, lease)
+        try:
+            yield made
+        finally:
+            await made.close()
+
+
+@dataclass
+class Tenant:
+    """An organization of its own for each test, and what upstream, kb-api and an auditor do for it."""
+
+    database: Database
+    organization_id: str = field(default_factory=lambda: f"org-{uuid4().hex[:12]}")
+
+    def ocr(
+        self,
+        document_id: str,
+        text: str | None,
+        *,
+        revision: int = 1,
+        tags: Sequence[str] = ("a",),
+        metadata: dict[str, MetadataValue] | None = None,
+        text_ref: str | None = None,
+    ) -> OcrCompleted:
+        return OcrCompleted(
+            organization_id=self.organization_id,
+            document_id=document_id,
+            revision=revision,
+            document_name=f"{document_id}.pdf",
+            tag_ids=list(tags),
+            upload_date=UPLOADED,
+            text=text,
+            text_ref=text_ref,
+            metadata=metadata,
+        )
+
+    def tagged(self, document_id: str, *tags: str, revision: int) -> TagsChanged:
+        return TagsChanged(
+            organization_id=self.organization_id, document_id=document_id, revision=revision, tag_ids=list(tags)
+        )
+
+    def described(self, document_id: str, metadata: dict[str, MetadataValue], *, revision: int) -> MetadataChanged:
+        return MetadataChanged(
+            organization_id=self.organization_id, document_id=document_id, revision=revision, metadata=metadata
+        )
+
+    def deleted(self, document_id: str, *, revision: int) -> DocumentDeleted:
+        return DocumentDeleted(organization_id=self.organization_id, document_id=document_id, revision=revision)
+
+    async def create_kb(
+        self,
+        *tags: str,
+        model: str = f"hash-{DIMENSIONS}",
+        dimensions: int = DIMENSIONS,
+        max_chunks: int = 2000,
+        chunker_type: ChunkerType = ChunkerType.RECURSIVE,
+        chunk_size: int = CHUNK_SIZE,
+    ) -> KnowledgeBase:
+        """What the life cycle of kb-api leaves behind: the KB, its slots, its collection and both kinds of indexes."""
+        now = datetime.now(UTC)
+        kb_id = new_kb_id()
+        kb = KnowledgeBase(
+            kb_id=kb_id,
+            organization_id=self.organization_id,
+            name=f"kb {kb_id}",
+            description="",
+            tag_ids=tuple(tags),
+            tags_version=1,
+            chunker_type=chunker_type,
+            chunk_size=chunk_size,
+            chunk_overlap=0,
+            embedding_model=model,
+            embedding_dimensions=dimensions,
+            max_chunks_per_document=max_chunks,
+            status=Status.ACTIVE,
+            status_reason=None,
+            vector_collection=knowledge_bases.collection_name(kb_id),
+            created_at=now,
+            updated_at=now,
+            created_by="test",
+            updated_by="test",
+        )
+
+        async def work(session: Session) -> None:
+            await knowledge_bases.insert(self.database, session, kb)
+            await kb_slots.create(self.database, session, self.organization_id, kb_id, kb.tags_version)
+
+        collection = await self.database.create_collection(kb.vector_collection)
+        await collection.create_indexes(vectors.INDEXES)
+        await collection.create_search_index(vectors.search_index(dimensions))
+        await in_transaction(self.database, work)
+        return kb
+
+    async def make_due(self) -> None:
+        """Let the time pass that postponed jobs, pauses of limits and circuits wait for, and leases last.
+
+        A process remembers for itself how long a provider wants to be left alone: let another go on.
+        """
+        mine = {"organization_id": self.organization_id}
+        earlier = {"$subtract": ["$at", 600_000]}
+        await self.database[rate_limits.NAME].update_many(mine, [{"$set": {"at": earlier}}])
+        await self.database[circuits.NAME].update_many(mine, [{"$set": {"open_until": earlier}}])
+        now = datetime.now(UTC)
+        await self.database[index_jobs.NAME].update_many(
+            {"organization_id": self.organization_id, "next_attempt_at": {"$ne": None}},
+            [{"$set": {"next_attempt_at": now, "lease_until": {"$cond": ["$lease_owner", now, None]}}}],
+        )
+
+    async def jobs(self) -> dict[tuple[str, str], index_jobs.Job]:
+        """Open jobs by KB and document."""
+        kb_ids = await self.database[index_jobs.NAME].distinct("kb_id", {"organization_id": self.organization_id})
+        return {
+            (kb_id, job.document_id): job
+            for kb_id in kb_ids
+            async for job in index_jobs.of_kb(self.database, self.organization_id, kb_id)
+        }
+
+    async def spus(self) -> int:
+        return await spu_ledger.total(self.database, self.organization_id)
+
+    async def assert_holds(self, kb: KnowledgeBase, expected: Mapping[str, str]) -> None:
+        """Assert that `kb` holds the chunks of these texts by document id, each once, and nothing else of anything."""
+        rows = {
+            row.document_id: row async for row in document_index.of_kb(self.database, self.organization_id, kb.kb_id)
+        }
+        assert rows.keys() == expected.keys()
+        stored = await self.database[kb.vector_collection].find().to_list()
+        assert {row["document_id"] for row in stored} <= expected.keys(), "chunks of a document that is not in the KB"
+        chunk_total = 0
+        for document_id, text in expected.items():
+            chunks = chunks_for(kb, text)
+            live = [row for row in stored if row["document_id"] == document_id and row["until"] is None]
+            live.sort(key=lambda row: row["chunk_index"])
+            assert [row["chunk_text"] for row in live] == [chunk.text for chunk in chunks]
+            assert [row["chunk_index"] for row in live] == list(range(len(chunks)))
+            for row, chunk in zip(live, chunks, strict=True):
+                wanted = vector_of(chunk.embedded_text, dimensions=kb.embedding_dimensions)
+                assert np.array_equal(from_binary(row["embedding"]), wanted), "a vector of another text"
+            assert rows[document_id].chunk_count == len(chunks)
+            chunk_total += len(chunks)
+        totals = await kb_slots.totals(self.database, self.organization_id, [kb.kb_id])
+        assert totals[kb.kb_id] == (len(rows), chunk_total), "the counters differ from what is there"
+
+    async def assert_gone(self, kb: KnowledgeBase) -> None:
+        """Assert that nothing of `kb` is left anywhere."""
+        assert kb.vector_collection not in await self.database.list_collection_names()
+        for name in (document_index.NAME, index_jobs.NAME, kb_slots.NAME, backfills.NAME):
+            assert await self.database[name].count_documents({"kb_id": kb.kb_id}) == 0, name
+        assert await self.database[knowledge_bases.NAME].count_documents({"_id": kb.kb_id}) == 0
+
+    async def assert_settled(self) -> None:
+        """Assert that no work is open, and that what was charged is what was stored."""
+        assert await self.jobs() == {}
+        cached = await self.database["embedding_cache"].count_documents({"scope": self.organization_id})
+        assert await self.spus() == cached
+
+
+async def eventually(condition: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
+    """Wait for what nobody tells."""
+    async with asyncio.timeout(within_s):
+        while not await condition():  # noqa: ASYNC110  # nobody does
+            await asyncio.sleep(0.02)
+
+
+def decoded(values: Sequence[bytes], *types: type[P]) -> list[Any]:
+    """The payloads of some messages, whose attributes a test may ask for at will."""
+    return [decode(value, {kind.TYPE: kind for kind in types})[1] for value in values]

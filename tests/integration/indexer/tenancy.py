@@ -1,0 +1,80 @@
+"""Reads from commands sent to MongoDB whether they keep to one organization."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from kb_shared.mongo import (
+    backfills,
+    document_index,
+    document_texts,
+    documents,
+    embedding_cache,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    spu_ledger,
+    tags,
+)
+
+TENANT_DATA = {
+    module.NAME
+    for module in (
+        backfills,
+        document_index,
+        document_texts,
+        documents,
+        embedding_cache,
+        index_jobs,
+        kb_slots,
+        knowledge_bases,
+        spu_ledger,
+        tags,
+    )
+}
+
+FOR_ALL_ORGANIZATIONS = {index_jobs.NAME: "state", backfills.NAME: "state", knowledge_bases.NAME: "status"}
+"""Work is taken up for whoever has any: a query by this field, that asks for no KB or document in particular."""
+
+ORGANIZATION_FIELDS = ("organization_id", "scope")
+"""The cache is kept by `scope`: an organization, or `global` where the setting says so."""
+
+
+def queries_without_organization(command: Mapping[str, Any]) -> Iterator[str]:
+    """Name each query of `command` on tenant data that any organization's rows could match."""
+    kind, collection = next(iter(command.items()))
+    if not isinstance(collection, str) or not (collection in TENANT_DATA or collection.startswith("kb_vectors_")):
+        return
+    for query in _queries(kind, command):
+        if not any(field in query for field in ORGANIZATION_FIELDS) and not _is_for_all(collection, query):
+            yield f"{kind} {collection} by {', '.join(query)}"
+
+
+def _is_for_all(collection: str, query: Mapping[str, Any]) -> bool:
+    return FOR_ALL_ORGANIZATIONS.get(collection) in query and query.keys().isdisjoint({"kb_id", "document_id"})
+
+
+def organizations_named(command: Mapping[str, Any]) -> Iterator[str]:
+    """The organizations that the queries of `command` are limited to."""
+    for query in _queries(next(iter(command)), command):
+        for field in ORGANIZATION_FIELDS:
+            if isinstance(query.get(field), str):
+                yield query[field]
+
+
+def _queries(kind: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What selects the rows; of an insert the rows themselves."""
+    if kind == "aggregate":
+        return [_of_stage(command["pipeline"][0] if command["pipeline"] else {})]
+    if kind in _MANY:
+        field, query = _MANY[kind]
+        return [part[query] if query else part for part in command[field]]
+    return [command.get(_ONE[kind], {})] if kind in _ONE else []
+
+
+_ONE = {"find": "filter", "findAndModify": "query", "distinct": "query", "count": "query"}
+_MANY = {"update": ("updates", "q"), "delete": ("deletes", "q"), "insert": ("documents", None)}
+
+
+def _of_stage(stage: Mapping[str, Any]) -> Mapping[str, Any]:
+    query: Mapping[str, Any] = stage.get("$match") or stage.get("$vectorSearch", {}).get("filter", {})
+    return query

@@ -1,0 +1,264 @@
+"""An event is never lost, and never without its commands."""
+
+import asyncio
+
+import pytest
+
+from kb_indexer import crowds
+from kb_reconciler.queue_behind import queue_behind
+from kb_shared import failpoints
+from kb_shared.contracts import topics
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.contracts.documents import Page, TagDeleted, TagUpserted
+from kb_shared.errors import Rejected
+from kb_shared.mongo import document_texts, documents, tags
+from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
+from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
+
+TEXT = text_of(1, 2, 3)
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+async def crash() -> None:
+    raise Crash
+
+
+def commands(indexer: Replica) -> list[tuple[str, str]]:
+    """(KB, document) of what was sent, taken away."""
+    values = [message.value or b"" for message in indexer.post.take(*LANES)]
+    return [(command.kb_id, command.document_id) for command in decoded(values, SyncDocument)]
+
+
+@pytest.mark.parametrize(
+    "failpoint",
+    ["fan_out.before_projection", "fan_out.after_text", "fan_out.after_projection", "fan_out.after_jobs"],
+)
+async def test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_did_not(
+    tenant: Tenant, indexer: Replica, failpoint: str
+) -> None:
+    kbs = [await tenant.create_kb("a"), await tenant.create_kb("a")]
+    event = tenant.ocr("d", TEXT)
+    async with failpoints.during(failpoint, crash):
+        with pytest.raises(Crash):
+            await indexer.publish(event)
+    assert indexer.post.sent == []
+
+    await indexer.publish(event)
+    await indexer.work()
+
+    for kb in kbs:
+        await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_a_stale_event_sends_what_is_behind_all_the_same(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT, revision=1))
+    async with failpoints.during("fan_out.after_projection", crash):
+        with pytest.raises(Crash):
+            await indexer.publish(tenant.ocr("d", text_of(4), revision=3))
+    indexer.post.take(*LANES)
+
+    await indexer.publish(tenant.ocr("d", text_of(5), revision=2))
+
+    assert commands(indexer) == [(kb.kb_id, "d")]
+
+
+async def test_an_event_that_changed_nothing_and_leaves_nothing_behind_sends_nothing(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    await tenant.create_kb("a")
+    event = tenant.ocr("d", TEXT)
+    await indexer.publish(event)
+    await indexer.work()
+
+    await indexer.publish(event)
+
+    assert commands(indexer) == []
+    await tenant.assert_settled()
+
+
+async def test_a_document_is_only_offered_to_its_own_organizations_knowledge_bases(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    other = Tenant(tenant.database)
+    theirs, ours = await other.create_kb("a"), await tenant.create_kb("a")
+
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+
+    await tenant.assert_holds(ours, {"d": TEXT})
+    await other.assert_holds(theirs, {})
+    assert await other.spus() == 0
+    await other.assert_settled()
+
+
+async def test_a_text_is_found_by_its_reference_and_by_no_other_organization_or_document(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    other = Tenant(tenant.database)
+    kb, theirs = await tenant.create_kb("a"), await other.create_kb("a")
+    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+
+    for event in (
+        other.ocr("d", None, text_ref=reference),
+        tenant.ocr("e", None, text_ref=reference),
+        tenant.ocr("d", None, text_ref=f"{tenant.organization_id}/d/{'0' * 64}"),
+        tenant.ocr("d", None, text_ref=f"{tenant.organization_id}/d/../{reference}"),
+    ):
+        with pytest.raises(Rejected) as rejected:
+            await indexer.publish(event)
+        assert rejected.value.reason == "unknown-text-ref"
+        assert rejected.value.detail == "no text is stored under this text_ref for this document"
+    assert await documents.find(tenant.database, tenant.organization_id, "d") is None
+
+    await indexer.publish(tenant.ocr("d", None, text_ref=reference))
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await other.assert_holds(theirs, {})
+
+
+async def test_pages_given_with_a_reference_must_be_pages_of_its_text(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+    event = tenant.ocr("d", None, text_ref=reference)
+
+    with pytest.raises(Rejected) as rejected:
+        await indexer.publish(event.model_copy(update={"pages": [Page(page=1, start=0, end=len(TEXT) + 1)]}))
+    assert rejected.value.reason == "bad-data"
+
+    await indexer.publish(event.model_copy(update={"pages": [Page(page=7, start=0, end=len(TEXT))]}))
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    assert await tenant.database[kb.vector_collection].distinct("page_start") == [7]
+
+
+async def test_a_text_of_many_megabytes_is_stored_and_found(tenant: Tenant) -> None:
+    text = "Größe " * 500_000
+    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", text)
+    assert await document_texts.put(tenant.database, tenant.organization_id, "d", text) == reference
+
+    found = await document_texts.find(tenant.database, tenant.organization_id, reference)
+
+    assert found is not None
+    assert found.text == text
+    assert await document_texts.find(tenant.database, "another", reference) is None
+
+
+async def test_events_of_one_document_at_once_are_all_applied(tenant: Tenant, indexer: Replica, rival: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    await asyncio.gather(
+        indexer.publish(tenant.ocr("d", TEXT, revision=1, tags=["z"])),
+        rival.publish(tenant.tagged("d", "a", revision=2)),
+        indexer.publish(tenant.described("d", {"n": 1}, revision=3)),
+        rival.publish(tenant.ocr("d", text_of(9), revision=0)),
+    )
+    await indexer.work()
+    await rival.work()
+
+    await tenant.assert_holds(kb, {"d": TEXT})
+    document = await documents.find(tenant.database, tenant.organization_id, "d")
+    assert document is not None
+    assert (document.tag_ids, document.metadata_values) == (("a",), {"n": 1})
+    await tenant.assert_settled()
+
+
+async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_nothing(
+    tenant: Tenant, indexer: Replica, rival: Replica
+) -> None:
+    kb = await tenant.create_kb("z")
+
+    async def retag() -> None:
+        await rival.retag_kb(kb, "a")
+        await rival.scan()
+
+    async with failpoints.during("fan_out.after_projection", retag):
+        await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+    await rival.work()
+
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_c11_what_is_asked_for_a_crowded_knowledge_base_delays_nobody_else(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert crowds.CROWDED_FROM == 200
+    monkeypatch.setattr(crowds, "CROWDED_FROM", 2)
+    monkeypatch.setattr(crowds, "_KNOWN_FOR_S", 0.0)
+    crowded, other = await tenant.create_kb("a"), await tenant.create_kb("b")
+
+    await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))
+
+    assert len(indexer.post.take(topics.INDEX_REQUESTS.name)) == 4, "three of the crowd, and the other's"
+    assert commands(indexer) == [(crowded.kb_id, document_id) for document_id in ("d3", "d4", "e")]
+    await tenant.make_due()
+    await indexer.work()
+    await tenant.assert_holds(other, {"e": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_tags_seen_on_a_document_register_themselves_and_deleted_ones_stay_deleted(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    organization_id = tenant.organization_id
+    await indexer.publish(
+        tenant.ocr("d", TEXT, tags=["seen", "gone"]),
+        TagDeleted(organization_id=organization_id, tag_id="gone", revision=5),
+        TagUpserted(organization_id=organization_id, tag_id="gone", revision=4, name="late"),
+        tenant.tagged("d", "gone", revision=2),
+    )
+
+    assert await tags.unknown(tenant.database, organization_id, {"seen", "gone", "unheard-of"}) == {
+        "gone",
+        "unheard-of",
+    }
+    document = await documents.find(tenant.database, organization_id, "d")
+    assert document is not None
+    assert document.tag_ids == ("gone",), "a deleted tag changes no document"
+
+    await indexer.publish(TagUpserted(organization_id=organization_id, tag_id="gone", revision=6, name="back"))
+    assert await tags.unknown(tenant.database, organization_id, {"gone"}) == set()
+
+
+async def test_each_query_of_a_whole_life_names_the_organization(
+    tenant: Tenant, indexer: Replica, command_log: CommandLog
+) -> None:
+    kb, other_kb = await tenant.create_kb("a"), await tenant.create_kb("b")
+    command_log.clear()
+
+    await indexer.publish(tenant.tagged("d", "a", revision=1))
+    await indexer.work()
+    await indexer.publish(tenant.ocr("d", TEXT, revision=2))
+    await indexer.work()
+    await indexer.publish(tenant.ocr("d", text_of(2, 3, 4), revision=3), tenant.ocr("e", TEXT))
+    await indexer.work()
+    await indexer.publish(tenant.described("d", {"n": 1}, revision=4), tenant.tagged("d", "b", revision=5))
+    await indexer.work()
+    await indexer.retag_kb(kb, "a", "b")
+    await indexer.scan()
+    await indexer.publish(tenant.deleted("d", revision=6))
+    await indexer.work()
+    await queue_behind(indexer.database, indexer.requests)
+    await indexer.begin_deletion_of_kb(other_kb)
+    await indexer.finish_deletion_of_kb(other_kb)
+
+    assert len(command_log.commands) > 200
+    careless = {name for command in command_log.commands for name in queries_without_organization(command)}
+    assert careless == set()
+
+
+async def test_an_organization_named_in_a_query_is_the_one_the_work_is_for(
+    tenant: Tenant, indexer: Replica, command_log: CommandLog
+) -> None:
+    await tenant.create_kb("a")
+    command_log.clear()
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.handle_commands()
+
+    named = {value for command in command_log.commands for value in organizations_named(command)}
+    assert named == {tenant.organization_id}

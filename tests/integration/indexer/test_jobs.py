@@ -1,0 +1,405 @@
+"""Work is never lost, never done twice at a price, and says why when it is given up."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import structlog
+
+from kb_indexer.swap import FenceBroken, replace_document
+from kb_indexer.sync_document import MAX_ATTEMPTS
+from kb_local.python_server import ModelServer
+from kb_shared import failpoints
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import encode
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.contracts.outcomes import DocumentIndexFailed
+from kb_shared.errors import BudgetExhausted, TransientError
+from kb_shared.kafka.record import Record
+from kb_shared.mongo import documents, index_jobs, outbox
+from kb_shared.mongo.index_jobs import Job, State
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.support import (
+    LANES,
+    CommandLog,
+    Replica,
+    Tenant,
+    decoded,
+    eventually,
+    record,
+    replica,
+    text_of,
+)
+
+TEXT, CHANGED = text_of(1, 2, 3), text_of(0, 1, 3)
+
+
+async def the_job(tenant: Tenant) -> Job:
+    jobs = await tenant.jobs()
+    assert len(jobs) == 1
+    return next(iter(jobs.values()))
+
+
+async def failures_of(tenant: Tenant) -> list[DocumentIndexFailed]:
+    rows = tenant.database[outbox.NAME].find({"key": {"$regex": f"^{tenant.organization_id}/"}})
+    values = [row["value"] async for row in rows if DocumentIndexFailed.TYPE.encode() in row["value"]]
+    return decoded(values, DocumentIndexFailed)
+
+
+async def set_attempts(tenant: Tenant, attempts: int) -> None:
+    query = {"organization_id": tenant.organization_id}
+    await tenant.database[index_jobs.NAME].update_one(query, {"$set": {"attempts": attempts}})
+
+
+@pytest.mark.parametrize("failpoint", ["sync.after_claim", "sync.after_chunking", "swap.after_fence", "swap.after_job"])
+async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
+    tenant: Tenant, indexer: Replica, rival: Replica, failpoint: str
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    arrived = asyncio.Event()
+    arrivals: list[asyncio.Task[None]] = []
+
+    async def arrive() -> None:
+        await rival.publish(tenant.ocr("d", CHANGED, revision=2))
+        arrived.set()
+
+    async def something_arrives() -> None:
+        if not arrivals:
+            arrivals.append(asyncio.create_task(arrive()))
+            # From the fence on the event has to wait for the swap.
+            await asyncio.wait(arrivals, timeout=0.2)
+
+    async with failpoints.during(failpoint, something_arrives):
+        await indexer.handle_commands()
+    async with asyncio.timeout(20):
+        await arrived.wait()
+
+    # Its own command found the lease taken, or is still on its way: the job alone must bring it about.
+    rival.post.take(*LANES)
+    await tenant.make_due()
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": CHANGED})
+    await tenant.assert_settled()
+
+
+async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: Tenant, indexer: Replica) -> None:
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = indexer.post.take(*LANES)
+
+    async def another_request() -> None:
+        await indexer.publish(tenant.described("d", {"n": 1}, revision=2))
+        indexer.post.take(*LANES)
+
+    indexer.post.sent = command
+    async with failpoints.during("sync.after_chunking", another_request):
+        await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.lease_owner) == (State.PENDING, None)
+    assert job.next_attempt_at is not None
+    assert job.next_attempt_at <= datetime.now(UTC)
+    await indexer.work()
+    await tenant.assert_settled()
+
+
+async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_work(
+    tenant: Tenant, indexer: Replica, model_server: ModelServer, provider: Provider
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = indexer.post.take(*LANES)
+
+    async def the_command_comes_twice() -> None:
+        async with replica(tenant.database, model_server.api_base) as other:
+            other.post.sent = list(command)
+            await other.handle_commands()
+
+    indexer.post.sent = list(command)
+    async with failpoints.during("sync.after_chunking", the_command_comes_twice):
+        await indexer.handle_commands()
+
+    assert await provider.inputs() == 3
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    indexer.post.take(*LANES)
+    command = (await the_job(tenant)).command()
+    claimed = await index_jobs.claim(tenant.database, command, owner="the dead", lease=timedelta(milliseconds=300))
+    assert claimed is not None
+    await indexer.sync.handle(_as_record(command))
+    assert (await the_job(tenant)).lease_owner == "the dead"
+
+    await eventually(lambda: _swept(indexer))
+    await indexer.handle_commands()
+
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_what_was_published_and_never_claimed_is_published_again(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    indexer.post.take(*LANES)
+    assert await indexer.sweeper.sweep() == 0, "a command has its time to arrive"
+
+    await tenant.make_due()
+    assert await indexer.sweeper.sweep() == 1
+    assert await indexer.sweeper.sweep() == 0, "once only"
+    await indexer.handle_commands()
+
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_asks(
+    tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
+) -> None:
+    kb = await tenant.create_kb("a")
+    await provider.will({"status": 429, "retry_after_s": 90})
+    await indexer.publish(tenant.ocr("d", TEXT))
+    asked_at = datetime.now(UTC)
+    await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "provider_429")
+    assert job.next_attempt_at is not None
+    assert timedelta(seconds=89) < job.next_attempt_at - asked_at < timedelta(seconds=120)
+    assert await indexer.sweeper.sweep() == 0
+
+    await provider.will()
+    await tenant.make_due()
+    await rival.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_a_document_that_its_budget_has_no_room_for_waits_without_using_up_attempts(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = await tenant.create_kb("a")
+    no_room = BudgetExhausted("no room for 3 more", retry_after_s=7 * 86_400)
+
+    async def refuse(*_: object, **__: object) -> None:
+        raise no_room
+
+    monkeypatch.setattr(indexer.embedder, "embed", refuse)
+    await indexer.publish(tenant.ocr("d", TEXT))
+    asked_at = datetime.now(UTC)
+    await indexer.work()
+
+    job = await the_job(tenant)
+    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "budget_exhausted")
+    assert job.postponed_until is not None
+    assert timedelta(minutes=30) < job.postponed_until - asked_at < timedelta(hours=2), "the budget may be raised"
+
+    monkeypatch.undo()
+    await index_jobs.make_due(tenant.database, tenant.organization_id, error_type="budget_exhausted")
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves_the_others_alone(
+    tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
+) -> None:
+    kb, healthy = await tenant.create_kb("a", model="hash-17", dimensions=17), await tenant.create_kb("a")
+    await provider.will({"status": 401, "model": "hash-17"})
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+
+    job = await the_job(tenant)
+    assert (job.kb_id, job.state, job.attempts, job.error_type) == (kb.kb_id, State.PENDING, 0, "provider_auth")
+    assert await failures_of(tenant) == []
+    await tenant.assert_holds(healthy, {"d": TEXT})
+
+    await provider.will()
+    await tenant.make_due()
+    await rival.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid(
+    tenant: Tenant, indexer: Replica, provider: Provider
+) -> None:
+    kb = await tenant.create_kb("a", max_chunks=2)
+    await indexer.publish(tenant.ocr("d", TEXT), tenant.ocr("e", text_of(7, 8)))
+    await indexer.work()
+
+    job = await the_job(tenant)
+    assert (job.document_id, job.state, job.error_type) == ("d", State.FAILED, "document_unfit")
+    assert job.error_message == "3 chunks; the knowledge base takes at most 2 a document"
+    assert await provider.inputs() == 2
+    await tenant.assert_holds(kb, {"e": text_of(7, 8)})
+
+
+async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
+    tenant: Tenant, indexer: Replica, provider: Provider
+) -> None:
+    kb = await tenant.create_kb("a")
+    await provider.will({"status": 500})
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await set_attempts(tenant, MAX_ATTEMPTS - 1)
+    await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.error_type, job.attempts) == (State.PENDING, "provider_5xx", MAX_ATTEMPTS - 1)
+
+    await provider.will()
+    await tenant.make_due()
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_the_last(
+    tenant: Tenant, indexer: Replica, provider: Provider
+) -> None:
+    await tenant.create_kb("a")
+    await provider.will({"kind": "short"})
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await set_attempts(tenant, MAX_ATTEMPTS - 1)
+    await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.error_type, job.attempts) == (State.FAILED, "bad_answer", MAX_ATTEMPTS)
+    assert [f.error_type for f in await failures_of(tenant)] == ["bad_answer"]
+    assert await tenant.spus() == 0
+
+
+async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_use_up_no_attempt(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await set_attempts(tenant, MAX_ATTEMPTS - 1)
+    async with tenant.database.client.start_session() as session, await session.start_transaction():
+        await documents.raise_fences(tenant.database, session, tenant.organization_id, ["d"])
+        asked_at = datetime.now(UTC)
+        await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.error_type, job.attempts) == (State.PENDING, "mongo_transient", MAX_ATTEMPTS - 1)
+    assert job.next_attempt_at is not None
+    assert job.next_attempt_at - asked_at < timedelta(seconds=15)
+    await tenant.make_due()
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_a_document_that_kills_its_worker_each_time_is_given_up_too(tenant: Tenant, indexer: Replica) -> None:
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await set_attempts(tenant, MAX_ATTEMPTS)
+    await indexer.handle_commands()
+
+    job = await the_job(tenant)
+    assert (job.state, job.error_type) == (State.FAILED, "attempts_exhausted")
+
+
+async def test_a_request_gives_a_failed_document_all_its_attempts_again(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    event = tenant.ocr("d", TEXT)
+    await indexer.publish(event)
+    await set_attempts(tenant, MAX_ATTEMPTS)
+    await indexer.handle_commands()
+    assert (await the_job(tenant)).state is State.FAILED
+
+    await indexer.publish(event)
+    job = await the_job(tenant)
+    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, None)
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_what_was_paid_before_a_failure_is_not_paid_again(
+    tenant: Tenant, indexer: Replica, provider: Provider
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+
+    async def crash() -> None:
+        raise TransientError("as if it crashed here")
+
+    async with failpoints.during("swap.before_commit", crash):
+        await indexer.handle_commands()
+    await tenant.assert_holds(kb, {})
+    assert await tenant.spus() == 3
+
+    await tenant.make_due()
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+    assert await provider.inputs() == 3
+
+
+async def test_a_bug_leaves_the_document_where_it_was_and_is_named_without_its_words(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+
+    async def bug() -> None:
+        raise ZeroDivisionError("harvest")
+
+    with structlog.testing.capture_logs() as logs:
+        async with failpoints.during("swap.after_chunks", bug):
+            for _ in range(3):
+                await indexer.work()
+                await tenant.make_due()
+            await indexer.work()
+
+    assert sum(entry["event"] == "document.crashed" for entry in logs) == 3
+
+    job = await the_job(tenant)
+    assert (job.state, job.error_type, job.attempts) == (State.FAILED, "internal_error", 3)
+    assert job.error_message is not None
+    assert "ZeroDivisionError" in job.error_message
+    assert "harvest" not in job.error_message
+    await tenant.assert_holds(kb, {})
+
+
+async def test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_writes_nothing(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    """The truth is read in several reads: the row may be older than the document it is compared with."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", CHANGED, revision=2))
+    await indexer.work()
+    await indexer.publish(tenant.ocr("d", TEXT, revision=3))
+    document = await documents.find(tenant.database, tenant.organization_id, "d")
+    assert document is not None
+
+    with pytest.raises(FenceBroken):
+        await replace_document(tenant.database, await the_job(tenant), kb, document, None)
+
+    await indexer.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_a_command_without_a_job_does_nothing(tenant: Tenant, indexer: Replica, command_log: CommandLog) -> None:
+    kb: KnowledgeBase = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = (await the_job(tenant)).command()
+    await indexer.work()
+
+    command_log.clear()
+    await indexer.sync.handle(_as_record(command))
+
+    assert command_log.names() == [f"update {index_jobs.NAME}"]
+    await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def _swept(indexer: Replica) -> bool:
+    return await indexer.sweeper.sweep() > 0
+
+
+def _as_record(command: SyncDocument) -> Record:
+    return record(encode(command, source="/test"), topic=topics.INDEX_REQUESTS.name)

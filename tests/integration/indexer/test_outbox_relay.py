@@ -1,0 +1,193 @@
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+
+from kb_shared import failpoints, outbox_relay
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
+from kb_shared.errors import TransientError
+from kb_shared.kafka.headers import to_wire
+from kb_shared.kafka.producer import Message
+from kb_shared.mongo import leases, outbox
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.outbox_relay import OutboxRelay
+from tests.integration.indexer.support import Post, eventually
+
+KB = "0123456789abcdef01234567"
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+@pytest.fixture(autouse=True)
+async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
+    monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)
+    monkeypatch.setattr(outbox_relay, "_LEASE", timedelta(seconds=1))
+    await database[outbox.NAME].create_indexes(outbox.INDEXES)
+
+
+async def add(database: Database, document_id: str, seq: int) -> None:
+    """Leave a message whose `revision` is its `seq`."""
+
+    async def work(session: Session) -> None:
+        message = outbox.New(
+            DocumentIndexed(organization_id="acme", kb_id=KB, document_id=document_id, revision=seq, chunk_count=1),
+            topic="kb-events",
+            key=f"acme/{KB}",
+            ordering=f"{KB}/{document_id}",
+            seq=seq,
+            source="/test",
+            traceparent=TRACEPARENT,
+        )
+        await outbox.add(database, session, [message])
+
+    await in_transaction(database, work)
+
+
+def said(messages: Sequence[Message]) -> list[tuple[str, int]]:
+    """(document, seq) of what was sent."""
+    outcomes = [decode(message.value, KB_EVENTS)[1] for message in messages]
+    return [(o.document_id, o.revision) for o in outcomes if isinstance(o, DocumentIndexed)]
+
+
+@asynccontextmanager
+async def running(relay: OutboxRelay) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(relay.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(10):
+            await task
+
+
+async def until_all_sent(database: Database) -> None:
+    async def all_sent() -> bool:
+        return await outbox.count_unsent(database) == 0
+
+    await eventually(all_sent)
+
+
+async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database: Database) -> None:
+    added = [(f"d{n}", seq) for n in range(5) for seq in range(8)]
+    for document_id, seq in random.Random(3).sample(added, len(added)):
+        await add(database, document_id, seq)
+    post = Post()
+
+    async with running(OutboxRelay(database, post, topic_prefix="prefix.")):
+        await until_all_sent(database)
+
+    assert sorted(said(post.sent)) == added
+    for n in range(5):
+        assert [seq for document_id, seq in said(post.sent) if document_id == f"d{n}"] == list(range(8))
+    message = post.sent[0]
+    assert (message.topic, message.key) == ("prefix.kb-events", f"acme/{KB}".encode())
+    assert ("traceparent", TRACEPARENT.encode()) in to_wire(message.headers)
+
+
+async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database) -> None:
+    headers = [("content-type", b"text/rubbish"), ("twice", b"\xff"), ("twice", b"")]
+
+    async def work(session: Session) -> None:
+        for key, value in ((b"\xff\x00/", b"\xfe not JSON"), (None, None)):
+            await outbox.add_as_it_was(
+                database,
+                session,
+                topic="document-events",
+                key=key,
+                value=value,
+                headers=headers,
+                ordering=f"letter/{key!r}",
+                traceparent=TRACEPARENT,
+            )
+
+    await in_transaction(database, work)
+    post = Post()
+    async with running(OutboxRelay(database, post, topic_prefix="prefix.")):
+        await until_all_sent(database)
+    sent = {(message.key, message.value) for message in post.sent}
+    assert sent == {(b"\xff\x00/", b"\xfe not JSON"), (None, None)}
+    assert {message.topic for message in post.sent} == {"prefix.document-events"}
+    assert all(to_wire(message.headers) == headers for message in post.sent)
+
+
+async def test_what_was_sent_before_a_crash_could_be_noted_is_sent_again_as_it_was(database: Database) -> None:
+    for seq in range(3):
+        await add(database, "d", seq)
+
+    async def crash() -> None:
+        raise Crash
+
+    dying, heir = Post(), Post()
+    async with failpoints.during("outbox.after_send", crash):
+        with pytest.raises(Crash):
+            await OutboxRelay(database, dying, topic_prefix="").run(asyncio.Event())
+    async with running(OutboxRelay(database, heir, topic_prefix="")):
+        await until_all_sent(database)
+
+    assert said(heir.sent) == [("d", 0), ("d", 1), ("d", 2)]
+    assert [message.value for message in heir.sent] == [message.value for message in dying.sent]
+
+
+async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: Database) -> None:
+    class AwayAtFirst(Post):
+        refusals = 0
+
+        async def send_all(self, messages: Sequence[Message]) -> None:
+            if self.refusals < 3:
+                self.refusals += 1
+                raise TransientError("away")
+            await super().send_all(messages)
+
+    await add(database, "d", 0)
+    post = AwayAtFirst()
+    async with running(OutboxRelay(database, post, topic_prefix="")):
+        await until_all_sent(database)
+
+    assert post.refusals == 3
+    assert said(post.sent) == [("d", 0)]
+
+
+async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_leaves(database: Database) -> None:
+    posts = [Post(), Post()]
+    relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
+    for bucket in range(outbox.BUCKETS):
+        owner = relays[bucket % 2]._owner
+        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(seconds=5))
+    first, second = [f"d{n}" for n in range(40)], [f"e{n}" for n in range(40)]
+
+    async with running(relays[1]):
+        async with running(relays[0]):
+            for document_id in first:
+                await add(database, document_id, 0)
+            await until_all_sent(database)
+        shares = [{document_id for document_id, _ in said(post.sent)} for post in posts]
+        assert all(shares)
+        assert shares[0].isdisjoint(shares[1])
+        assert shares[0] | shares[1] == set(first)
+
+        for document_id in second:
+            await add(database, document_id, 0)
+        await until_all_sent(database)
+
+    assert sorted(said(posts[0].sent) + said(posts[1].sent)) == sorted((d, 0) for d in first + second)
+
+
+async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_expire(database: Database) -> None:
+    for bucket in range(outbox.BUCKETS):
+        assert await leases.take(database, f"outbox/{bucket}", owner="the dead", length=timedelta(milliseconds=500))
+    await add(database, "d", 0)
+    post = Post()
+
+    async with running(OutboxRelay(database, post, topic_prefix="")):
+        await until_all_sent(database)
+
+    assert said(post.sent) == [("d", 0)]

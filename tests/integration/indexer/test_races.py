@@ -1,0 +1,218 @@
+"""Another operation commits in the middle of a swap or a removal, at each statement of it.
+
+Leases expire at once here, and the other operation's own commands are handled by a rival before the swap goes on: what
+comes out right does so because of the fences alone.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import pytest
+
+from kb_shared import failpoints
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.integration.indexer.support import CommandLog, Replica, Tenant, text_of
+
+DEADLINE_S = 20.0
+
+OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
+
+
+@dataclass
+class Scene:
+    """A document `d` on its way into, or out of, a KB with tag `a`; `rival` acts for everybody else."""
+
+    tenant: Tenant
+    hasty: Replica
+    rival: Replica
+    rival_command_log: CommandLog
+    kb: KnowledgeBase
+
+    async def delete_document(self) -> None:
+        await self.rival.publish(self.tenant.deleted("d", revision=100))
+
+    async def untag_document(self) -> None:
+        await self.rival.publish(self.tenant.tagged("d", "z", revision=100))
+
+    async def retag_document(self) -> None:
+        await self.rival.publish(self.tenant.tagged("d", "a", "b", revision=100))
+
+    async def scan_document_anew(self) -> None:
+        await self.rival.publish(self.tenant.ocr("d", NEWEST, revision=100))
+
+    async def delete_kb(self) -> None:
+        await self.rival.begin_deletion_of_kb(self.kb)
+
+    async def retag_kb_away(self) -> None:
+        await self.rival.retag_kb(self.kb, "b")
+
+    async def retag_kb_to_z(self) -> None:
+        await self.rival.retag_kb(self.kb, "z")
+
+    async def finish(self) -> None:
+        """Handle all that is open, however long it would have waited."""
+        async with asyncio.timeout(DEADLINE_S):
+            for _ in range(3):
+                for replica in (self.hasty, self.rival):
+                    await replica.scan()
+                    await replica.work()
+                if not await self.tenant.jobs():
+                    return
+                await self.tenant.make_due()
+
+
+@pytest.fixture
+async def scene(tenant: Tenant, hasty: Replica, rival: Replica, rival_command_log: CommandLog) -> Scene:
+    return Scene(tenant, hasty, rival, rival_command_log, await tenant.create_kb("a"))
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
+        await asyncio.sleep(0.005)
+
+
+Operation = Callable[[Scene], Awaitable[None]]
+
+
+@asynccontextmanager
+async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, held_up: bool) -> AsyncIterator[None]:
+    """Run `operation`, and the commands it leads to, when `failpoint` is reached for the first time.
+
+    Args:
+        held_up: what must be so: whether the operation can't commit before the transaction has ended.
+    """
+    committed = asyncio.Event()
+    tasks: list[asyncio.Task[None]] = []
+    committed_in_the_middle: list[bool] = []
+
+    async def commit_and_handle() -> None:
+        await operation(scene)
+        committed.set()
+        await scene.rival.scan()
+        await scene.rival.handle_commands()
+
+    async def interrupt() -> None:
+        if tasks:
+            return
+        scene.rival_command_log.clear()
+        tasks.append(asyncio.create_task(commit_and_handle()))
+        async with asyncio.timeout(DEADLINE_S):
+            if held_up:
+                await _until(lambda: committed.is_set() or scene.rival_command_log.held_up())
+            else:
+                await committed.wait()
+                # The commands it leads to may still have to wait for the transaction.
+                await _until(lambda: tasks[0].done() or scene.rival_command_log.held_up())
+        committed_in_the_middle.append(committed.is_set())
+
+    async with failpoints.during(failpoint, interrupt):
+        yield
+        assert tasks, f"{failpoint} was not reached"
+        async with asyncio.timeout(DEADLINE_S):
+            await tasks[0]
+    assert committed_in_the_middle == [not held_up]
+
+
+WRITES_THE_DOCUMENT = (Scene.delete_document, Scene.untag_document, Scene.scan_document_anew)
+WRITES_THE_SLOTS = (Scene.delete_kb, Scene.retag_kb_away)
+
+SWAP_POINTS = {
+    # In the order of a swap: which of the operations can't commit from here on until the transaction has ended.
+    "sync.after_chunking": (),
+    "swap.after_row": (),
+    "swap.after_fence": WRITES_THE_DOCUMENT,
+    "swap.after_slot": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
+    "swap.after_chunks": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
+    "swap.after_job": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
+    "swap.before_commit": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
+    "swap.after_commit": (),
+}
+
+
+# Of a later swap each is run in the short form, too.
+FIRST_SWAP_POINTS = [
+    point if n % 2 == 0 else pytest.param(point, marks=pytest.mark.long) for n, point in enumerate(SWAP_POINTS)
+]
+
+
+@pytest.mark.parametrize("operation", WRITES_THE_DOCUMENT + WRITES_THE_SLOTS, ids=lambda o: o.__name__)
+@pytest.mark.parametrize("failpoint", FIRST_SWAP_POINTS)
+async def test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it(
+    scene: Scene, failpoint: str, operation: Operation
+) -> None:
+    await _interrupt_a_swap(scene, failpoint, operation, indexed_before=False)
+
+
+@pytest.mark.parametrize(
+    "operation", [Scene.delete_document, Scene.scan_document_anew, Scene.delete_kb], ids=lambda o: o.__name__
+)
+@pytest.mark.parametrize("failpoint", SWAP_POINTS)
+async def test_w8_what_commits_in_the_middle_of_a_later_swap_is_never_undone_by_it(
+    scene: Scene, failpoint: str, operation: Operation
+) -> None:
+    await _interrupt_a_swap(scene, failpoint, operation, indexed_before=True)
+
+
+async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, *, indexed_before: bool) -> None:
+    tenant, indexer = scene.tenant, scene.hasty
+    other_kb = await tenant.create_kb("z")
+    await indexer.publish(tenant.ocr("bystander", OLD))
+    if indexed_before:
+        await indexer.publish(tenant.ocr("d", OLD))
+    await indexer.work()
+    await indexer.publish(tenant.ocr("d", NEW, revision=2))
+
+    async with interrupted(scene, failpoint, operation, held_up=operation in SWAP_POINTS[failpoint]):
+        await indexer.handle_commands()
+
+    await scene.finish()
+    if operation is Scene.delete_kb:
+        await _assert_deletion_leaves_nothing(scene)
+    else:
+        at_home = {"bystander": OLD} if operation is not Scene.retag_kb_away else {}
+        await tenant.assert_holds(scene.kb, at_home | ({"d": NEWEST} if operation is Scene.scan_document_anew else {}))
+    await tenant.assert_holds(other_kb, {"d": NEW} if operation is Scene.untag_document else {})
+    await tenant.assert_settled()
+
+
+REMOVAL_POINTS = {
+    "removal.after_row": (),
+    "removal.after_chunks": (Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z),
+    "removal.before_commit": (Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z),
+    "removal.after_commit": (),
+}
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z],
+    ids=lambda o: o.__name__,
+)
+@pytest.mark.parametrize("failpoint", REMOVAL_POINTS)
+async def test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it(
+    scene: Scene, failpoint: str, operation: Operation
+) -> None:
+    tenant, indexer = scene.tenant, scene.hasty
+    await indexer.publish(tenant.ocr("bystander", OLD, tags=["a", "z"]), tenant.ocr("d", OLD))
+    await indexer.work()
+    await indexer.publish(tenant.tagged("d", "z", revision=2))
+
+    async with interrupted(scene, failpoint, operation, held_up=operation in REMOVAL_POINTS[failpoint]):
+        await indexer.handle_commands()
+
+    await scene.finish()
+    if operation is Scene.delete_kb:
+        await _assert_deletion_leaves_nothing(scene)
+    else:
+        returns = operation in (Scene.retag_document, Scene.retag_kb_to_z)
+        await tenant.assert_holds(scene.kb, {"bystander": OLD} | ({"d": OLD} if returns else {}))
+    await tenant.assert_settled()
+
+
+async def _assert_deletion_leaves_nothing(scene: Scene) -> None:
+    """Whatever the interrupted transaction did must be gone with what was there before, and stay away."""
+    await scene.rival.finish_deletion_of_kb(scene.kb)
+    await scene.finish()
+    await scene.tenant.assert_gone(scene.kb)

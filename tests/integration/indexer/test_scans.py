@@ -1,0 +1,277 @@
+"""What asks for documents without an event: scans of a KB, the reconciler, the recovery of a broker."""
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import timedelta
+
+import pytest
+
+from kb_indexer import backfill
+from kb_local.python_server import ModelServer
+from kb_reconciler.queue_behind import queue_behind
+from kb_shared import failpoints, recovery
+from kb_shared.contracts import topics
+from kb_shared.contracts.commands import SyncDocument
+from kb_shared.kafka.producer import Message
+from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
+from kb_shared.mongo.backfills import Kind
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.integration.indexer.support import (
+    LANES,
+    Replica,
+    Tenant,
+    decoded,
+    eventually,
+    paragraph,
+    replica,
+)
+
+DOCUMENTS = [f"d{n:02}" for n in range(20)]
+TEXTS = {document_id: paragraph(n) for n, document_id in enumerate(DOCUMENTS)}
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+async def crash() -> None:
+    raise Crash
+
+
+def asked_for(messages: Sequence[Message]) -> list[str]:
+    """The documents of commands."""
+    return [command.document_id for command in decoded([message.value or b"" for message in messages], SyncDocument)]
+
+
+async def start_scan(tenant: Tenant, kb: KnowledgeBase, kind: Kind = Kind.SCAN) -> None:
+    async def work(session: Session) -> None:
+        await backfills.start(tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=kind)
+
+    await in_transaction(tenant.database, work)
+
+
+async def open_jobs(tenant: Tenant, kb: KnowledgeBase) -> int:
+    return await index_jobs.count_open(tenant.database, tenant.organization_id, kb.kb_id)
+
+
+@pytest.fixture
+async def kb(own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
+    """A new KB whose twenty documents were there before it, and a scan that goes by stretches of four."""
+    assert backfill.MAX_OUTSTANDING == 200
+    monkeypatch.setattr(backfill, "MAX_OUTSTANDING", 10)
+    monkeypatch.setattr(backfill, "_STRETCH", 4)
+    await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    kb = await own_tenant.create_kb("a")
+    await start_scan(own_tenant, kb)
+    return kb
+
+
+async def test_c11_a_scan_asks_for_every_document_and_never_for_too_many_at_once(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    most = 0
+    while True:
+        while await own_indexer.backfills.turn():
+            most = max(most, await open_jobs(own_tenant, kb))
+        if not own_indexer.post.sent:
+            break
+        assert {message.topic for message in own_indexer.post.sent} == {topics.INDEX_BACKFILL.name}
+        await own_indexer.handle_commands()
+
+    assert most == 10
+    await own_tenant.assert_holds(kb, TEXTS)
+    await own_tenant.assert_settled()
+
+
+@pytest.mark.parametrize("failpoint", ["backfill.after_jobs", "backfill.after_publish"])
+async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_has_expired(
+    own_tenant: Tenant, own_database: Database, model_server: ModelServer, kb: KnowledgeBase, failpoint: str
+) -> None:
+    async with replica(own_database, model_server.api_base, lease=timedelta(seconds=1)) as dying:
+        await dying.backfills.turn()
+        async with failpoints.during(failpoint, crash):
+            with pytest.raises(Crash):
+                await dying.backfills.turn()
+        begun = asked_for(dying.post.take(*LANES))
+    assert begun[:4] == DOCUMENTS[:4]
+
+    async with replica(own_database, model_server.api_base) as heir:
+        assert not await heir.backfills.turn(), "the dead one's lease has not expired"
+        await eventually(heir.backfills.turn)
+        # The beginning of the stretch of the crash, as far as there is room, and not the one before it.
+        assert asked_for(heir.post.sent) == DOCUMENTS[4:6]
+
+        await own_tenant.make_due()
+        while await heir.backfills.turn() or await heir.sweeper.sweep():
+            await heir.handle_commands()
+    await own_tenant.assert_holds(kb, TEXTS)
+    await own_tenant.assert_settled()
+
+
+async def test_a_scan_after_a_retag_lets_documents_leave_and_come(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.scan()
+    await own_indexer.publish(own_tenant.tagged("d00", "b", revision=2), own_tenant.tagged("d01", "a", "b", revision=2))
+    await own_indexer.work()
+
+    await own_indexer.retag_kb(kb, "b")
+    await own_indexer.scan()
+
+    await own_tenant.assert_holds(kb, {document_id: TEXTS[document_id] for document_id in ("d00", "d01")})
+    await own_tenant.assert_settled()
+
+
+async def test_a_scan_of_what_is_right_asks_for_nothing_and_a_forced_one_for_everything_and_pays_nothing(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.scan()
+    paid = await own_tenant.spus()
+
+    await start_scan(own_tenant, kb)
+    while await own_indexer.backfills.turn():
+        assert own_indexer.post.sent == []
+
+    await start_scan(own_tenant, kb, Kind.REINDEX)
+    await own_indexer.backfills.turn()
+    assert asked_for(own_indexer.post.sent) == DOCUMENTS[:4]
+    await own_indexer.handle_commands()
+    await own_indexer.scan()
+    await own_tenant.assert_holds(kb, TEXTS)
+    assert await own_tenant.spus() == paid
+
+
+async def test_cancelling_a_reindexing_while_it_asks_for_documents_withdraws_those_too(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.scan()
+    own_indexer.post.take(*LANES)
+    await start_scan(own_tenant, kb, Kind.REINDEX)
+
+    async def cancel() -> None:
+        row = await own_tenant.database[backfills.NAME].find_one({"kb_id": kb.kb_id, "state": "running"})
+        assert row is not None
+        scan = await backfills.find(own_tenant.database, own_tenant.organization_id, kb.kb_id, row["_id"])
+        assert scan is not None
+        await backfills.cancel(own_tenant.database, scan)
+
+    async with failpoints.during("backfill.after_jobs", cancel):
+        await own_indexer.backfills.turn()
+    jobs = await own_tenant.jobs()
+    assert len(jobs) == 4
+    assert not any(job.force for job in jobs.values())
+    assert not await own_indexer.backfills.turn()
+    await own_indexer.handle_commands()
+    await own_tenant.assert_holds(kb, TEXTS)
+    await own_tenant.assert_settled()
+
+
+async def test_a_scan_tries_documents_again_that_failed_for_what_has_changed_since(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    kb = await own_tenant.create_kb("a", max_chunks=1)
+    text = paragraph(1) + "\n\n" + paragraph(2)
+    await own_indexer.publish(own_tenant.ocr("unfit", text), own_tenant.tagged("waiting", "a", revision=1))
+    await own_indexer.work()
+    assert {job.state for job in (await own_tenant.jobs()).values()} == {State.FAILED, State.WAITING_FOR_TEXT}
+
+    await own_tenant.database[knowledge_bases.NAME].update_one(
+        {"_id": kb.kb_id}, {"$set": {"max_chunks_per_document": 2}}
+    )
+    await start_scan(own_tenant, kb)
+    await own_indexer.scan()
+
+    await own_tenant.assert_holds(kb, {"unfit": text})
+    assert [job.state for job in (await own_tenant.jobs()).values()] == [State.WAITING_FOR_TEXT]
+
+
+async def test_a_scan_of_a_knowledge_base_that_is_being_deleted_ends(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.backfills.turn()
+    await own_indexer.begin_deletion_of_kb(kb)
+
+    while await own_indexer.backfills.turn():
+        pass
+    await own_indexer.handle_commands()
+    await own_indexer.finish_deletion_of_kb(kb)
+
+    await own_tenant.assert_gone(kb)
+    assert await own_tenant.spus() == 0
+
+
+async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_else(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    kb = await own_tenant.create_kb("a", max_chunks=1)
+    for document_id in ("right", "deleted", "renewed", "untagged"):
+        await own_indexer.publish(own_tenant.ocr(document_id, paragraph(1)))
+    await own_indexer.publish(own_tenant.ocr("unfit", paragraph(1) + "\n\n" + paragraph(2)))
+    await own_indexer.work()
+    lost = [
+        own_tenant.deleted("deleted", revision=2),
+        own_tenant.described("renewed", {"n": 1}, revision=2),
+        own_tenant.tagged("untagged", "z", revision=2),
+        own_tenant.ocr("new", paragraph(3)),
+        own_tenant.tagged("waiting", "a", revision=1),
+    ]
+    async with failpoints.during("fan_out.after_projection", crash):
+        for event in lost:
+            with pytest.raises(Crash):
+                await own_indexer.publish(event)
+    await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
+    own_indexer.post.take(*LANES)
+
+    queued = await queue_behind(own_indexer.database, own_indexer.requests)
+
+    assert queued == Counter(remove=2, refresh=1, index=1, wait=1)
+    assert sorted(asked_for(own_indexer.post.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
+    assert {message.topic for message in own_indexer.post.sent} == {topics.INDEX_BACKFILL.name}
+
+    await own_indexer.handle_commands()
+    assert await queue_behind(own_indexer.database, own_indexer.requests) == Counter()
+    states = {document_id: job.state for (_, document_id), job in (await own_tenant.jobs()).items()}
+    assert states == {"unfit": State.FAILED, "waiting": State.WAITING_FOR_TEXT, "queued": State.PENDING}
+    await own_tenant.make_due()
+    await own_indexer.work()
+    await own_tenant.assert_holds(
+        kb, {"right": paragraph(1), "renewed": paragraph(1), "new": paragraph(3), "queued": paragraph(4)}
+    )
+
+
+async def test_the_reconciler_leaves_a_knowledge_base_alone_that_is_being_deleted(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.begin_deletion_of_kb(kb)
+    assert await queue_behind(own_indexer.database, own_indexer.requests) == Counter()
+    assert await own_tenant.jobs() == {}
+
+
+async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_is_sent_again(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    kb = await own_tenant.create_kb("a", max_chunks=1)
+    await own_indexer.publish(
+        own_tenant.ocr("indexed", paragraph(1)),
+        own_tenant.ocr("unfit", paragraph(1) + "\n\n" + paragraph(2)),
+        own_tenant.tagged("waiting", "a", revision=1),
+    )
+    await own_indexer.work()
+    unsent = await outbox.count_unsent(own_tenant.database)
+    await outbox.mark_sent(
+        own_tenant.database, [m.id for m in await outbox.unsent(own_tenant.database, range(outbox.BUCKETS), limit=100)]
+    )
+    await own_indexer.publish(own_tenant.ocr("lost", paragraph(2)))
+    own_indexer.post.take(*LANES)
+    assert await own_indexer.sweeper.sweep() == 0
+
+    await recovery.after_broker_loss(own_tenant.database)
+
+    assert unsent > 0
+    assert await outbox.count_unsent(own_tenant.database) == unsent
+    assert await own_indexer.sweeper.sweep() == 1
+    assert asked_for(own_indexer.post.sent) == ["lost"]
+    await own_indexer.work()
+    await own_tenant.assert_holds(kb, {"indexed": paragraph(1), "lost": paragraph(2)})

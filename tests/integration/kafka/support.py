@@ -1,0 +1,133 @@
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from kb_shared.contracts.topics import Topic
+from kb_shared.kafka.consumer import Consumer
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
+from kb_shared.kafka.topics import ensure_topics
+from tests.conftest import KAFKA
+
+SESSION_TIMEOUT_MS = 2000
+LEAVE_GROUP = KAFKA is not None
+"""Tansu does not take it well."""
+EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
+"""Four partitions, as many as Tansu gives a topic that somebody asks for before it is created again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """One test's topic and consumer group."""
+
+    bootstrap: str
+    prefix: str
+
+    @property
+    def topic(self) -> str:
+        return self.prefix + EVENTS.name
+
+    @property
+    def group(self) -> str:
+        return f"{self.prefix}group"
+
+    async def create(self) -> None:
+        await ensure_topics(self.bootstrap, [EVENTS], prefix=self.prefix)
+
+    async def publish(self, messages: Sequence[tuple[str, str]]) -> None:
+        """Send (key, value) pairs in order."""
+        async with Producer(self.bootstrap, idempotence=False) as producer:
+            await producer.send_all([Message(self.topic, key.encode(), value.encode()) for key, value in messages])
+
+    def consumer(self, handler: Handler, dead_letters: DeadLetters, **options: Any) -> Consumer:
+        return Consumer(
+            handler,
+            dead_letters,
+            topics=[self.topic],
+            group_id=self.group,
+            bootstrap_servers=self.bootstrap,
+            session_timeout_ms=SESSION_TIMEOUT_MS,
+            fetch_max_wait_ms=50,
+            leave_group=LEAVE_GROUP,
+            **options,
+        )
+
+    async def committed(self) -> int:
+        """How many records, of all partitions, the group has committed."""
+        async with self._onlooker() as client:
+            partitions = [TopicPartition(self.topic, n) for n in range(EVENTS.partitions)]
+            return sum([await client.committed(partition) or 0 for partition in partitions])
+
+    async def until_committed(self, records: int) -> None:
+        async with asyncio.timeout(20):
+            while await self.committed() != records:  # noqa: ASYNC110  # what tests wait for tells nobody
+                await asyncio.sleep(0.05)
+
+    async def commit_without_membership(self, offsets: Mapping[int, int]) -> None:
+        async with self._onlooker() as client:
+            client.assign([TopicPartition(self.topic, p) for p in offsets])
+            await client.commit({TopicPartition(self.topic, p): offset for p, offset in offsets.items()})
+
+    @asynccontextmanager
+    async def _onlooker(self) -> AsyncIterator[Any]:
+        client = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, group_id=self.group, enable_auto_commit=False)
+        await client.start()
+        try:
+            yield client
+        finally:
+            await client.stop()
+
+
+@asynccontextmanager
+async def running(consumer: Consumer) -> AsyncIterator[None]:
+    """Let the consumer run for the length of the block, then stop it as SIGTERM does."""
+    stop = asyncio.Event()
+    task = asyncio.create_task(consumer.run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(20):
+            await task
+
+
+async def until(condition: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110  # what tests wait for tells nobody
+            await asyncio.sleep(0.01)
+
+
+@dataclass
+class Recorder:
+    """Handles records by noting their values; subclasses do worse."""
+
+    handled: list[str] = field(default_factory=list)
+    tried: list[str] = field(default_factory=list)
+
+    def place(self, record: Record) -> Place:
+        group, _, key = (record.key or b"").decode().partition("/")
+        return Place(group, key)
+
+    async def handle(self, record: Record) -> None:
+        value = (record.value or b"").decode()
+        self.tried.append(value)
+        await self.effect(value)
+        self.handled.append(value)
+
+    async def effect(self, value: str) -> None:
+        """What a subclass does with the record."""
+
+
+@dataclass
+class Letters:
+    """Dead letters kept in memory."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    async def publish(self, record: Record, *, reason: str, detail: str) -> None:
+        self.reasons[(record.value or b"").decode()] = reason

@@ -1,0 +1,170 @@
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from kb_local.broker import Broker
+from kb_local.ports import free_port
+from kb_shared.errors import Rejected, TransientError
+from kb_shared.kafka import retries, tenure
+from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.session import POLL_MAX_RECORDS
+from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running, until
+
+HIGH_MARK = 16
+
+
+@dataclass
+class Gatekeeper(Recorder):
+    """Handles nothing until it is let."""
+
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def effect(self, value: str) -> None:
+        await self.gate.wait()
+
+
+@dataclass
+class Moody(Recorder):
+    """Rejects `poison`, trips over `bug`, and can't handle `trouble` until it is mended."""
+
+    mended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def effect(self, value: str) -> None:
+        if value.startswith("poison"):
+            raise Rejected("not_json", "")
+        if value.startswith("bug"):
+            raise ZeroDivisionError
+        if value.startswith("trouble") and not self.mended.is_set():
+            raise TransientError("not now")
+
+
+async def test_poison_bugs_and_trouble_of_some_keys_do_not_hold_up_the_others(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.01)
+    kinds = ("good", "poison", "bug", "trouble")
+    values = [f"{kind} {n}" for n in range(10) for kind in kinds]
+    await stream.publish([(f"{kind}/{n % 3}", f"{kind} {n}") for n in range(10) for kind in kinds])
+    handler, letters = Moody(), Letters()
+    consumer = stream.consumer(handler, letters)
+    async with running(consumer):
+        await until(lambda: sum(value.startswith("good") for value in handler.handled) == 10)
+        await until(lambda: len(letters.reasons) == 20)
+        assert not any(value.startswith("trouble") for value in handler.handled)
+        # Of each key that is in trouble the first record is tried again and again, and what follows it waits.
+        await until(lambda: all(handler.tried.count(f"trouble {n}") >= 3 for n in range(3)))
+        assert {value for value in handler.tried if value.startswith("trouble")} == {f"trouble {n}" for n in range(3)}
+        assert await stream.committed() < len(values)
+        handler.mended.set()
+        await until(lambda: len(handler.handled) == 20)
+    assert letters.reasons == {
+        value: "not_json" if value.startswith("poison") else "internal_error"
+        for value in values
+        if value.startswith(("poison", "bug"))
+    }
+    assert await stream.committed() == 40
+
+
+async def test_what_is_done_when_the_consumer_stops_is_committed(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 60)
+    await stream.publish([(f"a/{n}", str(n)) for n in range(40)])
+    handler = Recorder()
+    async with running(stream.consumer(handler, Letters())):
+        await until(lambda: len(handler.handled) == 40)
+        assert await stream.committed() == 0
+    assert await stream.committed() == 40
+
+
+async def test_work_under_way_when_partitions_move_ends_commits_and_is_not_repeated(stream: Stream) -> None:
+    await stream.publish([(f"a/{n}", str(n)) for n in range(8)])
+    slow, newcomer = Gatekeeper(), Recorder()
+    consumer, other = stream.consumer(slow, Letters()), stream.consumer(newcomer, Letters())
+    async with running(consumer):
+        await until(lambda: len(slow.tried) == 8)
+        async with running(other):
+            # The partitions are being taken away: nothing new is taken in, what runs may end.
+            await until(lambda: not consumer.ready)
+            assert slow.handled == []
+            slow.gate.set()
+            await until(lambda: consumer.ready and other.ready)
+            await stream.publish([(f"a/{n}", f"new {n}") for n in range(8)])
+            await until(lambda: len(slow.handled) + len(newcomer.handled) == 16)
+    assert len(set(slow.handled) | set(newcomer.handled)) == 16
+    assert sorted(slow.handled[:8]) == [str(n) for n in range(8)]
+    assert newcomer.handled
+    assert await stream.committed() == 16
+
+
+async def test_a_handler_that_does_not_end_keeps_neither_the_partitions_nor_its_record(stream: Stream) -> None:
+    await stream.publish([("a/1", "stuck")])
+    stuck, newcomer = Gatekeeper(), Recorder()
+    # Drains for 1 s: what a rebalance may take less 5 s, but not less than that.
+    async with running(stream.consumer(stuck, Letters(), rebalance_timeout_ms=6000)):
+        await until(lambda: stuck.tried == ["stuck"])
+        async with running(stream.consumer(newcomer, Letters(), rebalance_timeout_ms=6000)):
+            await until(lambda: len(stuck.tried) == 2 or newcomer.handled == ["stuck"])
+            assert stuck.handled == []
+            stuck.gate.set()
+            await until(lambda: stuck.handled + newcomer.handled == ["stuck"])
+
+
+async def test_a_consumer_that_can_not_keep_up_takes_in_no_more_than_it_can_hold_and_stays_a_member(
+    stream: Stream,
+) -> None:
+    await stream.publish([(f"a/{n}", str(n)) for n in range(300)])
+    handler = Gatekeeper()
+    consumer = stream.consumer(handler, Letters(), max_in_flight=HIGH_MARK // 4, survey_interval_s=0.1)
+    async with running(consumer):
+        await until(lambda: sum(consumer.lag().values()) == 300)
+        session = consumer._session
+        assert session is not None
+        await until(lambda: len(session._client.paused()) == EVENTS.partitions)
+        assert session._tenure is not None
+        assert session._tenure._scheduler.active(Lane.LIVE) <= HIGH_MARK + POLL_MAX_RECORDS
+        assert len(handler.tried) == 3, "a quarter of the slots is kept for other groups"
+        assert consumer.ready
+        handler.gate.set()
+        await until(lambda: len(handler.handled) == 300)
+        await until(lambda: sum(consumer.lag().values()) == 0)
+    assert len(handler.tried) == 300
+
+
+async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Nothing is committed when the broker goes: whoever commits afterwards does it to a log that is not the same.
+    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 60)
+    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
+    stream = Stream(broker.bootstrap, "")
+    handler = Recorder()
+    consumer = stream.consumer(handler, Letters(), survey_interval_s=3600)
+    async with running(consumer):
+        assert not consumer.ready
+        await broker.start()
+        await stream.create()
+        await until(lambda: consumer.ready)
+        await stream.publish([("a/1", f"before {n}") for n in range(20)])
+        await until(lambda: len(handler.handled) == 20)
+
+        await broker.kill()
+        await broker.start()
+        await stream.create()
+        # Fewer than before: an offset of the old log would be beyond the end of the new one.
+        await stream.publish([("a/1", f"after {n}") for n in range(5)])
+        await until(lambda: len(handler.handled) == 25)
+    assert handler.handled[20:] == [f"after {n}" for n in range(5)]
+    assert await stream.committed() == 5
+    await broker.stop()
+
+
+async def test_offsets_beyond_the_end_of_the_log_do_not_stop_the_consumer_for_ever(stream: Stream) -> None:
+    await stream.commit_without_membership(dict.fromkeys(range(4), 1000))
+    await stream.publish([(f"a/{n}", str(n)) for n in range(40)])
+    handler = Recorder()
+    async with running(stream.consumer(handler, Letters(), survey_interval_s=0.1)):
+        await until(lambda: len(handler.handled) == 40)
+    assert await stream.committed() == 40

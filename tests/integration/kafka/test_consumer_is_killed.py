@@ -1,0 +1,141 @@
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from tests.integration.kafka.support import LEAVE_GROUP, Stream, until
+
+WORKER = Path(__file__).parent / "worker.py"
+JOBS = 600
+SEED = 20
+
+
+class Workers:
+    """Processes of one consumer group, and what they noted."""
+
+    def __init__(self, stream: Stream, journal: Path) -> None:
+        self._stream = stream
+        self._journal = journal
+        self.processes: list[Process] = []
+
+    async def start(self, **environment: str) -> Process:
+        with self._journal.with_suffix(f".{len(self.processes)}.log").open("wb") as log:
+            process = await self._execute(log, environment)
+        self.processes.append(process)
+        assert process.stdout is not None
+        # From here on it takes a SIGTERM as it should.
+        assert await process.stdout.readline() == b"ready\n"
+        return process
+
+    async def _execute(self, log: BinaryIO, environment: dict[str, str]) -> Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(WORKER),
+            self._stream.bootstrap,
+            self._stream.topic,
+            self._stream.group,
+            str(self._journal),
+            "leave" if LEAVE_GROUP else "stay",
+            env={**os.environ, **environment},
+            stdout=PIPE,
+            stderr=log,
+        )
+
+    def done(self) -> list[tuple[str, int]]:
+        """The jobs that were done, in order, repeated ones each time."""
+        if not self._journal.exists():
+            return []
+        entries = [json.loads(line) for line in self._journal.read_text().splitlines()]
+        return [(entry["key"], entry["number"]) for entry in entries]
+
+
+@asynccontextmanager
+async def workers(stream: Stream, journal: Path) -> AsyncIterator[Workers]:
+    group = Workers(stream, journal)
+    try:
+        yield group
+    finally:
+        for process in group.processes:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+
+
+async def stop(process: Process) -> int:
+    process.send_signal(signal.SIGTERM)
+    async with asyncio.timeout(20):
+        return await process.wait()
+
+
+def some_jobs(rng: random.Random) -> list[tuple[str, str]]:
+    """(key, number) with half of them for one busy group; the numbers of each key rise by one."""
+    last: Counter[str] = Counter()
+    jobs = []
+    for _ in range(JOBS):
+        group = "hot" if rng.random() < 0.5 else f"kb{rng.randrange(20)}"
+        key = f"{group}/document-{rng.randrange(30)}"
+        last[key] += 1
+        jobs.append((key, str(last[key])))
+    return jobs
+
+
+@pytest.mark.long
+async def test_killing_joining_and_leaving_lose_no_job_and_keep_the_order_of_each_key(
+    stream: Stream, tmp_path: Path
+) -> None:
+    rng = random.Random(SEED)
+    jobs = some_jobs(rng)
+    await stream.publish(jobs)
+    async with workers(stream, tmp_path / "journal") as group:
+        first = [await group.start(), await group.start()]
+        rng.shuffle(first)
+        await until(lambda: len(group.done()) >= JOBS // 6)
+        first[0].kill()
+        await group.start()
+        await until(lambda: len(group.done()) >= JOBS // 2)
+        assert await stop(first[1]) == 0
+        wanted = {(key, int(number)) for key, number in jobs}
+        await until(lambda: set(group.done()) == wanted, timeout_s=60)
+        # What was done but not committed by those who went is done again before it is committed.
+        await stream.until_committed(JOBS)
+        for process in group.processes:
+            if process.returncode is None:
+                assert await stop(process) == 0
+
+        done = group.done()
+        completed = list(dict.fromkeys(done))
+        for key in {key for key, _ in wanted}:
+            numbers = [number for other, number in completed if other == key]
+            assert numbers == sorted(numbers), f"{key} was first completed in the order {numbers}"
+        # A crash repeats at most what was begun and not committed, not whole partitions.
+        assert len(done) - len(wanted) < JOBS // 4
+
+
+async def test_dying_at_the_worst_moments_loses_nothing(stream: Stream, tmp_path: Path) -> None:
+    async def die_at(failpoint: str) -> None:
+        # A topic and a group for each, so that they can wait for their dead at the same time.
+        own = replace(stream, prefix=f"{stream.prefix}{failpoint.partition(':')[0]}.")
+        await own.create()
+        # Enough that some are under way at the first commit.
+        await own.publish([(f"a/{n}", "1") for n in range(100)])
+        async with workers(own, tmp_path / failpoint) as group:
+            victim = await group.start(KB_FAILPOINT=failpoint)
+            async with asyncio.timeout(20):
+                assert await victim.wait() == -signal.SIGKILL
+            heir = await group.start()
+            await own.until_committed(100)
+            assert await stop(heir) == 0
+            assert len(set(group.done())) == 100
+
+    await asyncio.gather(*map(die_at, ("consumer.after_handle:5", "consumer.before_commit", "consumer.after_commit")))

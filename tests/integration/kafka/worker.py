@@ -1,0 +1,71 @@
+"""A consumer in a process of its own, to be killed: notes what it does in a file and takes a random time for it.
+
+`python worker.py BOOTSTRAP TOPIC GROUP JOURNAL leave|stay`
+"""
+
+import asyncio
+import json
+import os
+import random
+import signal
+import sys
+
+from kb_shared import failpoints, logs
+from kb_shared.kafka.consumer import Consumer
+from kb_shared.kafka.record import Place, Record
+
+MEAN_JOB_S = 0.05
+
+
+class Journal:
+    """One line an entry; an append that small is whole or not there, whoever else writes and whoever dies."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+    def note(self, key: str, number: int) -> None:
+        os.write(self._file, f"{json.dumps({'key': key, 'number': number})}\n".encode())
+
+
+class Jobs:
+    """Counts on the values of a key to be 1, 2, 3, ..."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def place(self, record: Record) -> Place:
+        group, _, key = (record.key or b"").decode().partition("/")
+        return Place(group, key)
+
+    async def handle(self, record: Record) -> None:
+        await asyncio.sleep(random.expovariate(1 / MEAN_JOB_S))
+        self._journal.note((record.key or b"").decode(), int(record.value or b"0"))
+
+
+class NoLetters:
+    async def publish(self, record: Record, *, reason: str, detail: str) -> None:
+        raise AssertionError(reason)
+
+
+async def run(bootstrap: str, topic: str, group: str, journal: str, leave_group: str) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    consumer = Consumer(
+        Jobs(Journal(journal)),
+        NoLetters(),
+        topics=[topic],
+        group_id=group,
+        bootstrap_servers=bootstrap,
+        session_timeout_ms=2000,
+        fetch_max_wait_ms=50,
+        leave_group=leave_group == "leave",
+        max_in_flight=8,
+    )
+    print("ready", flush=True)  # noqa: T201  # what the test waits for
+    await consumer.run(stop)
+
+
+if __name__ == "__main__":
+    logs.configure("worker")
+    failpoints.arm()
+    asyncio.run(run(*sys.argv[1:]))

@@ -1,0 +1,105 @@
+"""One kb-api in this process for all tests; each test is an organization of its own."""
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from pydantic import SecretStr
+from pymongo import AsyncMongoClient
+
+from kb_api.bootstrap import create_app, create_services
+from kb_api.services import Services
+from kb_api.settings import ApiSettings
+from kb_local.python_server import ModelServer
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.mongo import api_keys, knowledge_bases, schema
+from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.mongo.database import Database
+from tests.integration.kb_api.organization import Organization
+
+MODEL = "hash-16"
+
+
+@pytest.fixture(scope="session")
+async def kb_api_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
+    name = f"test_{uuid4().hex[:16]}"
+    await schema.ensure(search_client[name])
+    yield search_client[name]
+    await search_client.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+async def services(kb_api_database: Database, model_server: ModelServer) -> AsyncIterator[Services]:
+    settings = ApiSettings(
+        local_models_api_base=model_server.api_base,
+        embedding_model=MODEL,
+        life_cycle_interval_s=0.05,
+        provider_keys=SecretStr(f"2:{base64.b64encode(bytes([2]) * 32).decode()}"),
+    )
+    embedder = create_embedder(kb_api_database, settings, patience_s=0.2)
+    yield create_services(settings, kb_api_database, embedder)
+    await embedder.close()
+
+
+@pytest.fixture(scope="session")
+async def http(services: Services) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(services))
+    async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as client:
+        yield client
+
+
+NewOrganization = Callable[..., Awaitable[Organization]]
+
+
+@pytest.fixture
+def new_organization(services: Services, http: httpx.AsyncClient) -> NewOrganization:
+    async def make(*scopes: Scope, organization_id: str | None = None) -> Organization:
+        whole_key = await make_key(services, organization_id := organization_id or f"org-{uuid4().hex[:12]}", *scopes)
+        return Organization(organization_id, whole_key, http, services)
+
+    return make
+
+
+async def make_key(services: Services, organization_id: str, *scopes: Scope, expires_at: datetime | None = None) -> str:
+    key_id, whole_key = api_keys.new_secret_key()
+    key = ApiKey(
+        key_id, organization_id, "test", frozenset(scopes or {Scope.ADMIN}), datetime.now(UTC), expires_at, None
+    )
+    pepper = services.settings.api_key_pepper.get_secret_value()
+    assert await api_keys.insert(services.database, key, whole_key=whole_key, pepper=pepper)
+    return whole_key
+
+
+@pytest.fixture
+async def organization(new_organization: NewOrganization) -> AsyncIterator[Organization]:
+    organization = await new_organization()
+    yield organization
+    # Life cycles of later tests have enough to do with their own.
+    await organization.database[knowledge_bases.NAME].delete_many({"organization_id": organization.organization_id})
+
+
+@pytest.fixture
+async def living(services: Services) -> AsyncIterator[None]:
+    """KBs go through their lives while the test runs."""
+    stop = asyncio.Event()
+    running = asyncio.create_task(services.life_cycle.run(stop))
+    yield
+    stop.set()
+    await running
+
+
+@pytest.fixture
+async def provider(model_server: ModelServer) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    """Make the embedding provider fail: `await provider({"status": 503})`."""
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False) as admin:
+
+        async def will(*faults: dict[str, Any]) -> None:
+            (await admin.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()
+
+        yield will
+        await admin.delete("/admin/hash")

@@ -1,0 +1,161 @@
+"""What a test does as a member of an organization, and what the other services would do meanwhile."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+
+from kb_api.services import Services
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, knowledge_bases, tags
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
+from kb_shared.mongo.index_jobs import Job, Request
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+INDEXER = "an indexer"
+DEADLINE_S = 20.0
+
+
+class FenceClosed(Exception):
+    """A KB that is deleted, has other tags by now, or is about to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Organization:
+    organization_id: str
+    key: str
+    http: httpx.AsyncClient
+    services: Services
+
+    @property
+    def database(self) -> Database:
+        return self.services.database
+
+    @property
+    def base(self) -> str:
+        return f"/v0/orgs/{self.organization_id}"
+
+    async def request(self, method: str, path: str, *, json: Any = None, **params: Any) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}"}
+        return await self.http.request(
+            method, self.base + path, headers=headers, params=params, **({} if json is None else {"json": json})
+        )
+
+    async def ok(self, method: str, path: str, *, json: Any = None, **params: Any) -> dict[str, Any]:
+        response = await self.request(method, path, json=json, **params)
+        assert response.is_success, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+    async def refused(self, method: str, path: str, *, json: Any = None, **params: Any) -> tuple[int, str]:
+        """Status and type of the problem."""
+        response = await self.request(method, path, json=json, **params)
+        assert response.headers["content-type"] == "application/problem+json", response.text
+        return response.status_code, response.json()["type"]
+
+    async def create(self, **fields: Any) -> dict[str, Any]:
+        return await self.ok("POST", "/knowledge-bases", json={"name": "A knowledge base", **fields})
+
+    async def stored(self, kb_id: str) -> KnowledgeBase:
+        kb = await knowledge_bases.find(self.database, self.organization_id, kb_id)
+        assert kb is not None
+        return kb
+
+    async def until_status(self, kb_id: str, status: str) -> dict[str, Any]:
+        deadline = time.monotonic() + DEADLINE_S
+        while (kb := await self.ok("GET", f"/knowledge-bases/{kb_id}"))["status"] != status:
+            assert time.monotonic() < deadline, f"still {kb['status']}, not {status}"
+            await asyncio.sleep(0.02)
+        return kb
+
+    async def tag(self, *tag_ids: str) -> None:
+        await tags.register(self.database, self.organization_id, tag_ids)
+
+    async def finish_scans(self) -> None:
+        """As the indexer does when it has asked for all documents."""
+        rows = self.database[backfills.NAME].find({"organization_id": self.organization_id, "state": "running"})
+        mine = [row["_id"] async for row in rows]
+        others = [row["_id"] async for row in self.database[backfills.NAME].find({"_id": {"$nin": mine}}, {"_id": 1})]
+        for _ in mine:
+            scan = await backfills.take(self.database, owner=INDEXER, lease=timedelta(seconds=30), but=others)
+            assert scan is not None
+            await backfills.finish(self.database, scan, owner=INDEXER)
+
+    async def open_job(self, kb_id: str, document_id: str) -> SyncDocument:
+        command = SyncDocument(
+            organization_id=self.organization_id, kb_id=kb_id, document_id=document_id, reason=Reason.BACKFILL
+        )
+        await index_jobs.request(self.database, [Request([command], TRACE, datetime.now(UTC))])
+        return command
+
+    async def claim(self, command: SyncDocument) -> Job:
+        job = await index_jobs.claim(self.database, command, owner=INDEXER, lease=timedelta(seconds=30))
+        assert job is not None
+        return job
+
+    async def running_job(self, kb_id: str, document_id: str) -> Job:
+        return await self.claim(await self.open_job(kb_id, document_id))
+
+    async def waiting_job(self, kb_id: str, document_id: str) -> None:
+        await index_jobs.wait_for_text(self.database, await self.running_job(kb_id, document_id))
+
+    async def failed_job(self, kb_id: str, document_id: str, *, error_type: str, error_message: str) -> None:
+        job = await self.running_job(kb_id, document_id)
+
+        async def fail(session: Session) -> bool:
+            return await index_jobs.fail(
+                self.database, job, session, error_type=error_type, error_message=error_message
+            )
+
+        assert await in_transaction(self.database, fail)
+
+    async def project(self, document_id: str, *, name: str, tag_ids: tuple[str, ...] = ()) -> None:
+        """As fan-out does when a document's text has come."""
+        text = TextFacet(revision=1, digest="d", text_id="t", name=name, upload_date=datetime.now(UTC))
+        document = Document(
+            self.organization_id, document_id, text=text, tags=TagsFacet(revision=1, digest="d", tag_ids=tag_ids)
+        )
+        event = AppliedEvent("e", "document.ocr_completed.v1", 1, TRACE, datetime.now(UTC))
+        assert await documents.write(self.database, document, event)
+
+    async def index(self, kb_id: str, document_id: str, *, name: str, chunks: int) -> None:
+        """As a swap does, but for the chunks themselves. Raises FenceClosed if the slot may not be written."""
+        kb = await self.stored(kb_id)
+
+        async def swap(session: Session) -> None:
+            version, _ = await document_index.begin_swap(
+                self.database, session, self.organization_id, kb_id, document_id
+            )
+            passed = await kb_slots.fence(
+                self.database,
+                session,
+                organization_id=self.organization_id,
+                kb_id=kb_id,
+                document_id=document_id,
+                tags_version=kb.tags_version,
+                documents=1,
+                chunks=chunks,
+            )
+            if not passed:
+                raise FenceClosed
+            row = IndexedDocument(
+                organization_id=self.organization_id,
+                kb_id=kb_id,
+                document_id=document_id,
+                version=version,
+                chunk_count=chunks,
+                text_revision=1,
+                content_digest="c",
+                snapshot_digest="s",
+                config_hash=kb.config_hash,
+                document_name=name,
+            )
+            await document_index.finish_swap(self.database, session, row)
+
+        await in_transaction(self.database, swap)

@@ -1,0 +1,164 @@
+import asyncio
+from typing import Any
+
+import pytest
+
+from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from tests.integration.kb_api.organization import Organization
+
+
+async def active(organization: Organization, **fields: Any) -> KnowledgeBase:
+    kb = await organization.stored((await organization.create(**fields))["kb_id"])
+    await organization.finish_scans()
+    await knowledge_bases.set_status(organization.database, kb, Status.ACTIVE, only_from=Status.CREATING)
+    return await organization.stored(kb.kb_id)
+
+
+async def test_what_is_given_changes_and_what_is_absent_stays(organization: Organization) -> None:
+    before = await organization.create(description="kept", min_score=0.4)
+    changes = {
+        "name": "renamed",
+        "min_score": None,
+        "max_chunks_per_document": 7,
+    }
+    after = await organization.ok("PUT", f"/knowledge-bases/{before['kb_id']}", json=changes)
+    unchanged = {name for name in before if before[name] == after[name]}
+    assert set(before) - unchanged == {*changes, "updated_at"}
+    assert {name: after[name] for name in changes} == changes
+    assert await organization.ok("GET", f"/knowledge-bases/{before['kb_id']}") == after
+
+
+async def test_nothing_given_changes_nothing(organization: Organization) -> None:
+    before = await organization.create(filterable_metadata=["lang", "year"])
+    for nothing in ({}, {"coalesce_neighbors": 0, "filterable_metadata": ["year", "lang"]}):
+        assert await organization.ok("PUT", f"/knowledge-bases/{before['kb_id']}", json=nothing) == before
+
+
+async def test_limits_are_replaced_as_a_whole(organization: Organization) -> None:
+    created = await organization.create(rate_limits={"requests_per_minute": 60, "tokens_per_minute": 9_000})
+    path = f"/knowledge-bases/{created['kb_id']}"
+    assert created["rate_limits"] == {"requests_per_minute": 60, "tokens_per_minute": 9_000}
+    changed = await organization.ok("PUT", path, json={"rate_limits": {"tokens_per_minute": 1_000_000}})
+    assert changed["rate_limits"] == {"requests_per_minute": None, "tokens_per_minute": 1_000_000}
+    assert (await organization.stored(created["kb_id"])).rate_limits == {"tokens_per_minute": 1_000_000}
+    renamed = await organization.ok("PUT", path, json={"name": "n"})
+    assert renamed["rate_limits"] == changed["rate_limits"]
+    assert (await organization.ok("PUT", path, json={"rate_limits": {}}))["rate_limits"] == {
+        "requests_per_minute": None,
+        "tokens_per_minute": None,
+    }
+
+
+@pytest.mark.parametrize("field", [{"coalesce_neighbors": 1}, {"filterable_metadata": ["y"]}])
+async def test_what_would_have_no_effect_yet_is_refused_rather_than_ignored(
+    organization: Organization, field: dict[str, Any]
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    response = await organization.request("PUT", f"/knowledge-bases/{kb_id}", json={"name": "n", **field})
+    assert (response.status_code, response.json()["type"]) == (422, "validation-error")
+    assert "is not available yet; leave it out" in response.json()["fields"][0]["message"]
+
+
+@pytest.mark.parametrize(
+    "field", [{"chunker_type": "word"}, {"chunk_size": 100}, {"chunk_overlap": 1}, {"embedding_model": "hash-8"}]
+)
+async def test_w3_an_immutable_field_is_named_with_what_to_do_instead(
+    organization: Organization, field: dict[str, Any]
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    response = await organization.request("PUT", f"/knowledge-bases/{kb_id}", json={"name": "n", **field})
+    problem = response.json()
+    assert (response.status_code, problem["type"]) == (422, "immutable-field")
+    assert [found["field"] for found in problem["fields"]] == list(field)
+    assert "Create another knowledge base" in problem["detail"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"name": None}, {"name": ""}, {"tag_ids": None}, {"min_score": 2}, {"status": "active"}, {"kb_id": "x"}, []],
+)
+async def test_a_change_that_makes_no_sense_is_refused(organization: Organization, body: Any) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    assert await organization.refused("PUT", f"/knowledge-bases/{kb_id}", json=body) == (422, "validation-error")
+
+
+async def test_other_tags_close_the_fence_for_the_old_ones_and_start_a_scan(organization: Organization) -> None:
+    await organization.tag("old", "new")
+    kb = await active(organization, tag_ids=["old"])
+    after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["new"]})
+    assert (after["status"], after["tag_ids"]) == ("indexing", ["new"])
+    stored = await organization.stored(kb.kb_id)
+    assert stored.tags_version == kb.tags_version + 1
+    slots = await organization.database[kb_slots.NAME].find({"kb_id": kb.kb_id}).to_list()
+    assert {slot["tags_version"] for slot in slots} == {stored.tags_version}
+    scans = await organization.database[backfills.NAME].find({"kb_id": kb.kb_id, "state": "running"}).to_list()
+    assert len(scans) == 1
+    events = await organization.database[outbox.NAME].find({"ordering": kb.kb_id}).sort("seq").to_list()
+    assert [event["seq"] for event in events] == [1, 2]
+
+
+@pytest.mark.parametrize(("limit", "status", "scans"), [(11, "indexing", 1), (10, "active", 0), (9, "active", 0)])
+async def test_documents_that_did_not_fit_are_looked_at_again_when_more_chunks_are_allowed(
+    organization: Organization, limit: int, status: str, scans: int
+) -> None:
+    kb = await active(organization, max_chunks_per_document=10)
+    after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"max_chunks_per_document": limit})
+    assert (after["status"], after["max_chunks_per_document"]) == (status, limit)
+    running = {"kb_id": kb.kb_id, "state": "running"}
+    assert await organization.database[backfills.NAME].count_documents(running) == scans
+    assert (await organization.stored(kb.kb_id)).tags_version == kb.tags_version
+
+
+async def test_the_same_tags_in_another_order_are_no_change(organization: Organization) -> None:
+    await organization.tag("a", "b")
+    kb = await active(organization, tag_ids=["a", "b"])
+    after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["b", "a"]})
+    assert (after["status"], after["tag_ids"]) == ("active", ["a", "b"])
+
+
+async def test_a_knowledge_base_that_is_being_built_goes_on_being_built_with_the_new_tags(
+    organization: Organization,
+) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create())["kb_id"]
+    assert (await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"tag_ids": ["t"]}))["status"] == "creating"
+
+
+async def test_unknown_tags_change_nothing(organization: Organization) -> None:
+    kb = await active(organization)
+    assert await organization.refused("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["nobody-named-it"]}) == (
+        422,
+        "unknown-tag",
+    )
+    assert await organization.stored(kb.kb_id) == kb
+
+
+async def test_w1_one_of_two_concurrent_retags_wins_and_the_other_is_told(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await organization.tag("a", "b")
+    kb = await active(organization)
+    both_read = asyncio.Barrier(2)
+    get = knowledge_bases.get
+    meetings = 0
+
+    async def get_and_meet(*args: Any) -> KnowledgeBase:
+        nonlocal meetings
+        found = await get(*args)
+        if meetings < 2:
+            meetings += 1
+            await both_read.wait()
+        return found
+
+    monkeypatch.setattr(knowledge_bases, "get", get_and_meet)
+    answers = await asyncio.gather(
+        *(
+            organization.request("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": [tag_id]})
+            for tag_id in ("a", "b")
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [200, 409]
+    [winner] = [answer.json() for answer in answers if answer.status_code == 200]
+    stored = await organization.stored(kb.kb_id)
+    assert (list(stored.tag_ids), stored.tags_version) == (winner["tag_ids"], kb.tags_version + 1)

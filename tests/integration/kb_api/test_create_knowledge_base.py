@@ -1,0 +1,287 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kb_api import create_knowledge_base, organizations
+from kb_indexer.chunking import chunk, outline
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
+from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_ledger
+from tests.integration.kb_api.conftest import MODEL
+from tests.integration.kb_api.organization import Organization
+
+
+async def rows_of(organization: Organization, collection: str) -> list[dict[str, Any]]:
+    return await organization.database[collection].find({"organization_id": organization.organization_id}).to_list()
+
+
+async def test_a_name_is_enough_and_everything_else_has_a_default(organization: Organization) -> None:
+    kb = await organization.create(name="Handbooks")
+    expected = {
+        "name": "Handbooks",
+        "description": "",
+        "tag_ids": [],
+        "chunker_type": "recursive",
+        "chunk_size": 512,
+        "chunk_overlap": 128,
+        "embedding_model": MODEL,
+        "embedding_dimensions": 16,
+        "coalesce_neighbors": 0,
+        "min_score": None,
+        "text_analyzer": "lucene.standard",
+        "filterable_metadata": [],
+        "max_chunks_per_document": 2000,
+        "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
+        "status": "creating",
+        "warnings": [],
+        "document_count": 0,
+        "chunk_count": 0,
+        "last_searched_at": None,
+    }
+    assert {name: kb[name] for name in expected} == expected
+    assert datetime.fromisoformat(kb["created_at"]).utcoffset() is not None
+    assert kb["created_by"] == organization.key.split("_")[1]
+
+
+async def test_what_is_created_is_what_is_read_back(organization: Organization) -> None:
+    await organization.tag("t1", "t2")
+    created = await organization.create(
+        name="Ünïcode \N{GRINNING FACE}",
+        description="d",
+        tag_ids=["t2", "t1", "t2"],
+        chunker_type="word",
+        chunk_size=100,
+        chunk_overlap=10,
+        embedding_model="hash-24",
+        min_score=0.5,
+        filterable_metadata=["year", "lang", "year"],
+        max_chunks_per_document=10,
+    )
+    assert await organization.ok("GET", f"/knowledge-bases/{created['kb_id']}") == created
+    assert created["tag_ids"] == ["t2", "t1"]
+    assert created["embedding_dimensions"] == 24
+    assert created["filterable_metadata"] == ["year", "lang"]
+
+
+async def test_the_answer_says_where_the_knowledge_base_is(organization: Organization) -> None:
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
+    assert response.status_code == 201
+    assert response.headers["location"] == f"{organization.base}/knowledge-bases/{response.json()['kb_id']}"
+
+
+async def test_the_row_its_slots_its_scan_and_its_event_come_together(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    slots = await rows_of(organization, kb_slots.NAME)
+    assert {(slot["kb_id"], slot["state"], slot["tags_version"]) for slot in slots} == {(kb_id, "live", 1)}
+    assert len(slots) == kb_slots.STRIPES
+    assert [scan["kb_id"] for scan in await rows_of(organization, backfills.NAME)] == [kb_id]
+    message = await organization.database[outbox.NAME].find_one({"ordering": kb_id})
+    assert message is not None
+    assert message["key"] == f"{organization.organization_id}/{kb_id}"
+    _, event = decode(message["value"], KB_EVENTS)
+    assert event == KnowledgeBaseCreated(organization_id=organization.organization_id, kb_id=kb_id)
+
+
+async def test_the_test_embedding_is_charged(organization: Organization) -> None:
+    await organization.create()
+    assert await spu_ledger.total(organization.database, organization.organization_id) == 1
+
+
+async def test_tags_must_be_known_and_the_answer_names_those_that_are_not(organization: Organization) -> None:
+    await organization.tag("known")
+    response = await organization.request(
+        "POST", "/knowledge-bases", json={"name": "n", "tag_ids": ["known", "zz", "aa"]}
+    )
+    problem = response.json()
+    assert (response.status_code, problem["type"], problem["tag_ids"]) == (422, "unknown-tag", ["aa", "zz"])
+
+
+async def test_another_organizations_tag_is_unknown(
+    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+) -> None:
+    await (await new_organization()).tag("theirs")
+    asked = {"name": "n", "tag_ids": ["theirs"]}
+    assert await organization.refused("POST", "/knowledge-bases", json=asked) == (422, "unknown-tag")
+
+
+@pytest.mark.parametrize(
+    ("model", "slug"), [("no-such-model", "unknown-model"), ("text-embedding-3-small", "provider-key-missing")]
+)
+async def test_a_model_that_cannot_be_used_is_refused(
+    organization: Organization, model: str, slug: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    asked = {"name": "n", "embedding_model": model}
+    assert await organization.refused("POST", "/knowledge-bases", json=asked) == (422, slug)
+
+
+async def test_nothing_is_left_behind_when_the_provider_is_away(
+    organization: Organization, provider: Callable[..., Awaitable[None]]
+) -> None:
+    await provider({"status": 503, "retry_after_s": 3})
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
+    assert (response.status_code, response.json()["type"]) == (503, "provider-unavailable")
+    assert response.headers["retry-after"] == "3"
+    for collection in (knowledge_bases.NAME, kb_slots.NAME, backfills.NAME, spu_ledger.NAME):
+        assert await rows_of(organization, collection) == []
+
+
+async def test_a_provider_that_refuses_is_a_422_that_says_so_once(
+    organization: Organization, provider: Callable[..., Awaitable[None]]
+) -> None:
+    await provider({"status": 401})
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
+    assert (response.status_code, response.json()["type"]) == (422, "provider-refused")
+    assert response.json()["detail"] == (
+        f"the provider of {MODEL!r} refused its key (401); choose another embedding_model, or ask your operator."
+    )
+
+
+async def test_the_limit_holds_when_many_are_created_at_once(organization: Organization) -> None:
+    limit = organization.services.settings.max_knowledge_bases
+    await asyncio.gather(*(organization.create() for _ in range(limit - 2)))
+    answers = await asyncio.gather(
+        *(organization.request("POST", "/knowledge-bases", json={"name": "n"}) for _ in range(6))
+    )
+    assert sorted(answer.status_code for answer in answers) == [201, 201, 409, 409, 409, 409]
+    assert {answer.json()["type"] for answer in answers if answer.status_code == 409} == {"kb-limit"}
+    assert len(await rows_of(organization, knowledge_bases.NAME)) == limit
+
+
+async def test_creations_wait_for_each_other_however_slow_they_are(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fence = organizations.fence
+
+    async def fence_slowly(*args: Any) -> None:
+        await fence(*args)
+        await asyncio.sleep(0.1)
+
+    monkeypatch.setattr(organizations, "fence", fence_slowly)
+    await asyncio.gather(*(organization.create() for _ in range(16)))
+
+
+async def test_a_knowledge_base_that_is_being_deleted_does_not_count(organization: Organization) -> None:
+    limit = organization.services.settings.max_knowledge_bases
+    kbs = await asyncio.gather(*(organization.create() for _ in range(limit)))
+    await organization.ok("DELETE", f"/knowledge-bases/{kbs[0]['kb_id']}")
+    await organization.create()
+
+
+async def test_small_chunks_get_an_overlap_that_fits(organization: Organization) -> None:
+    assert (await organization.create(chunk_size=60))["chunk_overlap"] == 15
+
+
+@pytest.mark.parametrize(("chunk_size", "warned_of"), [(192, []), (193, [True])])
+async def test_chunks_that_are_with_their_headings_longer_than_the_model_reads_are_warned_of(
+    organization: Organization, chunk_size: int, warned_of: list[bool]
+) -> None:
+    kb = await organization.create(embedding_model="all-MiniLM-L6-v2", chunk_size=chunk_size, chunk_overlap=0)
+    assert ["256" in warning and str(chunk_size) in warning for warning in kb["warnings"]] == warned_of
+
+
+def test_what_is_said_of_chunks_is_what_the_chunkers_do() -> None:
+    assert create_knowledge_base.MIN_OWN_TOKENS == chunk.MIN_OWN_TOKENS
+    assert create_knowledge_base.HEADING_TOKENS == outline.MAX_HEADING_LINE_TOKENS
+    assert tuple(chunk.ChunkerType) == create_knowledge_base.CHUNKERS
+
+
+async def test_the_most_overlap_that_is_taken_is_the_most_that_a_chunker_takes(organization: Organization) -> None:
+    kb = await organization.create(chunk_size=50, chunk_overlap=34)
+    chunk.ChunkingConfig(chunk.ChunkerType(kb["chunker_type"]), kb["chunk_size"], kb["chunk_overlap"])
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"name": ""}, "name"),
+        ({"name": " \t"}, "name"),
+        ({"name": "a\x00b"}, "name"),
+        ({"name": "x" * 201}, "name"),
+        ({"tag_ids": ["has space"]}, "tag_ids.0"),
+        ({"tag_ids": "t"}, "tag_ids"),
+        ({"chunker_type": "slumber"}, "chunker_type"),
+        ({"chunk_size": 49}, "chunk_size"),
+        ({"chunk_size": 2001}, "chunk_size"),
+        ({"chunk_size": "512"}, "chunk_size"),
+        ({"chunk_size": 50, "chunk_overlap": 35}, "chunk_overlap"),
+        ({"chunk_size": 100, "chunk_overlap": 100}, "chunk_overlap"),
+        ({"coalesce_neighbors": True}, "coalesce_neighbors"),
+        ({"min_score": 1.1}, "min_score"),
+        ({"max_chunks_per_document": 2001}, "max_chunks_per_document"),
+        ({"filterable_metadata": "year"}, "filterable_metadata"),
+        ({"filterable_metadata": ["a.b"]}, "filterable_metadata.0"),
+        ({"filterable_metadata": ["year", "$where"]}, "filterable_metadata.1"),
+        ({"filterable_metadata": [f"k{n}" for n in range(21)]}, "filterable_metadata"),
+        ({"rate_limits": {"per_day": 1}}, "rate_limits.per_day"),
+        ({"rate_limits": {"requests_per_minute": 0}}, "rate_limits.requests_per_minute"),
+        ({"rate_limits": {"tokens_per_minute": 1.5}}, "rate_limits.tokens_per_minute"),
+        ({"text_analyzer": "lucene.klingon"}, "text_analyzer"),
+        ({"kb_id": "0" * 24}, "kb_id"),
+        ({"embedding_dimensions": 3}, "embedding_dimensions"),
+    ],
+)
+async def test_a_wrong_field_is_named(organization: Organization, fields: dict[str, Any], named: str) -> None:
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n", **fields})
+    assert response.status_code == 422
+    assert [problem["field"] for problem in response.json()["fields"]] == [named]
+
+
+async def test_a_chunker_that_nobody_knows_is_answered_with_those_that_are(organization: Organization) -> None:
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "slumber"})
+    for chunker in chunk.ChunkerType:
+        assert chunker in response.json()["fields"][0]["message"]
+
+
+async def test_late_chunking_is_refused_where_its_model_is_not_installed(organization: Organization) -> None:
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "late"})
+    assert (response.status_code, response.json()["type"]) == (422, "chunker-unavailable")
+    assert "sentence-transformers" in response.json()["detail"]
+    assert response.json()["available"] == list(chunk.ChunkerType)
+    assert await rows_of(organization, spu_ledger.NAME) == []
+    assert await rows_of(organization, knowledge_bases.NAME) == []
+
+
+@pytest.mark.parametrize("chunker_type", ["semantic", "sdpm"])
+async def test_a_knowledge_base_may_group_sentences_by_meaning(organization: Organization, chunker_type: str) -> None:
+    assert (await organization.create(chunker_type=chunker_type))["chunker_type"] == chunker_type
+
+
+WITHOUT_EFFECT_YET = [
+    ({"coalesce_neighbors": 1}, "coalesce_neighbors"),
+    ({"text_analyzer": "lucene.german"}, "text_analyzer"),
+]
+
+
+@pytest.mark.parametrize(("fields", "named"), WITHOUT_EFFECT_YET)
+async def test_what_would_have_no_effect_yet_is_refused_rather_than_ignored(
+    organization: Organization, fields: dict[str, Any], named: str
+) -> None:
+    response = await organization.request("POST", "/knowledge-bases", json={"name": "n", **fields})
+    assert response.status_code == 422
+    [problem] = response.json()["fields"]
+    assert problem["field"] == named
+    assert "is not available yet; leave it out" in problem["message"]
+
+
+async def test_what_has_no_effect_yet_may_be_given_as_it_is(organization: Organization) -> None:
+    shown = {
+        "coalesce_neighbors": 0,
+        "text_analyzer": "lucene.standard",
+        "filterable_metadata": [],
+    }
+    created = await organization.create(**shown)
+    assert {name: created[name] for name in shown} == shown
+
+
+async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: Organization) -> None:
+    response = await organization.http.post(
+        f"{organization.base}/knowledge-bases",
+        headers={"Authorization": f"Bearer {organization.key}", "Idempotency-Key": "k"},
+        json={"name": "n"},
+    )
+    assert (response.status_code, response.json()["type"]) == (400, "idempotency-key-not-available")
+    assert await rows_of(organization, knowledge_bases.NAME) == []

@@ -1,0 +1,167 @@
+"""What nobody could use is listed to whose it is, and can be sent again."""
+
+import asyncio
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from kb_api.bootstrap import create_app, create_services
+from kb_api.services import Services
+from kb_shared.contracts import topics
+from kb_shared.dead_letters import DeadLetterPublisher
+from kb_shared.kafka.headers import to_wire
+from kb_shared.kafka.record import Record
+from kb_shared.mongo import dead_letters, outbox
+from kb_shared.mongo.api_keys import Scope
+from tests.integration.indexer.support import Post
+from tests.integration.kb_api.conftest import NewOrganization, make_key
+from tests.integration.kb_api.organization import Organization
+
+PREFIX = "prefix."
+BODY = b'{"secret": "text of a document", \xff}'
+
+
+def record(organization: Organization, value: bytes | None = BODY, *, offset: int = 1, **fields: Any) -> Record:
+    parts: dict[str, Any] = {
+        "topic": PREFIX + topics.DOCUMENT_EVENTS.name,
+        "partition": 3,
+        "offset": offset,
+        "key": f"{organization.organization_id}/d1".encode(),
+        "value": value,
+        "headers": (("traceparent", b"none"), ("x-mine", b"\xff")),
+        "timestamp_ms": 1_767_225_600_000,
+    }
+    return Record(**(parts | fields))
+
+
+@pytest.fixture
+def post() -> Post:
+    return Post()
+
+
+@pytest.fixture
+def publisher(organization: Organization, post: Post) -> DeadLetterPublisher:
+    return DeadLetterPublisher(organization.database, post, topic_prefix=PREFIX)
+
+
+async def listed(organization: Organization, **params: Any) -> list[dict[str, Any]]:
+    letters: list[dict[str, Any]] = (await organization.ok("GET", "/dead-letters", **params))["dead_letters"]
+    return letters
+
+
+async def redriven(organization: Organization, letter_id: str) -> list[outbox.Message]:
+    """What waits in the outbox because this letter was sent again."""
+    messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
+    mark = ("x-redriven-from", letter_id.encode())
+    return [message for message in messages if message.headers and mark in message.headers]
+
+
+async def test_a_dead_letter_is_listed_with_its_reason_and_without_what_it_held(
+    organization: Organization, publisher: DeadLetterPublisher
+) -> None:
+    await publisher.publish(record(organization), reason="not-json", detail="the value is not a JSON document")
+    [letter] = await listed(organization)
+    assert (letter["topic"], letter["partition"], letter["offset"]) == ("document-events", 3, 1)
+    assert (letter["reason"], letter["document_id"], letter["size_bytes"]) == ("not-json", "d1", len(BODY))
+    assert letter["occurred_at"].startswith("2026-01-01T00:00:00")
+    assert (letter["redriven_at"], letter["redriven_from"]) == (None, None)
+    assert "secret" not in str(letter)
+
+
+async def test_filing_the_same_record_again_files_it_once_and_another_record_at_its_place_is_another_letter(
+    organization: Organization, publisher: DeadLetterPublisher, post: Post
+) -> None:
+    large = b"x" * 1_100_000
+    for _ in range(2):
+        await publisher.publish(record(organization, large), reason="too-large", detail="")
+    await publisher.publish(record(organization, b"after the broker lost its log"), reason="not-json", detail="")
+    assert sorted(letter["reason"] for letter in await listed(organization)) == ["not-json", "too-large"]
+    [letter] = await listed(organization, reason="too-large")
+    pieces = organization.database[dead_letters.BODIES]
+    assert await pieces.count_documents({"letter_id": letter["dead_letter_id"]}) == 1
+    told = [message for message in post.sent if message.topic == PREFIX + topics.DEAD_LETTERS.name]
+    references = [dict(to_wire(message.headers)).get("x-body-ref") for message in told]
+    assert references == [letter["dead_letter_id"].encode()] * 2 + [None]
+    assert [message.value for message in told] == [None, None, b"after the broker lost its log"]
+
+
+async def test_filters_and_pages_find_what_they_name(
+    organization: Organization, publisher: DeadLetterPublisher
+) -> None:
+    for offset in range(3):
+        await publisher.publish(record(organization, offset=offset), reason="not-json", detail="")
+    command = record(organization, b'{"data": {"organization_id": "%s"}}' % organization.organization_id.encode())
+    commands = PREFIX + topics.INDEX_REQUESTS.name
+    await publisher.publish(Record(commands, 0, 1, b"kb/d", command.value, (), -1), reason="unknown-type", detail="")
+    assert [letter["offset"] for letter in await listed(organization, topic="document-events")] == [2, 1, 0]
+    assert [letter["occurred_at"] for letter in await listed(organization, reason="unknown-type")] == [None]
+    page = await organization.ok("GET", "/dead-letters", skip=1, limit=2)
+    assert (len(page["dead_letters"]), page["total_count"]) == (2, 4)
+    assert await listed(organization, reason="nothing-like-it") == []
+
+
+@pytest.mark.parametrize("value", [BODY, b"", None])
+async def test_w10_a_letter_is_sent_again_as_it_came_and_once(
+    organization: Organization, publisher: DeadLetterPublisher, value: bytes | None
+) -> None:
+    original = record(organization, value)
+    await publisher.publish(original, reason="not-json", detail="")
+    [letter] = await listed(organization)
+    path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
+    answers = await asyncio.gather(*(organization.ok("POST", path) for _ in range(3)))
+    assert len({answer["redriven_at"] for answer in answers}) == 1
+    [message] = await redriven(organization, letter["dead_letter_id"])
+    assert (message.topic, message.key, message.value) == ("document-events", original.key, value)
+    assert message.headers is not None
+    assert message.headers[: len(original.headers)] == original.headers
+
+
+async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
+    organization: Organization, publisher: DeadLetterPublisher
+) -> None:
+    await publisher.publish(record(organization), reason="not-json", detail="")
+    for generation in range(2):
+        before = {letter["dead_letter_id"] for letter in await listed(organization)}
+        last = (await listed(organization))[0]["dead_letter_id"]
+        await organization.ok("POST", f"/dead-letters/{last}/redrive")
+        [message] = await redriven(organization, last)
+        assert message.headers is not None
+        again = record(organization, message.value, offset=10 + generation, headers=message.headers)
+        await publisher.publish(again, reason="not-json", detail="")
+        [new] = [one for one in await listed(organization) if one["dead_letter_id"] not in before]
+        assert new["redriven_from"] == last
+
+
+async def test_what_kafka_would_not_take_is_refused_and_stays_as_it_is(
+    organization: Organization, publisher: DeadLetterPublisher
+) -> None:
+    await publisher.publish(record(organization, b"x" * 1_048_000), reason="too-large", detail="")
+    [letter] = await listed(organization)
+    path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
+    assert await organization.refused("POST", path) == (409, "dead-letter-too-large")
+    assert (await listed(organization))[0]["redriven_at"] is None
+
+
+async def test_a_letter_of_nobody_is_seen_by_the_operators_admins_only(
+    services: Services, organization: Organization, new_organization: NewOrganization, publisher: DeadLetterPublisher
+) -> None:
+    reason = f"reason-{uuid4().hex[:8]}"
+    await publisher.publish(record(organization, key=None), reason=reason, detail="")
+    assert await listed(organization, reason=reason) == []
+
+    operator = await new_organization()
+    settings = services.settings.model_copy(update={"operator_organization": operator.organization_id})
+    app = create_app(create_services(settings, services.database, services.embedder))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
+        admin = Organization(operator.organization_id, operator.key, http, services)
+        [letter] = await listed(admin, reason=reason)
+        weak_key = await make_key(services, operator.organization_id, Scope.READ, Scope.WRITE)
+        member = Organization(operator.organization_id, weak_key, http, services)
+        path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
+        assert await listed(member, reason=reason) == []
+        assert await member.refused("POST", path) == (404, "not-found")
+        await publisher.publish(record(organization), reason=reason, detail="")
+        assert len(await listed(admin, reason=reason)) == 1, "what is another's stays the other's"
+        assert (await admin.ok("POST", path))["redriven_by"] == operator.key.split("_")[1]

@@ -1,0 +1,231 @@
+"""Upstreams that speak HTTP: what they say becomes the same events, in its order, and large texts have a way in."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import httpx
+import pytest
+
+from kb_indexer.fan_out import FanOut
+from kb_indexer.truth import Truth
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
+from kb_shared.index_requests import IndexRequests
+from kb_shared.mongo import document_revisions, document_texts, outbox
+from kb_shared.mongo.database import Database
+from tests.integration.indexer.support import Post, record
+from tests.integration.kb_api.organization import Organization
+
+BODY = {
+    "document_name": "Offer 17.pdf",
+    "tag_ids": ["offers"],
+    "upload_date": "2026-01-31T00:00:00Z",
+    "text": "We offer forty widgets.",
+    "metadata": {"customer": "ACME", "pages": 2, "due": {"$date": "2026-02-28T00:00:00Z"}},
+}
+
+
+async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.Message]]:
+    """The organization's events that wait in the outbox, in the order they will be sent."""
+    messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
+    prefix = f"{organization.organization_id}/".encode()
+    mine = [m for m in messages if m.topic == topics.DOCUMENT_EVENTS.name and (m.key or b"").startswith(prefix)]
+    return [(decode(message.value, ABOUT_DOCUMENTS)[1], message) for message in mine]
+
+
+async def handle(organization: Organization) -> None:
+    """As relay and fan-out do."""
+    requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
+    fan_out = FanOut(organization.database, requests, truth=Truth(organization.database))
+    for _, message in await accepted(organization):
+        await fan_out.handle(record(message.value, key=message.key))
+
+
+async def test_a_document_said_over_http_is_the_event_that_kafka_would_have_carried(
+    organization: Organization,
+) -> None:
+    answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
+    assert answer == {"document_id": "d1", "revision": 7}
+    [(event, message)] = await accepted(organization)
+    assert message.key == f"{organization.organization_id}/d1".encode()
+    said = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    assert said == {**BODY, "organization_id": organization.organization_id, "document_id": "d1", "revision": 7} | {
+        "pages": []
+    }
+
+
+async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_are_sent_in_their_order(
+    organization: Organization,
+) -> None:
+    answers = [
+        await organization.ok("PUT", "/documents/d1", json=BODY),
+        await organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": ["a"]}),
+        await organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": ["b"], "revision": 50}),
+        await organization.ok("PATCH", "/documents/d1/metadata", json={"metadata": {"n": 1}}),
+        await organization.ok("DELETE", "/documents/d1"),
+    ]
+    assert [answer["revision"] for answer in answers] == [1, 2, 50, 51, 52]
+    events = [event for event, _ in await accepted(organization)]
+    assert [(event.TYPE, event.revision) for event in events] == [
+        ("document.ocr_completed.v1", 1),
+        ("document.tags_changed.v1", 2),
+        ("document.tags_changed.v1", 50),
+        ("document.metadata_changed.v1", 51),
+        ("document.deleted.v1", 52),
+    ]
+
+
+async def test_changes_at_once_get_revisions_of_their_own(organization: Organization) -> None:
+    await organization.ok("PUT", "/documents/d1", json=BODY)
+    answers = await asyncio.gather(
+        *(organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": [f"t{n}"]}) for n in range(5))
+    )
+    assert sorted(answer["revision"] for answer in answers) == [2, 3, 4, 5, 6]
+
+
+async def test_a_revision_left_out_is_above_what_came_over_kafka(organization: Organization) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 10})
+    await handle(organization)
+    await organization.database[document_revisions.NAME].delete_many({"document_id": "d1"})
+    assert (await organization.ok("DELETE", "/documents/d1"))["revision"] == 11
+
+
+async def test_where_64_bits_end_a_revision_must_be_given(organization: Organization) -> None:
+    await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 2**63 - 1})
+    assert await organization.refused("DELETE", "/documents/d1") == (409, "no-greater-revision")
+    assert (await organization.ok("DELETE", "/documents/d1", revision=3))["revision"] == 3
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("PATCH", "/documents/none/tags", {"tag_ids": []}),
+        ("PATCH", "/documents/none/metadata", {"metadata": {}}),
+        ("DELETE", "/documents/none", None),
+        ("GET", "/documents/none", None),
+        ("PUT", "/documents/a%20space", BODY),
+        ("PUT", f"/documents/{'x' * 129}", BODY),
+    ],
+)
+async def test_a_document_nobody_has_heard_of_is_not_found_and_nothing_is_published(
+    organization: Organization, method: str, path: str, body: dict[str, Any] | None
+) -> None:
+    assert await organization.refused(method, path, json=body) == (404, "not-found")
+    assert await accepted(organization) == []
+    assert await organization.database[document_revisions.NAME].count_documents({"document_id": "none"}) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "slug"),
+    [
+        ({"text_ref": "x/y/z"}, 422, "validation-error"),
+        ({"text": None}, 422, "validation-error"),
+        ({"text": "with a \x00"}, 422, "validation-error"),
+        ({"pages": [{"page": 1, "start": 0, "end": 10_000}]}, 422, "validation-error"),
+        ({"pages": [{"page": 1, "start": 0, "end": 1, "colour": "red"}]}, 422, "validation-error"),
+        ({"metadata": {"a b": 1}}, 422, "validation-error"),
+        ({"metadata": {"n": 2**70}}, 422, "validation-error"),
+        ({"tag_ids": "offers"}, 422, "validation-error"),
+        ({"revision": 2**63}, 422, "validation-error"),
+        ({"colour": "red"}, 422, "validation-error"),
+        ({"text": None, "text_ref": "nobody/d1/" + "0" * 64}, 422, "unknown-text-ref"),
+        ({"text": "x" * 1_000_000}, 413, "event-too-large"),
+    ],
+)
+async def test_what_could_not_be_handled_is_refused_at_once(
+    organization: Organization, changes: dict[str, Any], status: int, slug: str
+) -> None:
+    body = {name: value for name, value in (BODY | changes).items() if value is not None}
+    assert await organization.refused("PUT", "/documents/d1", json=body) == (status, slug)
+    assert await accepted(organization) == []
+
+
+async def test_a_document_is_shown_as_its_events_describe_it_with_the_knowledge_bases_it_stands_in(
+    organization: Organization,
+) -> None:
+    await organization.tag("offers")
+    kb_id = (await organization.create(tag_ids=["offers"]))["kb_id"]
+    await organization.create()
+    await organization.ok("PUT", "/documents/d1", json=BODY)
+    before = await organization.ok("GET", "/documents/d1")
+    assert (before["alive"], before["accepted_revision"], before["knowledge_bases"]) == (False, 1, [])
+
+    await handle(organization)
+    shown = await organization.ok("GET", "/documents/d1")
+    assert (shown["alive"], shown["document_name"], shown["tag_ids"]) == (True, "Offer 17.pdf", ["offers"])
+    assert shown["metadata"] == BODY["metadata"]
+    assert shown["upload_date"] == BODY["upload_date"]
+    assert [(one["kb_id"], one["status"]) for one in shown["knowledge_bases"]] == [(kb_id, "pending")]
+
+    await organization.ok("DELETE", "/documents/d1")
+    await handle(organization)
+    gone = await organization.ok("GET", "/documents/d1")
+    assert (gone["alive"], gone["document_name"], gone["metadata"], gone["deleted_revision"]) == (False, None, {}, 2)
+
+
+async def put_text(
+    organization: Organization, pieces: Sequence[bytes], *, document_id: str = "d1", media_type: str = "text/plain"
+) -> httpx.Response:
+    async def body() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    return await organization.http.put(
+        f"{organization.base}/documents/{document_id}/text",
+        headers={"Authorization": f"Bearer {organization.key}", "Content-Type": media_type},
+        content=body(),
+    )
+
+
+async def files_of(database: Database, organization: Organization) -> int:
+    return await database[f"{document_texts.NAME}.files"].count_documents(
+        {"filename": {"$regex": f"^{organization.organization_id}/"}}
+    )
+
+
+@pytest.mark.parametrize("length", [3, 400_000])
+async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organization: Organization, length: int) -> None:
+    text = "tüä" * length
+    encoded = text.encode()
+    # Cut within characters.
+    pieces = [encoded[start : start + 65_535] for start in range(0, len(encoded), 65_535)]
+    answers = [(await put_text(organization, pieces)).raise_for_status().json() for _ in range(2)]
+    text_ref = answers[0]["text_ref"]
+    assert answers[0] == answers[1]
+    assert text_ref == document_texts.text_id(organization.organization_id, "d1", text, ())
+    stored = await document_texts.find(organization.database, organization.organization_id, text_ref)
+    assert stored is not None
+    assert stored.text == text
+    assert await files_of(organization.database, organization) == (length > 3)
+
+    body = {name: value for name, value in BODY.items() if name != "text"} | {"text_ref": text_ref}
+    await organization.ok("PUT", "/documents/d1", json=body)
+    await handle(organization)
+    assert (await organization.ok("GET", "/documents/d1"))["alive"]
+    # Of this document only.
+    assert await organization.refused("PUT", "/documents/d2", json=body) == (422, "unknown-text-ref")
+
+
+@pytest.mark.parametrize(
+    ("pieces", "media_type", "status", "slug"),
+    [
+        ([b"x" * 1_500_000, b"\xff"], "text/plain", 422, "validation-error"),
+        ([b"x" * 1_500_000, "ü".encode()[:1]], "text/plain; charset=utf-8", 422, "validation-error"),
+        ([b"x" * 1_500_000, b"\x00"], "text/plain", 422, "validation-error"),
+        ([b"x" * 1_500_000] * 14, "text/plain", 413, "body-too-large"),
+        ([b"{}"], "application/json", 415, "unsupported-media-type"),
+        ([b"x"], "text/plain; charset=latin-1", 415, "unsupported-media-type"),
+    ],
+)
+async def test_of_a_text_that_can_not_be_used_nothing_is_left_behind(
+    organization: Organization, pieces: list[bytes], media_type: str, status: int, slug: str
+) -> None:
+    answer = await put_text(organization, pieces, media_type=media_type)
+    assert (answer.status_code, answer.json()["type"]) == (status, slug)
+    mine = {"organization_id": organization.organization_id}
+    assert await organization.database[document_texts.NAME].count_documents(mine) == 0
+    assert await files_of(organization.database, organization) == 0
+    pieces_of = set(await organization.database[f"{document_texts.NAME}.chunks"].distinct("files_id"))
+    assert pieces_of <= set(await organization.database[f"{document_texts.NAME}.files"].distinct("_id"))

@@ -1,0 +1,145 @@
+from typing import Any
+
+import pytest
+
+from tests.integration.kb_api.organization import Organization
+
+
+@pytest.fixture
+async def kb_id(organization: Organization) -> str:
+    """A KB with a document in each state, and one that is indexed while a newer text of it is being worked on."""
+    kb_id: str = (await organization.create())["kb_id"]
+    await organization.index(kb_id, "d1-indexed", name="Annual Report", chunks=3)
+    await organization.index(kb_id, "d2-empty", name="Blank (scan)", chunks=0)
+    await organization.index(kb_id, "d3-again", name="Annual Plan", chunks=5)
+    await organization.running_job(kb_id, "d3-again")
+    for document_id in ("d4-pending", "d5-running", "d6-failed"):
+        await organization.project(document_id, name=f"Name of {document_id}")
+    await organization.open_job(kb_id, "d4-pending")
+    await organization.running_job(kb_id, "d5-running")
+    await organization.failed_job(kb_id, "d6-failed", error_type="document_unfit", error_message="too many chunks")
+    await organization.waiting_job(kb_id, "d7-waiting")
+    return kb_id
+
+
+async def documents(organization: Organization, kb_id: str, **params: object) -> tuple[list[dict[str, Any]], int]:
+    answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", **params)
+    return answer["documents"], answer["total_count"]
+
+
+STATES = {
+    "d1-indexed": "indexed",
+    "d2-empty": "empty",
+    "d3-again": "running",
+    "d4-pending": "pending",
+    "d5-running": "running",
+    "d6-failed": "failed",
+    "d7-waiting": "waiting_for_text",
+}
+
+
+async def test_without_status_what_is_indexed_is_listed_whatever_is_open_for_it(
+    organization: Organization, kb_id: str
+) -> None:
+    listed, total_count = await documents(organization, kb_id)
+    assert [(one["document_id"], one["status"], one["chunk_count"]) for one in listed] == [
+        ("d1-indexed", "indexed", 3),
+        ("d2-empty", "empty", 0),
+        ("d3-again", "indexed", 5),
+    ]
+    assert total_count == 3
+    assert all(one["indexed_at"] for one in listed)
+
+
+async def test_all_shows_each_document_once_with_what_is_open_for_it(organization: Organization, kb_id: str) -> None:
+    listed, total_count = await documents(organization, kb_id, status="all")
+    assert {one["document_id"]: one["status"] for one in listed} == STATES
+    assert total_count == len(listed) == len(STATES)
+
+
+@pytest.mark.parametrize("status", ["empty", "waiting_for_text", "pending", "running", "failed"])
+async def test_a_status_selects_the_documents_that_are_in_it(
+    organization: Organization, kb_id: str, status: str
+) -> None:
+    listed, total_count = await documents(organization, kb_id, status=status)
+    expected = [document_id for document_id, state in STATES.items() if state == status]
+    assert [one["document_id"] for one in listed] == expected
+    assert {one["status"] for one in listed} == {status}
+    assert total_count == len(expected)
+
+
+async def test_a_document_that_is_worked_on_again_still_says_what_is_searchable(
+    organization: Organization, kb_id: str
+) -> None:
+    listed, _ = await documents(organization, kb_id, status="running")
+    again, first = listed
+    assert (again["document_name"], again["chunk_count"]) == ("Annual Plan", 5)
+    assert (first["document_name"], first["chunk_count"], first["indexed_at"]) == ("Name of d5-running", 0, None)
+
+
+async def test_a_failure_says_why_and_after_how_many_attempts(organization: Organization, kb_id: str) -> None:
+    [failed], _ = await documents(organization, kb_id, status="failed")
+    assert failed["error"] == {"type": "document_unfit", "message": "too many chunks"}
+    assert (failed["attempts"], failed["next_attempt_at"]) == (1, None)
+
+
+async def test_a_document_whose_text_has_not_come_has_no_name_yet(organization: Organization, kb_id: str) -> None:
+    [waiting], _ = await documents(organization, kb_id, status="waiting_for_text")
+    assert waiting["document_name"] is None
+
+
+@pytest.mark.parametrize(
+    ("params", "found"),
+    [
+        ({"name_search": "annual"}, ["d1-indexed", "d3-again"]),
+        ({"name_search": "(SCAN)"}, ["d2-empty"]),
+        ({"name_search": "."}, []),
+        ({"name_search": "annual", "status": "running"}, ["d3-again"]),
+        ({"name_search": "name of", "status": "all"}, ["d4-pending", "d5-running", "d6-failed"]),
+        ({"name_search": "name of d6", "status": "failed"}, ["d6-failed"]),
+    ],
+)
+async def test_name_search_finds_parts_of_names_in_every_state(
+    organization: Organization, kb_id: str, params: dict[str, str], found: list[str]
+) -> None:
+    listed, total_count = await documents(organization, kb_id, **params)
+    assert [one["document_id"] for one in listed] == found
+    assert total_count == len(found)
+
+
+@pytest.mark.parametrize("status", [None, "all"])
+async def test_pages_add_up_to_the_whole_list(organization: Organization, kb_id: str, status: str | None) -> None:
+    only = {"status": status} if status else {}
+    whole, total_count = await documents(organization, kb_id, **only)
+    pages = [await documents(organization, kb_id, skip=skip, limit=2, **only) for skip in range(0, total_count, 2)]
+    assert [one for page, _ in pages for one in page] == whole
+    assert {total for _, total in pages} == {total_count}
+    assert await documents(organization, kb_id, skip=total_count, **only) == ([], total_count)
+
+
+async def test_another_knowledge_base_with_the_same_documents_does_not_mix_in(
+    organization: Organization, kb_id: str
+) -> None:
+    other = (await organization.create())["kb_id"]
+    await organization.failed_job(other, "d1-indexed", error_type="x", error_message="y")
+    assert {
+        one["document_id"]: one["status"] for one in (await documents(organization, kb_id, status="all"))[0]
+    } == STATES
+    assert [one["status"] for one in (await documents(organization, other, status="all"))[0]] == ["failed"]
+
+
+async def test_an_unknown_status_is_refused(organization: Organization, kb_id: str) -> None:
+    path = f"/knowledge-bases/{kb_id}/documents"
+    assert await organization.refused("GET", path, status="lost") == (422, "validation-error")
+
+
+async def test_stats_compare_what_is_in_with_what_carries_the_tags(organization: Organization) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
+    for document_id in ("d1", "d2"):
+        await organization.project(document_id, name="n", tag_ids=("t",))
+    await organization.index(kb_id, "d1", name="n", chunks=3)
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert (stats["document_count"], stats["chunk_count"], stats["total_documents_with_tags"]) == (1, 3, 2)
+    assert stats["last_indexed_at"] is not None
+    assert stats["search_indexes"] == []

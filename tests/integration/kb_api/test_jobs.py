@@ -1,0 +1,208 @@
+"""Starting the work on a KB anew, watching it, stopping it; pausing and resuming."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kb_indexer.backfill import BackfillRunner
+from kb_shared.index_requests import IndexRequests
+from kb_shared.mongo import index_jobs
+from kb_shared.mongo.index_jobs import State
+from tests.integration.indexer.support import Post
+from tests.integration.kb_api.conftest import NewOrganization
+from tests.integration.kb_api.organization import INDEXER, Organization
+
+
+@pytest.fixture
+async def kb_id(organization: Organization, living: None) -> str:
+    """An active KB with two documents indexed and two that failed."""
+    await organization.tag("a")
+    kb_id: str = (await organization.create(tag_ids=["a"]))["kb_id"]
+    await organization.until_status(kb_id, "indexing")
+    for document_id in ("d1", "d2"):
+        await organization.project(document_id, name=document_id, tag_ids=("a",))
+        await organization.index(kb_id, document_id, name=document_id, chunks=1)
+    await organization.finish_scans()
+    await organization.until_status(kb_id, "active")
+    for document_id in ("f1", "f2"):
+        await organization.project(document_id, name=document_id, tag_ids=("a",))
+        await organization.failed_job(kb_id, document_id, error_type="document_unfit", error_message="too long")
+    return kb_id
+
+
+async def scan(organization: Organization) -> None:
+    """As the indexer does, but nobody handles the commands."""
+    requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
+    runner = BackfillRunner(organization.database, requests, lease=index_jobs.UNCLAIMED_GRACE)
+    while await runner.turn():
+        pass
+
+
+async def job_of(organization: Organization, kb_id: str, job_id: str) -> dict[str, Any]:
+    return await organization.ok("GET", f"/knowledge-bases/{kb_id}/jobs/{job_id}")
+
+
+async def finish(organization: Organization, kb_id: str, document_id: str) -> None:
+    """As the indexer does when a document is indexed."""
+    job = await index_jobs.find(organization.database, organization.organization_id, kb_id, document_id)
+    assert job is not None
+    assert await index_jobs.finish(organization.database, await organization.claim(job.command()))
+
+
+async def test_failed_documents_are_tried_again_and_the_job_tells_how_far_it_is(
+    organization: Organization, kb_id: str
+) -> None:
+    started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
+    assert (started["status"], started["retry_count"]) == ("running", 2)
+    await organization.until_status(kb_id, "indexing")
+    before = await job_of(organization, kb_id, started["job_id"])
+    assert (before["kind"], before["status"], before["total"], before["done"]) == ("retry_failed", "running", 2, 0)
+
+    await scan(organization)
+    listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="pending")
+    assert [(one["document_id"], one["attempts"], one["error"]) for one in listed["documents"]] == [
+        ("f1", 0, None),
+        ("f2", 0, None),
+    ]
+    await finish(organization, kb_id, "f1")
+    halfway = await job_of(organization, kb_id, started["job_id"])
+    assert (halfway["status"], halfway["done"], halfway["failed"]) == ("running", 1, 0)
+    assert halfway["eta_s"] > 0
+
+    await organization.failed_job(kb_id, "f2", error_type="document_unfit", error_message="still")
+    over = await job_of(organization, kb_id, started["job_id"])
+    assert (over["status"], over["done"], over["failed"], over["eta_s"]) == ("done", 2, 1, None)
+    await organization.until_status(kb_id, "active")
+
+
+async def test_two_who_start_the_same_job_get_one(organization: Organization, kb_id: str) -> None:
+    for path in ("retry-failed", "reindex"):
+        started = await asyncio.gather(*(organization.ok("POST", f"/knowledge-bases/{kb_id}/{path}") for _ in range(3)))
+        assert len({one["job_id"] for one in started}) == 1, path
+    await scan(organization)
+    again = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
+    assert again["job_id"] == started[0]["job_id"], "its documents are not done yet"
+
+
+async def test_with_nothing_failed_there_is_nothing_to_retry(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    answer = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
+    assert (answer["status"], answer["retry_count"], answer["job_id"]) == ("done", 0, None)
+
+
+async def test_a_document_that_fails_after_a_retry_has_begun_gets_a_retry_of_its_own(
+    organization: Organization, kb_id: str
+) -> None:
+    first = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
+    await scan(organization)
+    await organization.failed_job(kb_id, "f3", error_type="document_unfit", error_message="late")
+    second = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
+    assert (second["job_id"] != first["job_id"], second["retry_count"]) == (True, 1)
+
+
+async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_request(
+    organization: Organization, kb_id: str
+) -> None:
+    started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
+    assert started["document_count"] == 4
+    await scan(organization)
+    begun = await index_jobs.find(organization.database, organization.organization_id, kb_id, "d1")
+    assert begun is not None
+    await organization.claim(begun.command())
+
+    path = f"/knowledge-bases/{kb_id}/jobs/{started['job_id']}"
+    assert (await organization.ok("DELETE", path))["status"] == "cancelled"
+    assert (await organization.ok("DELETE", path))["status"] == "cancelled", "again"
+    jobs = {
+        job.document_id: (job.state, job.force)
+        async for job in index_jobs.of_kb(organization.database, organization.organization_id, kb_id)
+    }
+    assert jobs == {
+        "d1": (State.RUNNING, True),
+        "d2": (State.PENDING, False),
+        "f1": (State.PENDING, False),
+        "f2": (State.PENDING, False),
+    }
+    await scan(organization)
+    renewed = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
+    assert renewed["job_id"] != started["job_id"]
+
+
+async def test_what_makes_a_knowledge_base_right_cannot_be_cancelled(organization: Organization, kb_id: str) -> None:
+    await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
+    await organization.ok("POST", f"/knowledge-bases/{kb_id}/resume")
+    row = await organization.database["backfills"].find_one({"kb_id": kb_id, "kind": "resume"})
+    assert row is not None
+    path = f"/knowledge-bases/{kb_id}/jobs/{row['_id']}"
+    assert await organization.refused("DELETE", path) == (409, "job-not-cancellable")
+
+
+async def test_a_job_is_known_by_its_own_knowledge_base_only(
+    organization: Organization, new_organization: NewOrganization, kb_id: str
+) -> None:
+    job_id = (await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex"))["job_id"]
+    other = (await organization.create())["kb_id"]
+    assert await organization.refused("GET", f"/knowledge-bases/{other}/jobs/{job_id}") == (404, "not-found")
+    assert await organization.refused("GET", f"/knowledge-bases/{kb_id}/jobs/nonsense") == (404, "not-found")
+    stranger = await new_organization()
+    assert await stranger.refused("GET", f"/knowledge-bases/{kb_id}/jobs/{job_id}") == (404, "not-found")
+
+
+async def test_pausing_and_resuming_show_and_may_be_repeated(organization: Organization, kb_id: str) -> None:
+    first, second = [await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause") for _ in range(2)]
+    assert first["paused_at"] is not None
+    assert first == second == await organization.ok("GET", f"/knowledge-bases/{kb_id}")
+    assert first["status"] == "active"
+    for _ in range(2):
+        assert (await organization.ok("POST", f"/knowledge-bases/{kb_id}/resume"))["paused_at"] is None
+    assert await organization.database["backfills"].count_documents({"kb_id": kb_id, "kind": "resume"}) == 1
+    await scan(organization)
+    await organization.until_status(kb_id, "active")
+
+
+async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
+    organization: Organization, kb_id: str
+) -> None:
+    await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
+    await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
+    await scan(organization)
+    await organization.database[index_jobs.NAME].update_many({"kb_id": kb_id}, {"$set": {"state": State.PAUSED}})
+    listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="paused")
+    assert listed["total_count"] == 4
+    await organization.services.life_cycle._round()
+    assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["status"] == "indexing"
+
+
+async def test_work_whose_worker_died_is_pending_and_a_parked_document_says_why_and_until_when(
+    organization: Organization, kb_id: str
+) -> None:
+    async def listed(status: str) -> list[dict[str, Any]]:
+        answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status=status)
+        return [one for one in answer["documents"] if one["document_id"] in ("dead", "parked", "fresh")]
+
+    dead = await organization.open_job(kb_id, "dead")
+    assert await index_jobs.claim(organization.database, dead, owner=INDEXER, lease=timedelta(0))
+    parked = await organization.running_job(kb_id, "parked")
+    await index_jobs.postpone(
+        organization.database,
+        parked,
+        delay=timedelta(seconds=30),
+        error_type="rate_limited",
+        error_message="the provider limits us",
+        count_attempt=False,
+    )
+    await organization.open_job(kb_id, "fresh")
+
+    assert await listed("running") == []
+    for status in ("pending", "all"):
+        shown = {one["document_id"]: one for one in await listed(status)}
+        assert {one["status"] for one in shown.values()} == {"pending"}
+        assert (shown["parked"]["attempts"], shown["parked"]["error"]) == (
+            0,
+            {"type": "rate_limited", "message": "the provider limits us"},
+        )
+        assert shown["parked"]["next_attempt_at"] is not None
+        assert (shown["dead"]["attempts"], shown["dead"]["next_attempt_at"]) == (1, None)
+        assert (shown["fresh"]["attempts"], shown["fresh"]["next_attempt_at"]) == (0, None)

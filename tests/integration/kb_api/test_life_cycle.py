@@ -1,0 +1,318 @@
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kb_api import life_cycle, vector_collection
+from kb_api.life_cycle import LifeCycle
+from kb_api.vector_collection import IndexState
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
+from kb_shared.mongo import (
+    backfills,
+    document_index,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    leases,
+    outbox,
+    vectors,
+)
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from tests.integration.kb_api.organization import DEADLINE_S, FenceClosed, Organization
+
+
+async def until_gone(database: Database, kb_id: str) -> None:
+    """Wait until the life cycle is done with it, whose lease is the last to go."""
+    deadline = time.monotonic() + DEADLINE_S
+    for name, row_id in ((knowledge_bases.NAME, kb_id), (leases.NAME, f"kb/{kb_id}")):
+        while await database[name].find_one({"_id": row_id}) is not None:
+            assert time.monotonic() < deadline, f"the row in {name} is still there"
+            await asyncio.sleep(0.02)
+
+
+async def step_until(organization: Organization, kb_id: str, status: Status) -> KnowledgeBase:
+    """Take the steps one by one, as a life cycle does that is killed after each."""
+    deadline = time.monotonic() + DEADLINE_S
+    while (kb := await organization.stored(kb_id)).status is not status:
+        assert time.monotonic() < deadline
+        await life_cycle.STEPS[kb.status](organization.database, kb)
+        await asyncio.sleep(0.02)
+    return kb
+
+
+@pytest.mark.usefixtures("living")
+async def test_a_knowledge_base_becomes_active_once_its_index_is_queryable_and_its_documents_are_in(
+    organization: Organization,
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.until_status(kb_id, "indexing")
+    stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
+    assert stats["search_indexes"] == [{"name": vectors.VECTOR_INDEX, "status": "READY", "queryable": True}]
+    await organization.finish_scans()
+    await organization.until_status(kb_id, "active")
+
+
+@pytest.mark.usefixtures("living")
+async def test_filterable_metadata_has_filter_paths_of_its_own_in_the_index(organization: Organization) -> None:
+    kb_id = (await organization.create(filterable_metadata=["year"]))["kb_id"]
+    await organization.until_status(kb_id, "indexing")
+    collection = organization.database[(await organization.stored(kb_id)).vector_collection]
+    [index] = await (await collection.list_search_indexes(vectors.VECTOR_INDEX)).to_list()
+    paths = [field["path"] for field in index["latestDefinition"]["fields"] if field["type"] == "filter"]
+    assert paths == [*vectors.FILTER_PATHS, "metadata_snapshot.year"]
+
+
+async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    indexing = await step_until(organization, kb_id, Status.INDEXING)
+    step = life_cycle.STEPS[Status.INDEXING]
+    assert not await step(organization.database, indexing)
+    job = await organization.running_job(kb_id, "scanned")
+    await organization.finish_scans()
+    assert not await step(organization.database, indexing)
+    assert await index_jobs.finish(organization.database, job)
+    assert await step(organization.database, indexing)
+    assert (await organization.stored(kb_id)).status is Status.ACTIVE
+
+
+async def test_documents_that_failed_or_wait_for_their_text_do_not_keep_it_from_becoming_active(
+    organization: Organization,
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    indexing = await step_until(organization, kb_id, Status.INDEXING)
+    await organization.failed_job(kb_id, "failed", error_type="document_unfit", error_message="too long")
+    await organization.waiting_job(kb_id, "waiting")
+    await organization.finish_scans()
+    assert await life_cycle.STEPS[Status.INDEXING](organization.database, indexing)
+
+
+async def test_what_events_ask_for_after_the_scan_does_not_keep_it_from_becoming_active(
+    organization: Organization,
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    indexing = await step_until(organization, kb_id, Status.INDEXING)
+    await organization.finish_scans()
+    await organization.open_job(kb_id, "new")
+    assert await life_cycle.STEPS[Status.INDEXING](organization.database, indexing)
+
+
+async def test_a_scan_that_starts_in_the_middle_of_the_decision_keeps_it_indexing(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await organization.tag("t")
+    kb_id = (await organization.create())["kb_id"]
+    indexing = await step_until(organization, kb_id, Status.INDEXING)
+    await organization.finish_scans()
+    ask = index_jobs.any_open
+    retagged = False
+
+    async def retag_then_ask(*args: Any, **kwargs: Any) -> bool:
+        nonlocal retagged
+        if not retagged:
+            retagged = True
+            await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"tag_ids": ["t"]})
+        return await ask(*args, **kwargs)
+
+    monkeypatch.setattr(index_jobs, "any_open", retag_then_ask)
+    assert not await life_cycle.STEPS[Status.INDEXING](organization.database, indexing)
+    assert (await organization.stored(kb_id)).status is Status.INDEXING
+
+
+async def test_each_step_can_be_repeated_after_a_crash(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    creating = await organization.stored(kb_id)
+    # Killed when the collection and its indexes were there and the row did not say so.
+    await vector_collection.create(organization.database, creating)
+    await step_until(organization, kb_id, Status.INDEXING)
+    await life_cycle.STEPS[Status.CREATING](organization.database, creating)
+    assert (await organization.stored(kb_id)).status is Status.INDEXING
+
+
+async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    building = await step_until(organization, kb_id, Status.BUILDING)
+    await organization.database[building.vector_collection].drop_search_index(vectors.VECTOR_INDEX)
+    await step_until(organization, kb_id, Status.CREATING)
+    await step_until(organization, kb_id, Status.INDEXING)
+
+
+async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failed(_: Database, __: KnowledgeBase) -> IndexState:
+        return IndexState.FAILED
+
+    kb_id = (await organization.create())["kb_id"]
+    building = await step_until(organization, kb_id, Status.BUILDING)
+    monkeypatch.setattr(vector_collection, "search_index_state", failed)
+    await life_cycle.STEPS[Status.BUILDING](organization.database, building)
+    kb = await organization.ok("GET", f"/knowledge-bases/{kb_id}")
+    assert (kb["status"], kb["status_reason"]) == ("error", life_cycle.INDEX_FAILED)
+
+
+async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_mended(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def failed(_: Database, __: KnowledgeBase) -> IndexState:
+        return IndexState.FAILED
+
+    kb_id, other_kb_id = [(await organization.create())["kb_id"] for _ in range(2)]
+    await step_until(organization, kb_id, Status.BUILDING)
+    stop = asyncio.Event()
+    with monkeypatch.context() as patched:
+        patched.setattr(vector_collection, "search_index_state", failed)
+        await step_until(organization, kb_id, Status.ERROR)
+        running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.01).run(stop))
+        await organization.until_status(other_kb_id, "error")
+        stop.set()
+        await running
+        assert await in_transition(organization) == set()
+    # The time passes.
+    mine = {"organization_id": organization.organization_id}
+    await organization.database[knowledge_bases.NAME].update_many(
+        mine, [{"$set": {"look_again_at": {"$subtract": ["$look_again_at", 60_000]}}}]
+    )
+    assert await in_transition(organization) == {kb_id, other_kb_id}
+    for each in (kb_id, other_kb_id):
+        mended = await step_until(organization, each, Status.INDEXING)
+        assert mended.status_reason is None
+
+
+async def in_transition(organization: Organization) -> set[str]:
+    kbs = await knowledge_bases.in_transition(organization.database)
+    return {kb.kb_id for kb in kbs if kb.organization_id == organization.organization_id}
+
+
+async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    lease = f"kb/{kb_id}"
+    assert await leases.take(organization.database, lease, owner="other", length=timedelta(seconds=30))
+    other_kb_id = (await organization.create())["kb_id"]
+    stop = asyncio.Event()
+    running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))
+    await organization.until_status(other_kb_id, "indexing")
+    assert (await organization.stored(kb_id)).status is Status.CREATING
+    await leases.release(organization.database, lease, owner="other")
+    await organization.until_status(kb_id, "indexing")
+    stop.set()
+    await running
+
+
+async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_when_somebody_looks_next(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere everything waited for the next round of somebody who polls."""
+    woken = organization.services.life_cycle
+    monkeypatch.setattr(woken, "_interval_s", 3_600.0)
+    stop = asyncio.Event()
+    running = asyncio.create_task(woken.run(stop))
+    # The second one is created when the first round has begun, and so has read what there is to do.
+    for _ in range(2):
+        kb_id = (await organization.create())["kb_id"]
+        deadline = time.monotonic() + DEADLINE_S
+        while (await organization.stored(kb_id)).status is Status.CREATING:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+    stop.set()
+    await running
+
+
+async def rows_of(organization: Organization, kb_id: str) -> dict[str, int]:
+    database = organization.database
+    names = (document_index.NAME, index_jobs.NAME, backfills.NAME, kb_slots.NAME)
+    counts = {name: await database[name].count_documents({"kb_id": kb_id}) for name in names}
+    collection = knowledge_bases.collection_name(kb_id)
+    counts["collections"] = len(await database.list_collection_names(filter={"name": collection}))
+    return counts
+
+
+async def everything_of(organization: Organization, kb_id: str) -> dict[str, int]:
+    """Its rows, and the lease that comes and goes with each round of the life cycle."""
+    held = await organization.database[leases.NAME].count_documents({"_id": f"kb/{kb_id}"})
+    return await rows_of(organization, kb_id) | {"leases": held}
+
+
+@pytest.mark.usefixtures("living")
+async def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(organization: Organization) -> None:
+    kb_id, kept_id = [(await organization.create())["kb_id"] for _ in range(2)]
+    for each in (kb_id, kept_id):
+        await organization.until_status(each, "indexing")
+        await organization.index(each, "d1", name="One", chunks=3)
+        await organization.open_job(each, "d2")
+    before = await rows_of(organization, kept_id)
+    deleted = await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
+    assert deleted == {"message": "Knowledge base deleted successfully"}
+    await until_gone(organization.database, kb_id)
+    assert set((await everything_of(organization, kb_id)).values()) == {0}
+    assert await rows_of(organization, kept_id) == before
+    messages = await organization.database[outbox.NAME].find({"ordering": kb_id}).sort("seq", -1).to_list()
+    _, event = decode(messages[0]["value"], KB_EVENTS)
+    assert event == KnowledgeBaseDeleted(organization_id=organization.organization_id, kb_id=kb_id)
+
+
+async def test_from_the_answer_on_it_is_gone_for_everybody_and_closed_for_writers(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    path = f"/knowledge-bases/{kb_id}"
+    await organization.ok("DELETE", path)
+    for method, body in (("GET", None), ("PUT", {"name": "n"}), ("DELETE", None)):
+        assert await organization.refused(method, path, json=body) == (404, "not-found")
+    assert (await organization.ok("GET", "/knowledge-bases"))["total_count"] == 0
+    with pytest.raises(FenceClosed):
+        await organization.index(kb_id, "late", name="Late", chunks=1)
+
+
+async def test_a_deletion_goes_on_wherever_it_was_interrupted(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await step_until(organization, kb_id, Status.INDEXING)
+    await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
+    deleting = await organization.stored(kb_id)
+    await vector_collection.drop(organization.database, deleting)
+    await life_cycle.STEPS[Status.DELETING](organization.database, deleting)
+    assert set((await everything_of(organization, kb_id)).values()) == {0}
+
+
+async def test_a_knowledge_base_is_deleted_before_it_was_built(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
+    await life_cycle.STEPS[Status.DELETING](organization.database, await organization.stored(kb_id))
+    assert await organization.database[knowledge_bases.NAME].find_one({"_id": kb_id}) is None
+
+
+@pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "deleting"])
+async def test_a_stalled_replica_brings_no_collection_back(organization: Organization, *, deleted: bool) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    creating = await organization.stored(kb_id)
+    await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
+    if deleted:
+        await life_cycle.STEPS[Status.DELETING](organization.database, await organization.stored(kb_id))
+    assert not await life_cycle.STEPS[Status.CREATING](organization.database, creating)
+    assert (await everything_of(organization, kb_id))["collections"] == 0
+
+
+async def test_a_step_that_fails_for_one_does_not_stop_the_others(
+    organization: Organization,
+    new_organization: Callable[..., Awaitable[Organization]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    create = vector_collection.create
+    unlucky = (await organization.create())["kb_id"]
+    other = await new_organization()
+    lucky = (await other.create())["kb_id"]
+
+    async def create_but_not_the_unlucky(database: Database, kb: KnowledgeBase) -> None:
+        if kb.kb_id == unlucky:
+            await database.command("noSuchCommand")
+        await create(database, kb)
+
+    monkeypatch.setattr(vector_collection, "create", create_but_not_the_unlucky)
+    stop = asyncio.Event()
+    running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))
+    await other.until_status(lucky, "indexing")
+    assert (await organization.stored(unlucky)).status is Status.CREATING
+    stop.set()
+    await running

@@ -1,0 +1,107 @@
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kb_shared.mongo import knowledge_bases
+from tests.integration.kb_api.organization import Organization
+
+
+async def listed(organization: Organization, **params: object) -> list[str]:
+    answer = await organization.ok("GET", "/knowledge-bases", **params)
+    assert answer["total_count"] >= len(answer["knowledge_bases"])
+    return [kb["name"] for kb in answer["knowledge_bases"]]
+
+
+async def test_pages_add_up_to_the_whole_list_in_its_order(organization: Organization) -> None:
+    for name in "edcba":
+        await organization.create(name=name)
+    pages = [await organization.ok("GET", "/knowledge-bases", skip=skip, limit=2, sort="name") for skip in (0, 2, 4)]
+    assert [kb["name"] for page in pages for kb in page["knowledge_bases"]] == list("abcde")
+    assert {page["total_count"] for page in pages} == {5}
+
+
+async def test_the_newest_come_first_unless_another_order_is_asked_for(organization: Organization) -> None:
+    for name in ("first", "second"):
+        await organization.create(name=name)
+    assert await listed(organization) == ["second", "first"]
+    assert await listed(organization, sort="created_at") == ["first", "second"]
+    assert await listed(organization, sort="-name") == ["second", "first"]
+
+
+async def test_w16_name_search_is_a_part_of_the_name_taken_as_text_whatever_its_capitals(
+    organization: Organization,
+) -> None:
+    for name in ("Ärzte (2024)", "a.b", "aXb", "100%", "C:\\temp", "$set"):
+        await organization.create(name=name)
+    for search, found in {
+        "ÄRZTE (": ["Ärzte (2024)"],
+        "A.B": ["a.b"],
+        ".*": [],
+        "%": ["100%"],
+        "\\": ["C:\\temp"],
+        "$": ["$set"],
+        "^": [],
+        "(": ["Ärzte (2024)"],
+        "[": [],
+    }.items():
+        assert await listed(organization, name_search=search) == found
+
+
+async def test_status_selects(organization: Organization) -> None:
+    await organization.create(name="new")
+    kb = await organization.stored((await organization.create(name="broken"))["kb_id"])
+    await knowledge_bases.set_status(
+        organization.database, kb, knowledge_bases.Status.ERROR, only_from=kb.status, reason="why"
+    )
+    assert await listed(organization, status="error") == ["broken"]
+    assert await listed(organization, status="active") == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"limit": 0},
+        {"limit": 101},
+        {"skip": -1},
+        {"skip": 10**30},
+        {"status": "deleting"},
+        {"sort": "tag_ids"},
+        {"name_search": ""},
+        {"name_search": "a\x00"},
+        {"page": 1},
+    ],
+)
+async def test_a_parameter_that_makes_no_sense_is_refused(
+    organization: Organization, params: dict[str, object]
+) -> None:
+    assert await organization.refused("GET", "/knowledge-bases", **params) == (422, "validation-error")
+
+
+async def test_counts_are_those_of_what_is_indexed(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.index(kb_id, "d1", name="One", chunks=3)
+    await organization.index(kb_id, "d2", name="Two", chunks=4)
+    for kb in (
+        await organization.ok("GET", f"/knowledge-bases/{kb_id}"),
+        (await organization.ok("GET", "/knowledge-bases"))["knowledge_bases"][0],
+    ):
+        assert (kb["document_count"], kb["chunk_count"]) == (2, 7)
+
+
+async def test_another_organizations_are_not_there(
+    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+) -> None:
+    kb_id = (await organization.create(name="secret"))["kb_id"]
+    other = await new_organization()
+    assert await listed(other, name_search="secret") == []
+    assert await other.refused("GET", f"/knowledge-bases/{kb_id}") == (404, "not-found")
+
+
+@pytest.mark.parametrize("kb_id", ["x", "0" * 24, "0" * 25, "G" * 24, "%00", "Ω"])
+async def test_w16_an_id_that_is_malformed_or_missing_is_the_same_404(organization: Organization, kb_id: str) -> None:
+    answers = [
+        await organization.request("GET", f"/knowledge-bases/{each}") for each in (kb_id, "65f000000000000000000000")
+    ]
+    bodies = [{**answer.json(), "request_id": None} for answer in answers]
+    assert [answer.status_code for answer in answers] == [404, 404]
+    assert bodies[0] == bodies[1]

@@ -1,0 +1,185 @@
+import socket
+from typing import Any
+
+import pytest
+import structlog
+
+from kb_api.provider_keys import seal_anew
+from kb_shared.embedding.circuit import Admission, Cause, failed
+from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.errors import ProviderKeyMissing
+from kb_shared.mongo import circuits, llm_providers
+from kb_shared.mongo.circuits import CircuitId
+from tests.integration.kb_api.organization import Organization
+
+SECRET = "sk-0123456789-canary-wxyz"
+PUBLIC = "https://proxy.example/v1"
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every name is a public server's."""
+
+    def public(*_args: Any, **_options: Any) -> list[Any]:
+        return [(None, None, None, "", ("8.8.8.8", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", public)
+
+
+@pytest.mark.usefixtures("resolved")
+async def test_a_key_is_kept_sealed_and_never_shown_again(organization: Organization) -> None:
+    with structlog.testing.capture_logs() as logged:
+        put = await organization.ok(
+            "PUT", "/llm-providers/openai", json={"api_key": SECRET, "api_base": PUBLIC + "/", "tokens_per_minute": 9}
+        )
+        got = await organization.ok("GET", "/llm-providers/openai")
+    row = await organization.database[llm_providers.NAME].find_one({"organization_id": organization.organization_id})
+    assert put == got
+    assert {name: got[name] for name in ("provider", "api_key_last4", "api_base", "requests_per_minute")} == {
+        "provider": "openai",
+        "api_key_last4": "wxyz",
+        "api_base": PUBLIC,
+        "requests_per_minute": None,
+    }
+    for shown in (put, got, row, logged):
+        assert "canary" not in str(shown)
+
+
+@pytest.mark.usefixtures("resolved")
+async def test_an_organizations_key_takes_effect_at_once_and_for_nobody_else(
+    organization: Organization, new_organization: Any
+) -> None:
+    models = organization.services.models
+    name = "text-embedding-3-small"
+    with pytest.raises(ProviderKeyMissing):
+        await models.get(organization.organization_id, name)
+    await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET, "requests_per_minute": 60})
+    model = await models.get(organization.organization_id, name)
+    assert (model.api_key, model.api_base) == (SECRET, "https://api.openai.com/v1")
+    assert model.access is not None
+    assert model.access.requests_per_minute == 60
+
+    await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET, "api_base": PUBLIC})
+    moved = await models.get(organization.organization_id, name)
+    assert moved.api_base == PUBLIC
+    assert moved.fingerprint != model.fingerprint
+
+    other = await new_organization()
+    with pytest.raises(ProviderKeyMissing):
+        await models.get(other.organization_id, name)
+
+    await organization.ok("DELETE", "/llm-providers/openai")
+    with pytest.raises(ProviderKeyMissing):
+        await models.get(organization.organization_id, name)
+    assert await organization.refused("GET", "/llm-providers/openai") == (404, "not-found")
+    assert await organization.refused("DELETE", "/llm-providers/openai") == (404, "not-found")
+
+
+async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: Organization) -> None:
+    circuit_id = CircuitId(organization.organization_id, "fingerprint", "text-embedding-3-small")
+    await circuits.change(
+        organization.database,
+        circuit_id,
+        lambda before, now: (failed(before, Admission(before.generation, probe=False), Cause.KEY, now), None),
+    )
+    assert (await circuits.read(organization.database, circuit_id))[0].cause is Cause.KEY
+    await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
+    assert (await circuits.read(organization.database, circuit_id))[0].cause is None
+
+
+@pytest.mark.parametrize(
+    "api_base",
+    [
+        "http://proxy.example/v1",
+        "https://127.0.0.1/v1",
+        "https://[::1]/v1",
+        "https://2130706433/v1",
+        "https://169.254.169.254/latest",
+        "https://localhost/v1",
+        "https://user:password@8.8.8.8/v1",
+        "https://8.8.8.8/v1?key=1",
+        "https://8.8.8.8:99999/v1",
+        "https:///v1",
+        "file:///etc/passwd",
+        "8.8.8.8",
+    ],
+)
+async def test_an_address_that_is_not_https_and_public_is_refused(organization: Organization, api_base: str) -> None:
+    body = {"api_key": SECRET, "api_base": api_base}
+    response = await organization.request("PUT", "/llm-providers/openai", json=body)
+    assert (response.status_code, response.json()["type"]) == (422, "validation-error")
+    assert [problem["field"] for problem in response.json()["fields"]] == ["api_base"]
+    assert await organization.refused("GET", "/llm-providers/openai") == (404, "not-found")
+
+
+@pytest.mark.usefixtures("resolved")
+@pytest.mark.parametrize(
+    ("provider", "body", "field"),
+    [
+        ("openai", {}, "api_key"),
+        ("openai", {"api_key": ""}, "api_key"),
+        ("openai", {"api_key": "with space"}, "api_key"),
+        ("openai", {"api_key": SECRET, "requests_per_minute": 0}, "requests_per_minute"),
+        ("openai", {"api_key": SECRET, "tokens_per_minute": "9"}, "tokens_per_minute"),
+        ("openai", {"api_key": SECRET, "key": 1}, "key"),
+        ("mistral", {"api_key": SECRET, "api_base": PUBLIC}, "api_base"),
+        ("azure", {"api_key": SECRET}, "api_base"),
+        ("azure", {"api_key": SECRET, "api_base": PUBLIC}, "api_base"),
+    ],
+)
+async def test_what_makes_no_sense_is_named(
+    organization: Organization, provider: str, body: dict[str, Any], field: str
+) -> None:
+    response = await organization.request("PUT", f"/llm-providers/{provider}", json=body)
+    assert response.status_code == 422
+    assert [problem["field"] for problem in response.json()["fields"]] == [field]
+    assert SECRET not in response.text
+
+
+async def test_providers_are_a_closed_set(organization: Organization) -> None:
+    refused = await organization.refused("PUT", "/llm-providers/exotic", json={"api_key": SECRET})
+    assert refused == (404, "not-found")
+
+
+async def test_the_end_of_a_short_key_is_not_shown(organization: Organization) -> None:
+    put = await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": "short"})
+    assert put["api_key_last4"] is None
+
+
+async def test_after_a_new_key_came_first_in_the_ring_the_old_one_is_not_needed_any_more(
+    organization: Organization,
+) -> None:
+    await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
+    database, old = organization.database, bytes([2]) * 32
+    both = KeyRing({"3": bytes([3]) * 32, "2": old})
+    await seal_anew(database, both)
+    kept = await llm_providers.find(database, organization.organization_id, "mistral")
+    assert kept is not None
+    assert kept.sealed.key_id == "3"
+    bound = {"organization_id": organization.organization_id, "provider": "mistral"}
+    assert KeyRing({"3": bytes([3]) * 32}).open(kept.sealed, **bound) == SECRET
+    # As the others of this run expect it.
+    await seal_anew(database, KeyRing({"2": old, "3": bytes([3]) * 32}))
+
+
+async def test_models_are_listed_with_whether_there_is_a_key_for_them(organization: Organization) -> None:
+    async def listed() -> dict[str, dict[str, Any]]:
+        pages = [await organization.ok("GET", "/embedding-models", limit=100, skip=skip) for skip in (0, 100)]
+        models = [model for page in pages for model in page["embedding_models"]]
+        assert pages[0]["total_count"] == len(models)
+        return {model["name"]: model for model in models}
+
+    before = await listed()
+    assert before["all-MiniLM-L6-v2"] == {
+        "name": "all-MiniLM-L6-v2",
+        "provider": "local",
+        "dimensions": 384,
+        "max_input_tokens": 256,
+        "key_present": True,
+    }
+    assert before["text-embedding-3-small"]["dimensions"] == 1536
+    assert not before["text-embedding-3-small"]["key_present"]
+    await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
+    after = await listed()
+    assert after["text-embedding-3-small"]["key_present"]
+    assert not after["mistral/mistral-embed"]["key_present"]

@@ -1,0 +1,128 @@
+"""What was charged, by whatever one asks for, and the budget it is held against."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kb_shared.budget import Spending
+from kb_shared.errors import BudgetExhausted
+from kb_shared.mongo import index_jobs, spu_ledger
+from tests.integration.kb_api.organization import Organization
+
+KB_1, KB_2 = "1" * 24, "2" * 24
+
+
+async def charged(
+    organization: Organization, count: int, at: datetime, *, kb_id: str | None, operation: str = "index"
+) -> None:
+    row = {"kb_id": kb_id, "operation": operation, "model": "hash-16", "count": count, "created_at": at}
+    await organization.database[spu_ledger.NAME].insert_one(
+        {"_id": uuid4().hex, "organization_id": organization.organization_id, **row}
+    )
+
+
+@pytest.fixture
+async def _charges(organization: Organization) -> None:
+    for day in (1, 2):
+        at = datetime(2026, 1, day, 12, tzinfo=UTC)
+        await charged(organization, 10, at, kb_id=KB_1)
+        await charged(organization, 1, at, kb_id=KB_2, operation="search")
+    await charged(organization, 5, datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC), kb_id=None)
+    await charged(organization, 100, datetime(2026, 2, 1, tzinfo=UTC), kb_id=KB_1)
+
+
+JANUARY = {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
+
+
+@pytest.mark.usefixtures("_charges")
+@pytest.mark.parametrize(
+    ("group_by", "expected"),
+    [
+        (
+            "kb",
+            [{"kb_id": None, "spus": 5}, {"kb_id": KB_1, "spus": 20}, {"kb_id": KB_2, "spus": 2}],
+        ),
+        ("day", [{"day": "2026-01-01", "spus": 11}, {"day": "2026-01-02", "spus": 16}]),
+        ("model", [{"model": "hash-16", "spus": 27}]),
+        (
+            "operation,kb",
+            [
+                {"kb_id": None, "operation": "index", "spus": 5},
+                {"kb_id": KB_1, "operation": "index", "spus": 20},
+                {"kb_id": KB_2, "operation": "search", "spus": 2},
+            ],
+        ),
+    ],
+)
+async def test_usage_adds_up_however_it_is_grouped(
+    organization: Organization, group_by: str, expected: list[dict[str, Any]]
+) -> None:
+    answer = await organization.ok("GET", "/usage", group_by=group_by, **JANUARY)
+    assert answer["usage"] == expected
+    assert answer["total_spus"] == 27
+
+
+async def test_without_a_range_usage_is_that_of_this_month(organization: Organization) -> None:
+    now = datetime.now(UTC)
+    first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+    await charged(organization, 3, first, kb_id=KB_1)
+    await charged(organization, 7, first - timedelta(milliseconds=1), kb_id=KB_1)
+    assert (await organization.ok("GET", "/usage"))["total_spus"] == 3
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"group_by": "document"},
+        {"group_by": "kb,kb"},
+        {"group_by": ""},
+        {"from": "yesterday"},
+        {"from": "2026-02-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
+        {"from": "2020-01-01T00:00:00Z", "to": "2026-01-01T00:00:00Z"},
+        {"since": "2026-01-01T00:00:00Z"},
+    ],
+)
+async def test_a_question_that_makes_no_sense_is_refused(organization: Organization, params: dict[str, str]) -> None:
+    assert await organization.refused("GET", "/usage", **params) == (422, "validation-error")
+
+
+async def test_a_budget_tells_how_much_of_it_is_spent(organization: Organization) -> None:
+    assert (await organization.ok("GET", "/budget"))["hard"] is None
+    await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
+    for soft, hard, status in ((None, 10, "ok"), (4, 10, "soft_exceeded"), (2, 4, "exhausted"), (None, None, "ok")):
+        budget = await organization.ok("PUT", "/budget", json={"soft": soft, "hard": hard})
+        assert (budget["soft"], budget["hard"], budget["used"], budget["status"]) == (soft, hard, 4, status)
+        assert await organization.ok("GET", "/budget") == budget
+    assert budget["resets_at"] > datetime.now(UTC).isoformat()
+
+
+@pytest.mark.parametrize(
+    "body", [{"soft": 2, "hard": 1}, {"soft": -1, "hard": 1}, {"hard": 1}, {"soft": 1.5, "hard": 2}]
+)
+async def test_a_budget_that_makes_no_sense_is_refused(organization: Organization, body: dict[str, Any]) -> None:
+    assert await organization.refused("PUT", "/budget", json=body) == (422, "validation-error")
+
+
+async def test_a_higher_budget_lets_documents_that_waited_for_it_be_tried_at_once(organization: Organization) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.ok("PUT", "/budget", json={"soft": None, "hard": 5})
+    with pytest.raises(BudgetExhausted) as refusal:
+        await Spending(organization.database).reserve(organization.organization_id, 50)
+    for document_id, error_type in (("poor", refusal.value.error_type), ("limited", "rate_limited")):
+        await index_jobs.postpone(
+            organization.database,
+            await organization.running_job(kb_id, document_id),
+            delay=timedelta(hours=1),
+            error_type=error_type,
+            error_message=str(refusal.value),
+            count_attempt=False,
+        )
+    await organization.ok("PUT", "/budget", json={"soft": None, "hard": 100})
+    listed = (await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="pending"))["documents"]
+    assert {one["document_id"]: one["next_attempt_at"] is None for one in listed} == {"poor": True, "limited": False}
+    poor = await index_jobs.find(organization.database, organization.organization_id, kb_id, "poor")
+    assert poor is not None
+    assert poor.next_attempt_at is not None
+    assert poor.next_attempt_at <= datetime.now(UTC)

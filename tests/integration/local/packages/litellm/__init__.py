@@ -1,0 +1,1 @@
+"""Stands in for the real one, whose import costs seconds: the dummy service embeds nothing."""

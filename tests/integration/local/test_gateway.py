@@ -1,0 +1,181 @@
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from kb_local.gateway import Upstream, upstream_of
+from kb_local.ports import LOOPBACK, free_port
+from kb_local.python_server import GatewayServer
+from kb_local.server import poll_until
+
+ORG = "/v0/orgs/acme"
+
+
+@pytest.mark.parametrize(
+    ("path", "upstream"),
+    [
+        (f"{ORG}/knowledge-bases/0123456789abcdef01234567/search", "kb-search"),
+        (f"{ORG}/knowledge-bases/search", "kb-search"),
+        (f"{ORG}/runs", "kb-search"),
+        (f"{ORG}/runs/1", "kb-search"),
+        (f"{ORG}/prompts", "kb-search"),
+        (f"{ORG}/agents/a/knowledge-base-tools", "kb-search"),
+        (f"{ORG}/threads", "kb-search"),
+        (f"{ORG}/insights/queries", "kb-search"),
+        (f"{ORG}/mcp", "kb-search"),
+        ("/mcp", "kb-search"),
+        ("/mcp/", "kb-search"),
+        (f"{ORG}/knowledge-bases", "kb-api"),
+        (f"{ORG}/knowledge-bases/0123456789abcdef01234567", "kb-api"),
+        (f"{ORG}/knowledge-bases/0123456789abcdef01234567/search/more", "kb-api"),
+        (f"{ORG}/knowledge-bases/0123456789abcdef01234567/documents/search", "kb-api"),
+        (f"{ORG}/documents:batch", "kb-api"),
+        (f"{ORG}/runsheets", "kb-api"),
+        ("/v0/orgs/runs/tags", "kb-api"),
+        ("/openapi.json", "kb-api"),
+        ("/", "kb-api"),
+    ],
+)
+def test_search_and_its_companions_go_to_search_and_all_else_to_kb_api(path: str, upstream: Upstream) -> None:
+    assert upstream_of(path) == upstream
+
+
+class Echo:
+    """An upstream that tells what it was sent."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self.may_finish = asyncio.Event()
+        self.stream_closed = asyncio.Event()
+        routes = [
+            Route("/v0/orgs/acme/events", self.stream),
+            Route("/{path:path}", self.echo, methods=["GET", "POST"]),
+        ]
+        config = uvicorn.Config(Starlette(routes=routes), host=LOOPBACK, port=self.port, log_level="critical")
+        self.server = uvicorn.Server(config)
+
+    async def echo(self, request: Request) -> Response:
+        response = JSONResponse(
+            {
+                "raw_path": request.scope["raw_path"].decode(),
+                "query": request.scope["query_string"].decode(),
+                "body_bytes": len(await request.body()),
+                "headers": dict(request.headers),
+            },
+            status_code=418,
+        )
+        response.headers["x-request-id"] = request.headers.get("x-request-id", "none")
+        response.headers.append("set-cookie", "a=1")
+        response.headers.append("set-cookie", "b=2")
+        return response
+
+    async def stream(self, _request: Request) -> Response:
+        async def events() -> AsyncIterator[str]:
+            try:
+                yield "data: first\n\n"
+                await self.may_finish.wait()
+                yield "data: last\n\n"
+            finally:
+                self.stream_closed.set()
+
+        return StreamingResponse(events(), media_type="text/event-stream")
+
+
+@pytest.fixture
+async def echo() -> AsyncIterator[Echo]:
+    upstream = Echo()
+    serving = asyncio.create_task(upstream.server.serve())
+
+    async def started() -> bool:
+        return upstream.server.started
+
+    assert await poll_until(started, timeout_s=10)
+    yield upstream
+    upstream.may_finish.set()
+    upstream.server.should_exit = True
+    await serving
+
+
+@pytest.fixture
+async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
+    nobody = f"http://{LOOPBACK}:{free_port()}"
+    server = GatewayServer(
+        kb_api=f"http://{LOOPBACK}:{echo.port}", kb_search=nobody, port=free_port(), log=tmp_path / "gateway.log"
+    )
+    await server.start()
+    yield server
+    assert await server.stop() == 0
+
+
+@pytest.fixture
+async def client(gateway: GatewayServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10) as client:
+        yield client
+
+
+async def test_status_headers_and_request_id_come_through_unchanged(client: httpx.AsyncClient) -> None:
+    answer = await client.get(
+        f"{ORG}/tags/a%2Fb?name=x%20y&name=z",
+        headers={"x-request-id": "r-1", "authorization": "Bearer k", "traceparent": "00-1-2-01"},
+    )
+    assert answer.status_code == 418
+    assert answer.headers["x-request-id"] == "r-1"
+    assert answer.headers.get_list("set-cookie") == ["a=1", "b=2"]
+    assert len(answer.headers.get_list("date")) == len(answer.headers.get_list("server")) == 1
+    seen = answer.json()
+    assert seen["raw_path"] == f"{ORG}/tags/a%2Fb"
+    assert seen["query"] == "name=x%20y&name=z"
+    assert seen["headers"]["authorization"] == "Bearer k"
+    assert seen["headers"]["traceparent"] == "00-1-2-01"
+    assert "content-length" not in seen["headers"]
+
+
+async def test_a_large_body_comes_through_whole(client: httpx.AsyncClient) -> None:
+    answer = await client.post(f"{ORG}/documents:batch", content=b"x" * 5_000_000)
+    assert answer.json()["body_bytes"] == 5_000_000
+
+
+async def test_events_are_passed_on_as_they_come(client: httpx.AsyncClient, echo: Echo) -> None:
+    async with client.stream("GET", f"{ORG}/events") as answer:
+        pieces = answer.aiter_text()
+        assert await anext(pieces) == "data: first\n\n"
+        echo.may_finish.set()
+        assert await anext(pieces) == "data: last\n\n"
+
+
+async def test_a_reader_who_leaves_ends_the_stream_upstream(client: httpx.AsyncClient, echo: Echo) -> None:
+    async with client.stream("GET", f"{ORG}/events") as answer:
+        await anext(answer.aiter_text())
+    await asyncio.wait_for(echo.stream_closed.wait(), timeout=5)
+
+
+async def test_a_service_that_is_down_is_a_503_that_says_when_to_come_again(client: httpx.AsyncClient) -> None:
+    answer = await client.post(f"{ORG}/knowledge-bases/search", json={}, headers={"x-request-id": "r-2"})
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"] == "1"
+    assert answer.json()["request_id"] == answer.headers["x-request-id"] == "r-2"
+    assert answer.json()["type"] == "service-unavailable"
+
+
+async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_be_done(tmp_path: Path) -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(hang_up, LOOPBACK, 0) as upstream:
+        url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
+        server = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+        await server.start()
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.post(f"{server.url}{ORG}/tags", json={})
+        await server.stop()
+    assert answer.status_code == 502
+    assert answer.json()["type"] == "connection-lost"

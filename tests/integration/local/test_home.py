@@ -1,0 +1,111 @@
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kb_local.errors import UnusableHome, UnusablePort
+from kb_local.ports import LOOPBACK, Ports, free_port, is_free
+from kb_local.state import Home, ProcessState, StackState, find_process, home_of
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home(tmp_path / ".kb")
+    home.prepare()
+    return home
+
+
+def test_a_folder_of_a_newer_version_is_refused_and_left_alone(home: Home) -> None:
+    (home.folder / "format").write_text("2\n")
+    with pytest.raises(UnusableHome, match="format '2'"):
+        home.prepare()
+    assert (home.folder / "format").read_text() == "2\n"
+
+
+def test_a_folder_that_cannot_be_made_is_explained(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UnusableHome) as refusal:
+        Home(tmp_path / "file" / ".kb").prepare()
+    assert "KB_HOME" in refusal.value.remedy
+
+
+def test_the_folder_is_the_one_that_kb_home_names_else_in_the_current_directory(tmp_path: Path) -> None:
+    assert home_of({"KB_HOME": str(tmp_path)}).folder == tmp_path
+    assert home_of({}).folder == Path.cwd() / ".kb"
+
+
+def test_secrets_are_made_once_and_are_nobody_elses_to_read(home: Home) -> None:
+    secrets = home.read_secrets()
+    assert home.read_secrets() == secrets
+    assert secrets.api_key.startswith("kb_")
+    assert len(secrets.api_key.split("_")) == 3
+    assert stat.S_IMODE((home.folder / "secrets.json").stat().st_mode) == 0o600
+    assert secrets.api_key not in repr(secrets)
+
+
+def test_the_state_is_read_as_it_was_written(home: Home) -> None:
+    process = ProcessState(name="mongod", pid=1, port=2, condition="ready", restarts=3, log="x")
+    state = StackState(phase="ready", base_url="http://127.0.0.1:1", processes=[process], ports={"mongod": 2})
+    home.write_state(state)
+    assert home.read_state() == state
+    assert sorted(path.name for path in home.folder.iterdir()) == ["format", "logs", "state.json"]
+
+
+def test_a_state_that_is_not_understood_is_explained(home: Home) -> None:
+    (home.folder / "state.json").write_text(json.dumps({"phase": "levitating"}))
+    with pytest.raises(UnusableHome, match=r"state\.json is not understood"):
+        home.read_state()
+
+
+def test_only_one_supervisor_has_a_folder_and_a_killed_one_no_longer_does(home: Home) -> None:
+    program = f"""
+import time
+from pathlib import Path
+from kb_local.state import Home
+with Home(Path({str(home.folder)!r})).locked():
+    print("locked", flush=True)
+    time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        assert home.is_locked()
+        with pytest.raises(UnusableHome, match="runs in"), home.locked():
+            pass
+        holder.kill()
+    assert not home.is_locked()
+
+
+def test_a_pid_that_now_is_another_process_is_not_taken_for_the_one_recorded() -> None:
+    assert find_process(os.getpid(), 1.0) is None
+    assert find_process(None, None) is None
+
+
+def test_ports_stay_the_same_while_they_are_free() -> None:
+    first = Ports()
+    port = first.take("mongod")
+    assert first.take("mongod") == port
+    assert Ports(first.remembered).take("mongod") == port
+
+
+def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
+    with socket.socket() as squatter:
+        squatter.bind((LOOPBACK, 0))
+        squatter.listen()
+        taken = squatter.getsockname()[1]
+        assert not is_free(taken)
+        assert Ports({"mongod": taken}).take("mongod") != taken
+        with pytest.raises(UnusablePort, match=f"port {taken} is in use"):
+            Ports().take_exactly("gateway", taken)
+
+
+def test_no_two_servers_get_the_same_port() -> None:
+    port = free_port()
+    ports = Ports({"a": port, "b": port})
+    assert ports.take("a") == port
+    assert ports.take("b") != port

@@ -1,0 +1,116 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kb_local.ports import LOOPBACK
+from kb_local.state import Home
+from tests.integration.local.conftest import NO_MODELS, PACKAGES, living
+
+KB = str(Path(sys.executable).with_name("kb"))
+# Tied to this process: a test that fails must not leave a stack.
+TIMEOUT_S = 60
+
+
+class CommandLine:
+    """The `kb` command as a user runs it, on a stack with one dummy service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = Home(folder)
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("KB_")},
+            "KB_HOME": str(folder),
+            "KB_LOCAL_SERVICES": "kb_dummy",
+            "KB_LOCAL_MODELS_API_BASE": NO_MODELS,
+            "PYTHONPATH": str(PACKAGES),
+        }
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [KB, *arguments], env=self.env, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        )
+
+    def pids(self) -> list[int]:
+        state = self.home.read_state()
+        return [pid for pid in (state.supervisor_pid, *(each.pid for each in state.processes)) if pid is not None]
+
+
+@pytest.fixture
+def kb(tmp_path: Path) -> Iterator[CommandLine]:
+    command_line = CommandLine(tmp_path / ".kb")
+    yield command_line
+    command_line.run("down")
+
+
+def wait_until_gone(pids: list[int]) -> None:
+    deadline = time.monotonic() + 10
+    while living(pids) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert living(pids) == []
+
+
+def up(kb: CommandLine) -> dict[str, Any]:
+    result = kb.run("up", "--json")
+    assert result.returncode == 0, result.stderr
+    answer: dict[str, Any] = json.loads(result.stdout)
+    return answer
+
+
+def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
+    first = up(kb)
+    assert first["base_url"].startswith(f"http://{LOOPBACK}:")
+    assert up(kb) == first
+
+    status = kb.run("status", "--json")
+    assert status.returncode == 0
+    shown = json.loads(status.stdout)
+    assert shown["base_url"] == first["base_url"]
+    assert {each["name"]: each["condition"] for each in shown["processes"]} == dict.fromkeys(
+        ["mongod", "search-node", "broker", "zygote", "kb-dummy", "gateway"], "ready"
+    )
+    assert "kb-dummy" in kb.run("status").stdout
+
+    pids = kb.pids()
+    assert kb.run("down").returncode == 0
+    assert living(pids) == []
+    assert kb.run("status").returncode == 1
+    assert kb.run("down", "--json").stdout == '{"was_running": false}\n'
+
+
+def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_order(kb: CommandLine) -> None:
+    first = up(kb)
+    pids = kb.pids()
+    supervisor_pid = kb.home.read_state().supervisor_pid
+    assert supervisor_pid is not None
+    os.kill(supervisor_pid, signal.SIGKILL)
+    wait_until_gone(pids)
+    assert json.loads(kb.run("status", "--json").stdout)["phase"] == "stopped"
+
+    with subprocess.Popen(
+        [KB, "up", "--foreground"], env=kb.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as foreground:
+        assert foreground.stdout is not None
+        told = "".join(iter(foreground.stdout.readline, "`kb status` shows it, `kb down` stops it.\n"))
+        # The same address and key as before, although nothing was shut down in order.
+        assert first["base_url"] in told
+        assert first["api_key"] in told
+        pids = kb.pids()
+        foreground.send_signal(signal.SIGINT)
+        assert foreground.wait(TIMEOUT_S) == 0
+    assert living(pids) == []
+
+
+def test_a_stack_that_cannot_start_says_what_to_do(kb: CommandLine) -> None:
+    kb.env["KB_MONGOD"] = "/nonexistent/mongod"
+    result = kb.run("up")
+    assert result.returncode == 1
+    assert "/nonexistent/mongod cannot be run" in result.stderr
+    assert "remedy: set KB_MONGOD" in result.stderr
+    assert kb.run("status").returncode == 1

@@ -1,0 +1,74 @@
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import httpx
+import pytest
+
+COMMAND = [sys.executable, "-m", "kb_local.model_server", "--no-minilm"]
+
+
+@contextmanager
+def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A server of the test's own on a port the system chose, and its base URL."""
+    with subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout
+            yield process, process.stdout.readline().rsplit(maxsplit=1)[-1]
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+async def test_it_stops_cleanly_even_while_a_call_hangs(stop: signal.Signals) -> None:
+    with running() as (process, base):
+        async with httpx.AsyncClient(base_url=base.removesuffix("/v1"), trust_env=False) as client:
+            await client.put("/admin/hash", json={"faults": [{"kind": "hang", "hang_s": 600}]})
+            hanging = asyncio.create_task(client.post("/v1/embeddings", json={"model": "hash-8", "input": "a"}))
+            async with asyncio.timeout(10):
+                while (await client.get("/admin/hash")).json()["calls"] == 0:
+                    pass
+
+            process.send_signal(stop)
+
+            assert await asyncio.to_thread(process.wait, 10) == 0
+            await asyncio.wait([hanging])
+            assert hanging.exception() or hanging.result().status_code >= 500
+
+
+def test_without_minilm_it_is_ready_at_once_and_does_not_know_the_model() -> None:
+    with running() as (_, base), httpx.Client(base_url=base.removesuffix("/v1"), trust_env=False) as client:
+        assert client.get("/readyz").status_code == 200
+        assert client.post("/v1/embeddings", json={"model": "all-MiniLM-L6-v2", "input": "a"}).status_code == 404
+        assert "all-MiniLM-L6-v2" not in client.get("/v1/models").text
+
+
+def test_small_answers_are_not_held_back_by_the_network_stack() -> None:
+    # Nagle's algorithm and delayed acknowledgements make every call last 40 ms, even the quickest.
+    with running() as (_, base), httpx.Client(trust_env=False) as client:
+        quickest = min(
+            client.post(f"{base}/embeddings", json={"model": "hash-8", "input": "a"}).elapsed for _ in range(20)
+        )
+
+    assert quickest < timedelta(milliseconds=30)
+
+
+def test_only_this_machine_may_reach_it() -> None:
+    refused = subprocess.run([*COMMAND, "--host", "0.0.0.0"], capture_output=True, text=True, check=False, timeout=20)
+
+    assert refused.returncode == 2
+    assert "not a loopback address" in refused.stderr
+
+
+def test_a_taken_port_is_explained() -> None:
+    with running() as (_, base):
+        port = str(httpx.URL(base).port)
+        refused = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=20)
+
+    assert refused.returncode == 1
+    assert f"127.0.0.1:{port}" in refused.stderr
+    assert "--port" in refused.stderr

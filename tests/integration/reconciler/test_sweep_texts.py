@@ -1,0 +1,73 @@
+"""Texts that no document refers to go; none that one refers to, or is about to, does."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pymongo.asynchronous.database import AsyncDatabase
+
+from kb_reconciler.sweep_texts import sweep_texts
+from kb_shared.mongo import document_texts, documents
+from kb_shared.mongo.documents import AppliedEvent, Document, TextFacet
+
+Database = AsyncDatabase[dict[str, Any]]
+
+AN_HOUR = timedelta(hours=1)
+LARGE = "x" * 1_100_000
+
+
+async def put(database: Database, document_id: str, text: str, *, age: timedelta) -> str:
+    text_id = await document_texts.put(database, "org", document_id, text)
+    made = {"created_at": datetime.now(UTC) - age}
+    await database[document_texts.NAME].update_one({"_id": text_id}, {"$set": made})
+    return text_id
+
+
+async def refer(database: Database, document_id: str, text_id: str) -> None:
+    facet = TextFacet(1, "digest", text_id, "A name", datetime.now(UTC))
+    state = replace(Document("org", document_id), text=facet)
+    assert await documents.write(
+        database, state, AppliedEvent("e", "document.ocr_completed.v1", 1, "t", datetime.now(UTC))
+    )
+
+
+async def stored(database: Database) -> set[str]:
+    return {row["_id"] async for row in database[document_texts.NAME].find({}, {"_id": 1})}
+
+
+async def test_old_texts_that_no_document_refers_to_are_deleted_with_their_files(database: Database) -> None:
+    replaced = await put(database, "d", "the old text", age=2 * AN_HOUR)
+    large = await put(database, "gone", LARGE, age=2 * AN_HOUR)
+    current = await put(database, "d", "the new text", age=2 * AN_HOUR)
+    await refer(database, "d", current)
+    assert await stored(database) == {replaced, large, current}
+
+    assert await sweep_texts(database, age=AN_HOUR) == 2
+
+    assert await stored(database) == {current}
+    assert await database["document_texts.files"].count_documents({}) == 0
+    assert await database["document_texts.chunks"].count_documents({}) == 0
+
+
+async def test_a_young_text_stays_for_the_document_that_is_about_to_refer_to_it(database: Database) -> None:
+    young = await put(database, "d", "just stored", age=timedelta(0))
+    assert await sweep_texts(database, age=AN_HOUR) == 0
+    assert await stored(database) == {young}
+
+
+async def test_an_old_text_that_comes_back_is_young_again(database: Database) -> None:
+    old = await put(database, "d", "once more", age=2 * AN_HOUR)
+    assert await document_texts.put(database, "org", "d", "once more") == old
+    assert await sweep_texts(database, age=AN_HOUR) == 0
+    assert await stored(database) == {old}
+
+
+async def test_a_large_text_reads_as_it_was_stored(database: Database) -> None:
+    pages = [(1, 0, 10), (2, 10, len(LARGE))]
+    text_id = await document_texts.put(database, "org", "d", LARGE, pages)
+    assert await document_texts.put(database, "org", "d", LARGE, pages) == text_id
+    found = await document_texts.find(database, "org", text_id)
+    assert found is not None
+    assert (found.text, found.pages) == (LARGE, tuple(pages))
+    assert await database["document_texts.files"].count_documents({}) == 1
+    assert await document_texts.find(database, "another", text_id) is None

@@ -1,0 +1,94 @@
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from kb_local.python_server import ModelServer
+from kb_search.bootstrap import create_app
+from kb_search.settings import Settings
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.mongo import api_keys
+from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.mongo.database import Database
+from tests.integration.search.knowledge import Knowledge, create
+
+ORGANIZATION = "acme"
+
+
+@dataclass(frozen=True)
+class Searcher:
+    """Somebody with a key of an organization."""
+
+    http: httpx.AsyncClient
+    key: str
+
+    async def post(self, where: Knowledge | str, body: Any) -> httpx.Response:
+        path = where.path if isinstance(where, Knowledge) else where
+        return await self.http.post(path, json=body, headers={"Authorization": f"Bearer {self.key}"})
+
+    async def post_bytes(self, path: str, body: bytes) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}", "Content-Type": "application/json"}
+        return await self.http.post(path, content=body, headers=headers)
+
+    async def search(self, where: Knowledge, query: str = "anything", **fields: Any) -> dict[str, Any]:
+        response = await self.post(where, {"query": query, **fields})
+        assert response.status_code == 200, response.text
+        answer: dict[str, Any] = response.json()
+        return answer
+
+
+@pytest.fixture
+def settings(model_server: ModelServer) -> Settings:
+    return Settings(local_models_api_base=model_server.api_base)
+
+
+@pytest.fixture
+async def embedder(search_database: Database, settings: Settings) -> AsyncIterator[Embedder]:
+    embedder = create_embedder(search_database, settings, patience_s=0.2)
+    yield embedder
+    await embedder.close()
+
+
+@pytest.fixture
+def app(search_database: Database, settings: Settings, embedder: Embedder) -> FastAPI:
+    return create_app(settings, database=search_database, embedder=embedder)
+
+
+@pytest.fixture
+async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client:
+        yield client
+
+
+NewSearcher = Callable[..., Awaitable[Searcher]]
+
+
+@pytest.fixture
+def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: Settings) -> NewSearcher:
+    async def make(organization_id: str = ORGANIZATION, *, scope: Scope = Scope.SEARCH) -> Searcher:
+        return Searcher(http, await key_for(search_database, settings, organization_id, scope))
+
+    return make
+
+
+async def key_for(database: Database, settings: Settings, organization_id: str, scope: Scope = Scope.SEARCH) -> str:
+    key_id, whole_key = api_keys.new_secret_key()
+    key = ApiKey(key_id, organization_id, "test", frozenset({scope}), datetime.now(UTC), None, None)
+    await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.api_key_pepper.get_secret_value())
+    return whole_key
+
+
+@pytest.fixture
+async def searcher(new_searcher: NewSearcher) -> Searcher:
+    return await new_searcher()
+
+
+@pytest.fixture
+async def knowledge(search_database: Database) -> Knowledge:
+    """An empty KB of the searcher's organization."""
+    return await create(search_database, ORGANIZATION)

@@ -1,0 +1,211 @@
+"""A KB filled through the same queries that a swap makes, without an indexer."""
+
+import asyncio
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kb_local.model_server.hash_model import vector_of
+from kb_shared.identifiers import new_kb_id
+from kb_shared.metadata_pairs import metadata_pairs
+from kb_shared.mongo import document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks, EmbeddedChunk, Snapshot
+
+DIMENSIONS = 64
+MODEL = f"hash-{DIMENSIONS}"
+JANUARY = datetime(2026, 1, 15, 12, tzinfo=UTC)
+DEADLINE_S = 15.0
+
+
+def relevance(query: str, text: str) -> float:
+    """What the answer must say, from the vectors of the hash model."""
+    cosine = float(vector_of(query, dimensions=DIMENSIONS) @ vector_of(text, dimensions=DIMENSIONS))
+    return (1 + cosine) / 2
+
+
+@dataclass(frozen=True)
+class Document:
+    document_id: str
+    texts: Sequence[str]
+    name: str = "a.pdf"
+    tag_ids: Sequence[str] = ()
+    upload_date: datetime = JANUARY
+    metadata: Mapping[str, Any] | None = None
+
+    def snapshot(self) -> Snapshot:
+        metadata = self.metadata or {}
+        return Snapshot(self.name, tuple(self.tag_ids), self.upload_date, metadata, metadata_pairs(metadata))
+
+    def chunks(self) -> list[EmbeddedChunk]:
+        return [
+            EmbeddedChunk(
+                chunk_index=n,
+                chunk_hash=hashlib.sha256(text.encode()).hexdigest(),
+                text=text,
+                vector=vector_of(text, dimensions=DIMENSIONS),
+                token_count=len(text.split()),
+                start=0,
+                end=len(text),
+                page_start=n,
+                page_end=n + 1,
+                heading_path=("Title", f"Part {n}"),
+                chunk_type="text",
+            )
+            for n, text in enumerate(self.texts)
+        ]
+
+
+@dataclass(frozen=True)
+class Knowledge:
+    """A KB and what a test does to it."""
+
+    database: Database
+    kb: KnowledgeBase
+
+    @property
+    def path(self) -> str:
+        return f"/v0/orgs/{self.kb.organization_id}/knowledge-bases/{self.kb.kb_id}/search"
+
+    @property
+    def chunks(self) -> Chunks:
+        return vectors.chunks_of(self.database, self.kb)
+
+    async def index(self, document: Document, *, searchable: bool = True) -> None:
+        """Swap the document in; by default wait until the search index has all of it."""
+        await in_transaction(self.database, lambda session: self._swap(session, document))
+        if searchable:
+            await self.wait_until_found(document)
+
+    async def _swap(self, session: Session, document: Document) -> None:
+        organization_id, kb_id = self.kb.organization_id, self.kb.kb_id
+        version, _ = await document_index.begin_swap(
+            self.database, session, organization_id, kb_id, document.document_id
+        )
+        stored = await vectors.stored(self.chunks, session, document.document_id)
+        changes = vectors.changes(
+            scope=self.chunks.scope,
+            document_id=document.document_id,
+            chunks=document.chunks(),
+            snapshot=document.snapshot(),
+            version=version,
+            before=stored,
+        )
+        await vectors.write(self.chunks, session, changes.writes)
+        await kb_slots.fence(
+            self.database,
+            session,
+            organization_id=organization_id,
+            kb_id=kb_id,
+            document_id=document.document_id,
+            tags_version=self.kb.tags_version,
+            documents=int(version == 1),
+            chunks=len(changes.inserted) - changes.retired,
+        )
+        await document_index.finish_swap(
+            self.database,
+            session,
+            IndexedDocument(
+                organization_id=organization_id,
+                kb_id=kb_id,
+                document_id=document.document_id,
+                version=version,
+                chunk_count=len(document.texts),
+                text_revision=version,
+                content_digest="",
+                snapshot_digest="",
+                config_hash="",
+                document_name=document.name,
+                indexed_at=JANUARY,
+            ),
+        )
+
+    async def wait_until_found(self, document: Document) -> None:
+        wanted = set(vectors.chunk_ids(document.document_id, document.chunks()))
+        snapshot = {"document_name": document.name, "upload_date": document.upload_date}
+
+        async def found() -> bool:
+            hits = await vectors.nearest(
+                self.chunks,
+                vector_of("x", dimensions=DIMENSIONS),
+                limit=1000,
+                query_filter={"document_id": document.document_id, **snapshot},
+                exact=True,
+            )
+            return wanted <= hits.keys()
+
+        await until(found)
+
+    async def set_status(self, status: Status) -> None:
+        assert await knowledge_bases.set_status(self.database, self.kb, status, only_from=self.kb.status)
+
+    async def delete(self) -> None:
+        """As kb-api does in the end: nothing is left."""
+        await self.chunks.collection.drop()
+        await in_transaction(
+            self.database,
+            lambda session: knowledge_bases.delete(self.database, session, self.kb.organization_id, self.kb.kb_id),
+        )
+
+
+async def until(condition: Any) -> None:
+    """Wait for an asynchronous condition."""
+    deadline = time.monotonic() + DEADLINE_S
+    while not await condition():
+        assert time.monotonic() < deadline, "waited in vain"
+        await asyncio.sleep(0.01)
+
+
+async def create(
+    database: Database, organization_id: str, *, status: Status = Status.ACTIVE, ready: bool = True, **fields: Any
+) -> Knowledge:
+    """Make an empty KB; by default wait until its index answers."""
+    kb_id = new_kb_id()
+    kb = KnowledgeBase(
+        kb_id=kb_id,
+        organization_id=organization_id,
+        name="KB",
+        description="",
+        tag_ids=("t1",),
+        tags_version=1,
+        chunker_type="recursive",
+        chunk_size=200,
+        chunk_overlap=20,
+        embedding_model=MODEL,
+        embedding_dimensions=DIMENSIONS,
+        max_chunks_per_document=2000,
+        status=status,
+        status_reason=None,
+        vector_collection=knowledge_bases.collection_name(kb_id),
+        created_at=JANUARY,
+        updated_at=JANUARY,
+        created_by="k",
+        updated_by="k",
+    )
+    knowledge = Knowledge(database, replace(kb, **fields))
+
+    async def insert(session: Session) -> None:
+        await knowledge_bases.insert(database, session, knowledge.kb)
+        await kb_slots.create(database, session, organization_id, kb_id, tags_version=1)
+
+    await in_transaction(database, insert)
+    if "vector_collection" not in fields:
+        collection = await database.create_collection(knowledge.kb.vector_collection)
+        await collection.create_indexes(vectors.INDEXES)
+        await collection.create_search_index(vectors.search_index(DIMENSIONS, knowledge.kb.filterable_metadata))
+    if ready:
+        await until(knowledge_is_queryable(knowledge))
+    return knowledge
+
+
+def knowledge_is_queryable(knowledge: Knowledge) -> Any:
+    async def queryable() -> bool:
+        indexes = await (await knowledge.chunks.collection.list_search_indexes(VECTOR_INDEX)).to_list()
+        return any(index["queryable"] for index in indexes)
+
+    return queryable

@@ -1,0 +1,154 @@
+"""What is committed between asking the search index and reading what it found."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from pymongo.errors import OperationFailure
+
+from kb_shared.mongo import document_index, vectors
+from kb_shared.mongo.database import Database, Row, in_transaction
+from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.vectors import VECTOR_INDEX
+from tests.integration.search.conftest import Searcher
+from tests.integration.search.knowledge import Document, Knowledge
+
+Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
+QUERY = "old 1"
+
+
+@pytest.fixture
+def after_the_index_has_answered(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Run something once the hits are known and not yet read."""
+    nearest = vectors.nearest
+
+    def arm(action: Callable[[], Awaitable[object]]) -> None:
+        async def and_then(*args: Any, **kwargs: Any) -> dict[str, float]:
+            hits = await nearest(*args, **kwargs)
+            monkeypatch.setattr(vectors, "nearest", nearest)
+            await action()
+            return hits
+
+        monkeypatch.setattr(vectors, "nearest", and_then)
+
+    return arm
+
+
+def contents(answer: dict[str, Any]) -> set[str]:
+    return {result["content"] for result in answer["results"]}
+
+
+async def test_a_document_that_was_replaced_is_shown_as_it_was_in_one_version(
+    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+) -> None:
+    await knowledge.index(Document("d", ["old 1", "old 2"]))
+    replaced = Document("d", ["new 1", "new 2"])
+    after_the_index_has_answered(lambda: knowledge.index(replaced))
+    assert contents(await searcher.search(knowledge, QUERY)) == {"old 1", "old 2"}
+    assert contents(await searcher.search(knowledge, QUERY)) == {"new 1", "new 2"}
+
+
+async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
+    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+) -> None:
+    await knowledge.index(Document("d", ["old 1", "stays"]))
+    after_the_index_has_answered(lambda: knowledge.index(Document("d", ["new 1", "stays"])))
+    assert contents(await searcher.search(knowledge, QUERY)) == {"stays"}
+
+
+async def test_a_document_that_left_is_not_shown(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(Document("e", ["other"]))
+
+    async def leave() -> None:
+        await in_transaction(
+            search_database,
+            lambda session: document_index.delete(search_database, session, "acme", knowledge.kb.kb_id, "d"),
+        )
+
+    after_the_index_has_answered(leave)
+    assert contents(await searcher.search(knowledge, QUERY)) == {"other"}
+
+
+async def test_a_hit_that_no_longer_matches_the_filter_is_not_shown(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+) -> None:
+    await knowledge.index(Document("d", ["old 1"], tag_ids=["t1"]))
+    retagged = Document("d", ["old 1"], tag_ids=["t2"])
+
+    async def retag() -> None:
+        await in_transaction(
+            search_database,
+            lambda session: vectors.set_snapshot(knowledge.chunks, session, "d", retagged.snapshot()),
+        )
+
+    after_the_index_has_answered(retag)
+    answer = await searcher.search(knowledge, QUERY, tag_ids=["t1"])
+    assert (answer["results"], answer["total_count"]) == ([], 0)
+
+
+async def test_a_kb_that_was_deleted_is_gone(
+    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    after_the_index_has_answered(knowledge.delete)
+    assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404
+
+
+@pytest.mark.parametrize(("losses", "status"), [(1, 200), (2, 503)])
+async def test_a_lost_snapshot_is_taken_once_more(
+    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
+) -> None:
+    """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""
+    await knowledge.index(Document("d", ["old 1"]))
+    read = vectors.read
+    failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
+
+    async def failing(*args: Any, **kwargs: Any) -> dict[str, Row]:
+        for failure in failures:
+            raise failure
+        return await read(*args, **kwargs)
+
+    monkeypatch.setattr(vectors, "read", failing)
+    assert (await searcher.post(knowledge, {"query": QUERY})).status_code == status
+
+
+async def test_replaced_chunks_that_crowd_the_hits_do_not_shorten_a_page(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    for version in range(4):
+        await knowledge.index(Document("d", [f"{version} {n}" for n in range(30)]))
+    answer = await searcher.search(knowledge, "x", top_k=20)
+    assert len(contents(answer)) == 20
+    assert all(content.startswith("3 ") for content in contents(answer))
+
+
+async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.chunks.collection.drop_search_index(VECTOR_INDEX)
+    response = await searcher.post(knowledge, {"query": QUERY})
+    assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
+    assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
+    await knowledge.chunks.collection.drop()
+    assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 503
+
+
+@pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING])
+async def test_a_kb_that_is_not_built_yet_is_no_empty_answer(
+    searcher: Searcher, knowledge: Knowledge, status: Status
+) -> None:
+    await knowledge.set_status(status)
+    response = await searcher.post(knowledge, {"query": QUERY})
+    assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
+    assert int(response.headers["retry-after"]) >= 1
+
+
+async def test_a_kb_that_is_being_deleted_is_gone_already(searcher: Searcher, knowledge: Knowledge) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.set_status(Status.DELETING)
+    assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404

@@ -1,0 +1,53 @@
+"""The service as a process: settings from the environment, a socket, a clean end."""
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from kb_local.ports import free_port
+from kb_local.python_server import ModelServer, SearchNode
+from kb_local.service import Service
+from kb_local.zygote import Zygote
+from kb_search.settings import Settings
+from kb_shared.mongo.database import Database
+from tests.conftest import MongoDeployment
+from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
+from tests.integration.search.knowledge import Document, Knowledge
+
+PEPPER = "of this process"
+
+
+@pytest.fixture
+def environment(
+    search_node: MongoDeployment | SearchNode, model_server: ModelServer, search_database: Database
+) -> dict[str, str]:
+    return {
+        "KB_MONGO_URI": search_node.uri,
+        "KB_MONGO_DATABASE": search_database.name,
+        "KB_LOCAL_MODELS_API_BASE": model_server.api_base,
+        "KB_API_KEY_PEPPER": PEPPER,
+    }
+
+
+@pytest.fixture
+def service(zygote: Zygote, environment: dict[str, str], tmp_path: Path) -> Service:
+    return Service("search", "kb_search", zygote=zygote, port=free_port(), log=tmp_path / "search.log", env=environment)
+
+
+async def test_the_service_answers_searches_until_it_is_asked_to_end(
+    service: Service, search_database: Database, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("d1", ["one canary-text"]))
+    key = await key_for(search_database, Settings.model_validate({"api_key_pepper": PEPPER}), ORGANIZATION)
+    await service.start()
+    async with httpx.AsyncClient(base_url=service.url, trust_env=False) as http:
+        answer = await Searcher(http, key).search(knowledge, "canary-query")
+        metrics = (await http.get("/metrics")).text
+    assert [result["content"] for result in answer["results"]] == ["one canary-text"]
+    assert await service.stop() == 0
+    log = service.log.read_text()
+    assert '"event": "search.answered"' in log
+    for told in (log, metrics):
+        assert "canary" not in told
+        assert key not in told

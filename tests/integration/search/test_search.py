@@ -1,0 +1,214 @@
+"""A search over HTTP: what is found, and what is said about it."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import structlog
+from prometheus_client import REGISTRY, generate_latest
+
+from kb_search.last_searched import LastSearched
+from kb_search.search_knowledge_base import KnowledgeBaseSearch, SearchQuery
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.mongo import knowledge_bases, spu_ledger, vectors
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import Status
+from tests.integration.search.conftest import NewSearcher, Searcher
+from tests.integration.search.knowledge import Document, Knowledge, create, relevance, until
+
+
+def contents(answer: dict[str, Any]) -> list[str]:
+    return [result["content"] for result in answer["results"]]
+
+
+async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    texts = ["the cat sat", "grüße an 東京 🗼", "a third one"]
+    read = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
+    await knowledge.index(
+        Document("d1", texts, name="Ünï.pdf", metadata={"year": 2024, "big": 2**40, "read": read, "draft": False})
+    )
+    answer = await searcher.search(knowledge, texts[1], top_k=2)
+
+    first, second = answer["results"]
+    citation = first.pop("citation")
+    assert citation in vectors.chunk_ids("d1", Document("d1", texts).chunks())
+    assert first.pop("scores") == {"vector": pytest.approx(1), "text": None, "fused": None}
+    assert first == {
+        "content": texts[1],
+        "source": "Ünï.pdf",
+        "document_id": "d1",
+        "chunk_index": 1,
+        "relevance": pytest.approx(1),
+        "is_matched": True,
+        "kb_id": knowledge.kb.kb_id,
+        "page_start": 1,
+        "page_end": 2,
+        "heading_path": ["Title", "Part 1"],
+        "metadata": {"year": 2024, "big": 2**40, "read": "2026-03-01T08:30:00Z", "draft": False},
+        "truncated": False,
+    }
+    assert second["relevance"] == pytest.approx(relevance(texts[1], second["content"]), abs=1e-5)
+    assert 0 <= second["relevance"] <= first["relevance"] <= 1
+    timings = answer.pop("timings_ms")
+    assert timings.keys() == {"embed", "vector", "read", "total"}
+    assert timings["total"] >= timings["embed"] + timings["vector"] + timings["read"] > 0
+    del answer["results"]
+    assert answer == {
+        "query": texts[1],
+        "total_count": 3,
+        "total_count_is_exact": True,
+        "skip": 0,
+        "top_k": 2,
+        "omitted_count": 0,
+        "total_tokens": sum(len(one["content"].split()) for one in (first, second)),
+        "kb_status": "active",
+        "spu_charged": 1,
+    }
+
+
+async def test_the_same_query_again_costs_nothing(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    await knowledge.index(Document("d1", ["one"]))
+    costs = [(await searcher.search(knowledge, "how much?"))["spu_charged"] for _ in range(3)]
+    assert costs == [1, 0, 0]
+    charges = await search_database[spu_ledger.NAME].find().to_list()
+    assert [(charge["organization_id"], charge["kb_id"]) for charge in charges] == [("acme", knowledge.kb.kb_id)]
+
+
+async def test_pages_cover_every_chunk_once_in_one_order(searcher: Searcher, knowledge: Knowledge) -> None:
+    for n in range(3):
+        await knowledge.index(Document(f"d{n}", [f"text {n} {m}" for m in range(9)]))
+    pages = [await searcher.search(knowledge, "what", top_k=5, skip=skip) for skip in range(0, 30, 5)]
+    everything = [text for page in pages for text in contents(page)]
+    by_relevance = sorted(everything, key=lambda text: relevance("what", text), reverse=True)
+    assert everything == by_relevance
+    assert sorted(everything) == sorted({f"text {n} {m}" for n in range(3) for m in range(9)})
+    assert pages[-1]["total_count_is_exact"]
+    assert pages[-1]["total_count"] == 27
+
+
+async def test_min_score_cuts_by_relevance_and_defaults_to_what_the_kb_says(
+    searcher: Searcher, search_database: Database
+) -> None:
+    strict = await create(search_database, "acme", min_score=0.99)
+    await strict.index(Document("d1", ["one", "two"]))
+    assert contents(await searcher.search(strict, "one")) == ["one"]
+    assert len(contents(await searcher.search(strict, "one", min_score=0))) == 2
+    nothing = await searcher.search(strict, "three")
+    assert (nothing["results"], nothing["total_count"]) == ([], 0)
+
+
+async def test_a_large_kb_is_searched_by_the_graph(
+    search_database: Database, embedder: Embedder, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exact: list[bool] = []
+    nearest = vectors.nearest
+
+    async def spied(*args: Any, **kwargs: Any) -> dict[str, float]:
+        exact.append(kwargs["exact"])
+        return await nearest(*args, **kwargs)
+
+    async def search(*, exact_up_to_chunks: int) -> list[str]:
+        search = KnowledgeBaseSearch(
+            search_database, embedder, LastSearched(search_database), exact_up_to_chunks=exact_up_to_chunks
+        )
+        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"))
+        return [hit.chunk["chunk_text"] for hit in answer.page.hits]
+
+    await knowledge.index(Document("d1", ["one", "two"]))
+    monkeypatch.setattr(vectors, "nearest", spied)
+    assert await search(exact_up_to_chunks=1) == ["one", "two"]
+    assert await search(exact_up_to_chunks=2) == ["one", "two"]
+    assert exact == [False, True]
+
+
+async def test_a_kb_is_searched_while_it_is_being_filled(searcher: Searcher, search_database: Database) -> None:
+    knowledge = await create(search_database, "acme", status=Status.INDEXING)
+    await knowledge.index(Document("d1", ["one"]))
+    answer = await searcher.search(knowledge, "one")
+    assert contents(answer) == ["one"]
+    assert answer["kb_status"] == "indexing"
+
+
+async def test_an_empty_kb_gives_an_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
+    answer = await searcher.search(knowledge)
+    assert (answer["results"], answer["total_count"], answer["total_count_is_exact"]) == ([], 0, True)
+
+
+async def test_the_kb_says_when_it_was_last_searched(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    before = datetime.now(UTC)
+    await searcher.search(knowledge)
+
+    async def written() -> bool:
+        kb = await knowledge_bases.find(search_database, "acme", knowledge.kb.kb_id)
+        assert kb is not None
+        # MongoDB keeps milliseconds.
+        return kb.last_searched_at is not None and (before - kb.last_searched_at).total_seconds() < 0.001
+
+    await until(written)
+
+
+async def test_another_organizations_kb_is_the_same_404_as_one_that_never_was(
+    new_searcher: NewSearcher, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("d1", ["secret"]))
+    stranger = await new_searcher("other")
+    never_was = "0" * 24
+    paths = [
+        f"/v0/orgs/other/knowledge-bases/{kb_id}/search" for kb_id in (knowledge.kb.kb_id, never_was, "x", "$where")
+    ]
+    answers = [await stranger.post(path, {"query": "secret"}) for path in paths]
+    assert {answer.status_code for answer in answers} == {404}
+    bodies = [{**answer.json(), "request_id": ""} for answer in answers]
+    assert all(body == bodies[0] for body in bodies)
+    assert (await stranger.post(knowledge, {"query": "secret"})).status_code == 404
+
+
+async def test_a_kb_with_the_id_of_another_organization_in_its_rows_stays_closed(
+    new_searcher: NewSearcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    """Were a collection ever shared, the organization's clause alone keeps strangers out."""
+    await knowledge.index(Document("d1", ["secret"]))
+    other = await create(search_database, "other", vector_collection=knowledge.kb.vector_collection)
+    stranger = await new_searcher("other")
+    assert (await stranger.search(other, "secret"))["results"] == []
+
+
+async def test_searching_takes_a_key_with_the_scope(new_searcher: NewSearcher, knowledge: Knowledge) -> None:
+    reader = await new_searcher(scope=Scope.READ)
+    assert (await reader.post(knowledge, {"query": "x"})).status_code == 403
+    nobody = Searcher(reader.http, "kb_no_key")
+    assert (await nobody.post(knowledge, {"query": "x"})).status_code == 401
+
+
+async def test_no_query_stands_in_a_log_or_a_metric(searcher: Searcher, knowledge: Knowledge) -> None:
+    canary = "canary-query-4711"
+    await knowledge.index(Document("d1", ["canary-text-4711"]))
+    with structlog.testing.capture_logs() as logs:
+        await searcher.search(knowledge, canary)
+        await searcher.post(knowledge, {"query": canary, "metadata_filter": {"color": {"$gt": canary}}})
+    assert [log["event"] for log in logs] == ["search.answered"]
+    assert "canary" not in repr(logs) + generate_latest().decode()
+
+
+async def test_searches_and_refused_filters_are_counted(searcher: Searcher, knowledge: Knowledge) -> None:
+    def counted(name: str, **labels: str) -> float:
+        return REGISTRY.get_sample_value(name, labels) or 0.0
+
+    async def growth(body: dict[str, Any], name: str, **labels: str) -> float:
+        before = counted(name, **labels)
+        await searcher.post(knowledge, {"query": "x", **body})
+        return counted(name, **labels) - before
+
+    refused = {"metadata_filter": {"a": {"$gt": 1}}}
+    assert await growth({}, "kb_search_requests_total", outcome="nothing_found") == 1
+    assert await growth({}, "kb_search_results_count_count") == 1
+    assert await growth({}, "kb_search_seconds_count", stage="vector") == 1
+    assert await growth(refused, "kb_search_requests_total", outcome="refused") == 1
+    assert await growth(refused, "kb_search_filter_rejected_total", reason="operator") == 1

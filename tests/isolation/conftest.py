@@ -1,0 +1,159 @@
+"""Both HTTP services on one database with two organizations: the prober, and the victim whose data holds a canary."""
+
+import base64
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from pydantic import SecretStr
+from pymongo import AsyncMongoClient
+
+from kb_api import bootstrap as kb_api
+from kb_api.settings import ApiSettings
+from kb_local.python_server import ModelServer
+from kb_search import bootstrap as kb_search
+from kb_search.settings import Settings as SearchSettings
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.dead_letters import DeadLetterPublisher
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.kafka.record import Record
+from kb_shared.mongo import api_keys, backfills, dead_letters, index_jobs, llm_providers, schema, tags
+from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.index_jobs import Request
+from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.mongo.tags import Tag
+from tests.integration.indexer.support import Post
+from tests.integration.search import knowledge
+from tests.integration.search.knowledge import Document, Knowledge
+
+PROBER = "prober"
+VICTIM = "victim"
+CANARY = "canary7f3a"
+"""In everything of the victim that nobody can guess; the prober never sends it."""
+DOCUMENT_ID = "document-1"
+TAG_ID = "tag-1"
+PROVIDER = "openai"
+ONLY_THE_VICTIMS_TAG = "tag-2"
+
+
+@dataclass(frozen=True)
+class World:
+    database: Database
+    pepper: str
+    apps: dict[str, FastAPI]
+    clients: dict[str, httpx.AsyncClient]
+    prober: Knowledge
+    victim: Knowledge
+    victim_key: str
+    victim_job: str
+    victim_letter: str
+
+    async def key(self, organization_id: str, *scopes: Scope, name: str = "key") -> str:
+        key_id, whole_key = api_keys.new_secret_key()
+        key = ApiKey(key_id, organization_id, name, frozenset(scopes), datetime.now(UTC), None, None)
+        assert await api_keys.insert(self.database, key, whole_key=whole_key, pepper=self.pepper)
+        return whole_key
+
+
+@pytest.fixture(scope="session")
+async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServer) -> AsyncIterator[World]:
+    database = search_client[f"test_{uuid4().hex[:16]}"]
+    await schema.ensure(database)
+    api_settings = ApiSettings(
+        local_models_api_base=model_server.api_base,
+        embedding_model=knowledge.MODEL,
+        provider_keys=SecretStr(f"1:{base64.b64encode(bytes(32)).decode()}"),
+    )
+    search_settings = SearchSettings(local_models_api_base=model_server.api_base)
+    embedder = create_embedder(database, api_settings, patience_s=0.2)
+    apps = {
+        "kb-api": kb_api.create_app(kb_api.create_services(api_settings, database, embedder)),
+        "search": kb_search.create_app(search_settings, database=database, embedder=embedder),
+    }
+    clients = {
+        name: httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}")
+        for name, app in apps.items()
+    }
+    victim = await knowledge.create(database, VICTIM, name=f"KB {CANARY}", tag_ids=(TAG_ID,))
+    document = Document(DOCUMENT_ID, [f"The {CANARY} text"], name=f"{CANARY}.pdf", tag_ids=(TAG_ID,))
+    await victim.index(document)
+    for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG):
+        await tags.put(database, VICTIM, Tag(tag_id, CANARY))
+    await _open_job(database, victim)
+    await llm_providers.put(database, _provider_of_victim())
+    world = World(
+        database=database,
+        pepper=api_settings.api_key_pepper.get_secret_value(),
+        apps=apps,
+        clients=clients,
+        prober=await knowledge.create(database, PROBER),
+        victim=victim,
+        victim_key="",
+        victim_job=await _start_job(database, victim),
+        victim_letter=await _file_letter(database),
+    )
+    victim_key = await world.key(VICTIM, Scope.ADMIN, name=CANARY)
+    world = replace(world, victim_key=victim_key)
+    try:
+        yield world
+        await _assert_that_the_victim_is_as_it_was(world)
+    finally:
+        for client in clients.values():
+            await client.aclose()
+        await embedder.close()
+        await search_client.drop_database(database.name)
+
+
+async def _assert_that_the_victim_is_as_it_was(world: World) -> None:
+    headers = {"Authorization": f"Bearer {world.victim_key}"}
+    base = f"/v0/orgs/{VICTIM}"
+    path = f"{base}/knowledge-bases/{world.victim.kb.kb_id}"
+    kb = (await world.clients["kb-api"].get(path, headers=headers)).json()
+    assert (kb["name"], kb["document_count"], kb["status"]) == (f"KB {CANARY}", 1, "active")
+    tags = (await world.clients["kb-api"].get(f"{base}/tags", headers=headers)).json()
+    assert tags["tags"] == [{"tag_id": tag_id, "name": CANARY} for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)]
+    provider = (await world.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
+    assert provider["api_base"] == f"https://{CANARY}.example"
+    found = await world.clients["search"].post(f"{path}/search", json={"query": CANARY}, headers=headers)
+    assert [hit["document_id"] for hit in found.json()["results"]] == [DOCUMENT_ID]
+
+
+async def _open_job(database: Database, victim: Knowledge) -> None:
+    command = SyncDocument(
+        organization_id=VICTIM, kb_id=victim.kb.kb_id, document_id=f"{CANARY}-open", reason=Reason.OCR
+    )
+    trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    await index_jobs.request(database, [Request([command], trace, datetime.now(UTC))])
+
+
+async def _start_job(database: Database, victim: Knowledge) -> str:
+    async def start(session: Session) -> str:
+        kind = backfills.Kind.RETRY_FAILED
+        kb_id = victim.kb.kb_id
+        return (await backfills.start(database, session, VICTIM, kb_id, kind=kind, traceparent="")).job_id
+
+    return await in_transaction(database, start)
+
+
+async def _file_letter(database: Database) -> str:
+    """Of the victim, beside one that is nobody's."""
+    publisher = DeadLetterPublisher(database, Post(), topic_prefix="")
+    for key in (None, f"{VICTIM}/{CANARY}".encode()):
+        value = f"not JSON, but a {CANARY}".encode()
+        await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)
+    letters, _ = await dead_letters.page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
+    return letters[0].letter_id
+
+
+def _provider_of_victim() -> LlmProvider:
+    sealed = KeyRing({"1": bytes(32)}).seal(f"sk-{CANARY}", organization_id=VICTIM, provider=PROVIDER)
+    return LlmProvider(
+        VICTIM, PROVIDER, sealed, CANARY[-4:], f"https://{CANARY}.example", 60, None, datetime.now(UTC), "key"
+    )

@@ -1,0 +1,227 @@
+"""Every route, called by one organization with everything it could know of another.
+
+That nothing of it changed anything is what `world` asserts when all tests are done.
+
+The matrix below says for each route which scope it needs and what to send; a route that is not in it fails.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from fastapi import FastAPI
+
+from kb_shared.mongo.api_keys import Scope
+from tests.isolation.conftest import CANARY, DOCUMENT_ID, ONLY_THE_VICTIMS_TAG, PROBER, PROVIDER, TAG_ID, VICTIM, World
+
+ORGANIZATION = "/v0/orgs/{organization_id}"
+PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+MISSING = {
+    "kb_id": "65f000000000000000000000",
+    "key_id": "0123456789abcdef",
+    "document_id": "none",
+    "tag_id": "none",
+    "job_id": "65f000000000000000000001",
+    "dead_letter_id": "0123456789abcdef0123456789abcdef",
+    "provider": "none",
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    service: str
+    method: str
+    path: str
+    """Below the organization's."""
+    scope: Scope
+    body: dict[str, Any] | None = None
+    """What a request of the prober's own would hold."""
+    query: dict[str, str] = field(default_factory=dict)
+    """Parameters that ask for the victim's data."""
+    makes_what_it_names: bool = False
+    """What is not there yet is no 404."""
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def names_a_resource(self) -> bool:
+        return "{" in self.path and not self.makes_what_it_names
+
+
+MATRIX = [
+    Route("kb-api", "POST", "/knowledge-bases", Scope.WRITE, body={"name": "n"}),
+    Route("kb-api", "GET", "/knowledge-bases", Scope.READ, query={"name_search": "KB"}),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}", Scope.READ),
+    Route("kb-api", "PUT", "/knowledge-bases/{kb_id}", Scope.WRITE, body={"name": "taken over"}),
+    Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}", Scope.WRITE),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/documents", Scope.READ, query={"status": "all"}),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/documents/{document_id}/explain", Scope.READ),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/chunks", Scope.READ, query={"document_id": DOCUMENT_ID}),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/stats", Scope.READ),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/reindex", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/retry-failed", Scope.WRITE),
+    Route("kb-api", "GET", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.READ),
+    Route("kb-api", "DELETE", "/knowledge-bases/{kb_id}/jobs/{job_id}", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/pause", Scope.WRITE),
+    Route("kb-api", "POST", "/knowledge-bases/{kb_id}/resume", Scope.WRITE),
+    Route("kb-api", "GET", "/documents/{document_id}", Scope.READ),
+    Route(
+        "kb-api",
+        "PUT",
+        "/documents/{document_id}",
+        Scope.WRITE,
+        body={"document_name": "n", "tag_ids": [TAG_ID], "upload_date": "2026-01-31T00:00:00Z", "text": "mine"},
+        makes_what_it_names=True,
+    ),
+    Route("kb-api", "PUT", "/documents/{document_id}/text", Scope.WRITE, makes_what_it_names=True),
+    Route("kb-api", "PATCH", "/documents/{document_id}/tags", Scope.WRITE, body={"tag_ids": [TAG_ID]}),
+    Route("kb-api", "PATCH", "/documents/{document_id}/metadata", Scope.WRITE, body={"metadata": {}}),
+    Route("kb-api", "DELETE", "/documents/{document_id}", Scope.WRITE),
+    Route("kb-api", "POST", "/tags", Scope.WRITE, body={"tag_id": TAG_ID, "name": "mine"}),
+    Route("kb-api", "GET", "/tags", Scope.READ),
+    Route("kb-api", "GET", "/dead-letters", Scope.READ, query={"reason": "bad-data"}),
+    Route("kb-api", "POST", "/dead-letters/{dead_letter_id}/redrive", Scope.WRITE),
+    Route("kb-api", "GET", "/usage", Scope.READ, query={"group_by": "kb,model,operation,day"}),
+    Route("kb-api", "GET", "/budget", Scope.READ),
+    Route("kb-api", "PUT", "/budget", Scope.ADMIN, body={"soft": 1, "hard": 2}),
+    Route("kb-api", "POST", "/api-keys", Scope.ADMIN, body={"name": "n", "scopes": ["read"]}),
+    Route("kb-api", "GET", "/api-keys", Scope.ADMIN),
+    Route("kb-api", "DELETE", "/api-keys/{key_id}", Scope.ADMIN),
+    # An address that is refused: the prober's own provider must not come to be.
+    Route(
+        "kb-api",
+        "PUT",
+        "/llm-providers/{provider}",
+        Scope.ADMIN,
+        body={"api_key": "sk-prober", "api_base": "https://127.0.0.1"},
+        makes_what_it_names=True,
+    ),
+    Route("kb-api", "GET", "/llm-providers/{provider}", Scope.ADMIN),
+    Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
+    Route("kb-api", "GET", "/embedding-models", Scope.READ),
+    Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
+]
+
+every_route = pytest.mark.parametrize("route", MATRIX, ids=str)
+routes_of_resources = pytest.mark.parametrize("route", [each for each in MATRIX if each.names_a_resource], ids=str)
+
+
+def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
+    """Method and path template of all that `app` answers to; included routers are known by its document only."""
+    yield from ((method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods)
+    for route in app.routes:
+        path = getattr(route, "path", None)
+        if path is not None and path not in PUBLIC:
+            yield ("ANY", path)
+
+
+async def send(
+    world: World, route: Route, *, organization_id: str, key: str | None, ids: dict[str, str]
+) -> httpx.Response:
+    path = (ORGANIZATION + route.path).format(organization_id=organization_id, **ids)
+    return await world.clients[route.service].request(
+        route.method,
+        path,
+        params=route.query,
+        headers={"Authorization": f"Bearer {key}"} if key else {},
+        json=route.body,
+    )
+
+
+def without_request_id(response: httpx.Response) -> tuple[int, dict[str, Any]]:
+    return response.status_code, {**response.json(), "request_id": None}
+
+
+@pytest.fixture
+async def prober_key(world: World) -> str:
+    return await world.key(PROBER, Scope.ADMIN)
+
+
+@pytest.fixture
+def victims(world: World) -> dict[str, str]:
+    return {
+        "kb_id": world.victim.kb.kb_id,
+        "key_id": world.victim_key.split("_")[1],
+        "document_id": DOCUMENT_ID,
+        "tag_id": TAG_ID,
+        "job_id": world.victim_job,
+        "dead_letter_id": world.victim_letter,
+        "provider": PROVIDER,
+    }
+
+
+@pytest.mark.parametrize("service", ["kb-api", "search"])
+def test_every_route_is_in_the_matrix(world: World, service: str) -> None:
+    known = {(route.method, ORGANIZATION + route.path) for route in MATRIX if route.service == service}
+    assert set(routes_of(world.apps[service])) == known
+
+
+@every_route
+async def test_another_organizations_path_is_the_same_404_as_one_that_does_not_exist(
+    world: World, prober_key: str, victims: dict[str, str], route: Route
+) -> None:
+    theirs = await send(world, route, organization_id=VICTIM, key=prober_key, ids=victims)
+    nobodys = await send(world, route, organization_id="nobody", key=prober_key, ids=victims)
+    assert theirs.status_code == 404
+    assert without_request_id(theirs) == without_request_id(nobodys)
+
+
+@routes_of_resources
+async def test_another_organizations_resource_is_the_same_404_as_one_that_does_not_exist(
+    world: World, prober_key: str, victims: dict[str, str], route: Route
+) -> None:
+    theirs = await send(world, route, organization_id=PROBER, key=prober_key, ids=victims)
+    nobodys = await send(world, route, organization_id=PROBER, key=prober_key, ids=MISSING)
+    assert theirs.status_code == 404
+    assert without_request_id(theirs) == without_request_id(nobodys)
+
+
+@every_route
+async def test_without_a_key_it_is_401(world: World, victims: dict[str, str], route: Route) -> None:
+    assert (await send(world, route, organization_id=VICTIM, key=None, ids=victims)).status_code == 401
+
+
+@every_route
+async def test_w17_a_key_without_the_scope_is_403_in_its_own_organization(
+    world: World, victims: dict[str, str], route: Route
+) -> None:
+    others = [scope for scope in Scope if scope not in (route.scope, Scope.ADMIN)]
+    key = await world.key(PROBER, *others)
+    assert (await send(world, route, organization_id=PROBER, key=key, ids=victims)).status_code == 403
+
+
+@every_route
+async def test_nothing_of_the_victim_shows_up_in_answers_logs_or_metrics(
+    world: World, prober_key: str, victims: dict[str, str], route: Route
+) -> None:
+    with structlog.testing.capture_logs() as logged:
+        answers = [
+            await send(world, route, organization_id=organization_id, key=prober_key, ids=ids)
+            for organization_id in (PROBER, VICTIM)
+            for ids in (victims, {**victims, "kb_id": world.prober.kb.kb_id})
+            if (route.method, organization_id) != ("DELETE", PROBER) or ids is victims
+        ]
+    for answer in answers:
+        assert CANARY not in answer.text
+        assert victims["key_id"] not in answer.text
+    metrics = await world.clients[route.service].get("/metrics")
+    assert CANARY not in metrics.text + str(logged)
+
+
+async def test_filters_and_tags_of_a_request_reach_no_other_organization(world: World, prober_key: str) -> None:
+    headers = {"Authorization": f"Bearer {prober_key}"}
+    base = f"/v0/orgs/{PROBER}"
+    search = await world.clients["search"].post(
+        f"{base}/knowledge-bases/{world.prober.kb.kb_id}/search",
+        json={"query": "text", "document_ids": [DOCUMENT_ID], "tag_ids": [TAG_ID]},
+        headers=headers,
+    )
+    assert (search.status_code, search.json()["results"]) == (200, [])
+    create = await world.clients["kb-api"].post(
+        f"{base}/knowledge-bases", json={"name": "n", "tag_ids": [ONLY_THE_VICTIMS_TAG]}, headers=headers
+    )
+    assert create.json()["type"] == "unknown-tag"

@@ -1,0 +1,86 @@
+"""What a knowledge base has, it keeps; what it lost is noticed. See docs/explanation/lessons.md."""
+
+import pytest
+
+from kb_reconciler import queue_behind as reconciler_pass
+from kb_shared import failpoints
+from kb_shared.mongo import backfills, document_texts
+from kb_shared.mongo.backfills import Kind
+from kb_shared.mongo.database import Session, in_transaction
+from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph, text_of
+
+TEXTS = {f"d{n}": text_of(n, n + 10) for n in range(5)}
+
+
+async def test_w3_a_knowledge_base_that_is_changed_and_indexed_anew_keeps_what_it_has_meanwhile(
+    tenant: Tenant, indexer: Replica, command_log: CommandLog
+) -> None:
+    """Elsewhere a change of settings deleted all vectors at once and queued the work that makes them again."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(*(tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    await indexer.work()
+
+    command_log.clear()
+    await indexer.retag_kb(kb, "a", "b")
+    touched = [name for name in command_log.names() if kb.vector_collection in name or document_texts.NAME in name]
+    assert touched == [], "the request reads no text and writes no chunk"
+    await tenant.assert_holds(kb, TEXTS)
+
+    async def start(session: Session) -> None:
+        await backfills.start(
+            tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=Kind.REINDEX
+        )
+
+    await in_transaction(tenant.database, start)
+    looks = 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        await tenant.assert_holds(kb, TEXTS)
+
+    async with failpoints.during("swap.before_commit", look):
+        await indexer.scan()
+    assert looks >= len(TEXTS)
+    await tenant.assert_holds(kb, TEXTS)
+    await tenant.assert_settled()
+
+
+@pytest.mark.parametrize("lost", [{}, {"chunk_index": 1}], ids=["all chunks", "the last of each"])
+async def test_w9_documents_whose_chunks_were_lost_are_found_by_counting_however_many_there_are(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch, lost: dict[str, int]
+) -> None:
+    """Elsewhere a row that said indexed was believed for ever, and pages without an order skipped documents."""
+    monkeypatch.setattr(reconciler_pass, "_STRETCH", 2)
+    kb = await tenant.create_kb("a")
+    await indexer.publish(*(tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
+    await indexer.publish(tenant.ocr("empty", ""))
+    await indexer.work()
+    await tenant.database[kb.vector_collection].delete_many({**lost, "document_id": {"$ne": "d2"}})
+
+    queued = await reconciler_pass.queue_behind(indexer.database, indexer.requests, count_chunks=True)
+
+    assert {document_id for _, document_id in await tenant.jobs()} == TEXTS.keys() - {"d2"}
+    assert queued["index"] >= 4
+    await indexer.work()
+    await tenant.assert_holds(kb, TEXTS | {"empty": ""})
+    await tenant.assert_settled()
+
+
+async def test_w9_a_document_that_left_unheard_is_found_where_it_still_is(tenant: Tenant, indexer: Replica) -> None:
+    """Elsewhere only the knowledge bases of a document's present tags were looked at."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", paragraph(1)))
+    await indexer.work()
+
+    async def crash() -> None:
+        raise InterruptedError
+
+    async with failpoints.during("fan_out.after_projection", crash):
+        with pytest.raises(InterruptedError):
+            await indexer.publish(tenant.tagged("d", "z", revision=2))
+
+    await reconciler_pass.queue_behind(indexer.database, indexer.requests)
+    await indexer.work()
+    await tenant.assert_holds(kb, {})
+    await tenant.assert_settled()

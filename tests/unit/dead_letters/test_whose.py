@@ -1,0 +1,41 @@
+"""A dead letter is shown to nobody whom its key and its envelope do not both mean."""
+
+import json
+
+import pytest
+
+from kb_shared.dead_letters import whose
+
+EVENTS, COMMANDS = "document-events", "kb-index-requests"
+
+
+def saying(**data: object) -> bytes:
+    return json.dumps({"data": data}).encode()
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value", "expected"),
+    [
+        (EVENTS, b"acme/d1", b"not JSON", ("acme", "d1")),
+        (EVENTS, b"acme/d1", None, ("acme", "d1")),
+        (EVENTS, b"acme/tag/t1", b"not JSON", ("acme", None)),
+        (EVENTS, b"acme/d1", saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
+        (EVENTS, None, saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
+        (EVENTS, b"acme/d1", saying(organization_id="acme", document_id="d2"), ("acme", None)),
+        (EVENTS, b"acme/d1", saying(organization_id="other", document_id="d1"), (None, None)),
+        (EVENTS, b"acme/d1", saying(organization_id="../other"), ("acme", "d1")),
+        (EVENTS, b"acme/d1", saying(organization_id=["other"]), ("acme", "d1")),
+        (EVENTS, b"acme/d1", b"[" * 100_000, ("acme", "d1")),
+        (EVENTS, b"acme/d1", b"[]", ("acme", "d1")),
+        (EVENTS, b"\xff/d1", b"not JSON", (None, None)),
+        (EVENTS, b"acme/d1/more", b"not JSON", (None, None)),
+        (EVENTS, None, None, (None, None)),
+        # The key of a command begins with a KB.
+        (COMMANDS, b"0123456789abcdef01234567/d1", b"not JSON", (None, None)),
+        (COMMANDS, b"0123456789abcdef01234567/d1", saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
+    ],
+)
+def test_whose_a_record_is(
+    topic: str, key: bytes | None, value: bytes | None, expected: tuple[str | None, str | None]
+) -> None:
+    assert whose(topic, key, value) == expected

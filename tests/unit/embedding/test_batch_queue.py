@@ -1,0 +1,113 @@
+import asyncio
+from collections.abc import Sequence
+
+import numpy as np
+
+from kb_shared.embedding.batch_queue import AT_ONCE, BatchQueue, Delivered, Wanted
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.sub_batches import MAX_TEXTS
+
+PURPOSE = Purpose("acme", None, "index", "document")
+
+
+class Seller:
+    """Sells one batch after the other, each when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+        self._open = asyncio.Event()
+
+    async def sell(self, batch: Sequence[Wanted]) -> None:
+        self.asked.append([wanted.text for wanted in batch])
+        await self._open.wait()
+        for wanted in batch:
+            wanted.delivery.set_result(Delivered(np.zeros(1, dtype=np.float32), charged=True))
+
+    def open(self) -> None:
+        self._open.set()
+
+
+def want(queue: BatchQueue, *texts: str) -> list[Wanted]:
+    wanted = [queue.want(text, text, PURPOSE)[0] for text in texts]
+    queue.send()
+    return wanted
+
+
+async def settled() -> None:
+    """Whatever can go on without the seller has gone on."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=3600)
+    want(queue, *map(str, range(MAX_TEXTS + 20)))
+    await settled()
+    assert [len(batch) for batch in seller.asked] == [MAX_TEXTS]
+    want(queue, *(f"more {n}" for n in range(MAX_TEXTS - 20)))
+    await settled()
+    assert [len(batch) for batch in seller.asked] == [MAX_TEXTS, MAX_TEXTS]
+
+
+async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0.01)
+    seller.open()
+    wanted = want(queue, "a", "b")
+    await asyncio.wait([each.delivery for each in wanted])
+    assert seller.asked == [["a", "b"]]
+
+
+async def test_no_more_than_so_many_requests_are_under_way() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0)
+    wanted = want(queue, *map(str, range(MAX_TEXTS * (AT_ONCE + 3))))
+    await settled()
+    assert len(seller.asked) == AT_ONCE
+    seller.open()
+    await asyncio.wait([each.delivery for each in wanted])
+    assert len(seller.asked) == AT_ONCE + 3
+
+
+async def test_a_text_that_two_want_is_asked_for_once() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0)
+    seller.open()
+    first, second = want(queue, "a", "b"), want(queue, "b", "c")
+    await asyncio.wait([each.delivery for each in [*first, *second]])
+    assert sorted(text for batch in seller.asked for text in batch) == ["a", "b", "c"]
+
+
+async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0)
+    want(queue, *map(str, range(MAX_TEXTS)))
+    await settled()
+    wanted, is_first = queue.want("0", "0", PURPOSE)
+    assert not is_first
+    seller.open()
+    await asyncio.wait([wanted.delivery])
+    assert len(seller.asked) == 1
+
+
+async def test_who_leaves_takes_along_what_nobody_else_wants_and_was_not_asked_for() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0.01)
+    seller.open()
+    leaving, staying = want(queue, "left", "shared"), want(queue, "shared", "kept")
+    assert [queue.leave(each) for each in leaving] == [False, False]
+    await asyncio.wait([each.delivery for each in staying])
+    assert seller.asked == [["shared", "kept"]]
+
+
+async def test_who_leaves_too_late_is_told_so() -> None:
+    seller = Seller()
+    queue = BatchQueue(seller.sell, patience_s=0)
+    [wanted] = want(queue, "a")
+    await asyncio.sleep(0.01)
+    assert queue.leave(wanted)
+    assert not queue.idle
+    seller.open()
+    await queue.finish()
+    assert queue.idle

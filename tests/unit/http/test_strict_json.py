@@ -1,0 +1,58 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_shared.http.strict_json import parse
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**63), 2**63)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@given(JSON_VALUES)
+def test_a_document_that_is_json_reads_as_the_standard_parser_reads_it(value: object) -> None:
+    assert parse(json.dumps(value, allow_nan=False).encode()) == value
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused_with_a_value_error(body: bytes) -> None:
+    try:
+        parse(body)
+    except ValueError:
+        return
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"NaN",
+        b'{"a": -Infinity}',
+        b'{"a": 1e400}',
+        b'{"a": 1, "a": 2}',
+        b'{"a": {"b": 1, "\\u0062": 2}}',
+        b'"\\ud800"',
+        b'{"\\udfff": 1}',
+        b'["\xed\xa0\x80"]',
+        b'"\xff"',
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+        b"9" * 10_000,
+    ],
+)
+def test_what_is_ambiguous_or_cannot_be_stored_is_refused(body: bytes) -> None:
+    with pytest.raises(ValueError, match=r"^[^{}\[\]]*$"):
+        parse(body)
+
+
+def test_a_whole_surrogate_pair_is_a_character() -> None:
+    assert parse(b'"\\ud83d\\ude00"') == "\N{GRINNING FACE}"

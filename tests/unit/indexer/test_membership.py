@@ -1,0 +1,142 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_shared.membership import Action, decide, membership, snapshot_digest
+from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+NOW = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def kb(*tags: str, kb_id: str = "k", **changed: Any) -> KnowledgeBase:
+    made = KnowledgeBase(
+        kb_id=kb_id,
+        organization_id="acme",
+        name="n",
+        description="",
+        tag_ids=tags,
+        tags_version=1,
+        chunker_type="recursive",
+        chunk_size=512,
+        chunk_overlap=0,
+        embedding_model="hash-16",
+        embedding_dimensions=16,
+        max_chunks_per_document=2000,
+        status=Status.ACTIVE,
+        status_reason=None,
+        vector_collection="c",
+        created_at=NOW,
+        updated_at=NOW,
+        created_by="t",
+        updated_by="t",
+    )
+    return replace(made, **changed)
+
+
+def document(
+    *tags: str, text: str | None = "t1", revision: int = 1, metadata: dict[str, Any] | None = None
+) -> Document:
+    return Document(
+        "acme",
+        "d",
+        text=TextFacet(revision, "digest", text, "d.pdf", NOW) if text else None,
+        tags=TagsFacet(1, "digest", tags),
+        metadata=MetadataFacet(1, "digest", metadata or {}),
+    )
+
+
+def indexed(document: Document, kb: KnowledgeBase) -> IndexedDocument:
+    assert document.text is not None
+    return IndexedDocument(
+        organization_id="acme",
+        kb_id=kb.kb_id,
+        document_id="d",
+        version=1,
+        chunk_count=3,
+        text_revision=document.text.revision,
+        content_digest=document.text.text_id,
+        snapshot_digest=snapshot_digest(document),
+        config_hash=kb.config_hash,
+        document_name=document.text.name,
+    )
+
+
+def ids(kbs: Sequence[KnowledgeBase]) -> list[str]:
+    return [kb.kb_id for kb in kbs]
+
+
+tags = st.sets(st.sampled_from("abc"), max_size=3)
+
+
+@given(of_document=tags, of_kbs=st.lists(tags, max_size=4), known=st.sets(st.integers(0, 3)))
+def test_an_event_concerns_the_knowledge_bases_that_share_a_tag_and_those_that_know_the_document(
+    of_document: set[str], of_kbs: list[set[str]], known: set[int]
+) -> None:
+    kbs = [kb(*sorted(of_kb), kb_id=str(n)) for n, of_kb in enumerate(of_kbs)]
+
+    concerned = ids(membership(document(*sorted(of_document)), kbs, {str(n) for n in known}))
+
+    assert concerned == [str(n) for n, of_kb in enumerate(of_kbs) if of_kb & of_document or n in known]
+
+
+def test_a_document_is_indexed_where_it_belongs_and_is_not() -> None:
+    assert decide(document("a", "x"), kb("a", "b"), None) is Action.INDEX
+
+
+def test_nothing_is_done_about_what_is_as_it_should_be() -> None:
+    d, k = document("a"), kb("a")
+    assert decide(d, k, indexed(d, k)) is Action.NOTHING
+    assert decide(document("b"), k, None) is Action.NOTHING
+    assert decide(None, k, None) is Action.NOTHING
+
+
+def test_a_document_leaves_a_knowledge_base_when_its_last_shared_tag_goes() -> None:
+    d, k = document("a"), kb("a", "b")
+    assert decide(document("b"), k, indexed(d, k)) is not Action.REMOVE
+    assert decide(document("c"), k, indexed(d, k)) is Action.REMOVE
+    assert decide(document(), k, indexed(d, k)) is Action.REMOVE
+
+
+def test_a_document_without_a_text_is_removed_where_it_is_and_waits_where_it_will_be() -> None:
+    d, k = document("a"), kb("a")
+    assert decide(document("a", text=None), k, indexed(d, k)) is Action.REMOVE
+    assert decide(None, k, indexed(d, k)) is Action.REMOVE
+    assert decide(document("a", text=None), k, None) is Action.WAIT
+    assert decide(document("b", text=None), k, None) is Action.NOTHING
+
+
+def test_another_text_or_another_way_to_cut_it_means_indexing() -> None:
+    d, k = document("a"), kb("a")
+    assert decide(document("a", text="t2", revision=2), k, indexed(d, k)) is Action.INDEX
+    assert decide(d, kb("a", chunk_size=256), indexed(d, k)) is Action.INDEX
+    assert decide(d, kb("a", embedding_model="hash-17"), indexed(d, k)) is Action.INDEX
+
+
+def test_what_the_chunks_carry_of_the_document_is_renewed_without_indexing() -> None:
+    d, k = document("a"), kb("a")
+    assert d.text is not None
+    for changed in (
+        document("a", "b"),
+        document("a", metadata={"n": 1}),
+        replace(d, text=replace(d.text, name="e.pdf")),
+        replace(d, text=replace(d.text, upload_date=NOW + timedelta(milliseconds=1))),
+    ):
+        assert decide(changed, k, indexed(d, k)) is Action.REFRESH
+
+
+def test_a_new_revision_of_the_same_content_is_only_taken_down() -> None:
+    d, k = document("a"), kb("a")
+    assert decide(document("a", revision=2), k, indexed(d, k)) is Action.ACKNOWLEDGE
+    assert decide(document("a", "b", revision=2), k, indexed(d, k)) is Action.REFRESH
+
+
+@pytest.mark.parametrize("field", ["name", "description", "min_score", "coalesce_neighbors", "status", "tags_version"])
+def test_what_does_not_decide_chunks_and_vectors_does_not_change_the_hash_of_the_configuration(field: str) -> None:
+    assert kb("a", **{field: "other"}).config_hash == kb("b").config_hash

@@ -1,0 +1,175 @@
+import random
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta, timezone
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_indexer.projection import apply
+from kb_shared.contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
+from kb_shared.mongo.document_texts import text_id
+from kb_shared.mongo.documents import Document
+
+EMPTY = Document("acme", "d")
+UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
+
+
+def ocr(
+    revision: int,
+    text: str = "text",
+    *,
+    tags: Sequence[str] = ("a",),
+    metadata: dict[str, str | int | bool] | None = None,
+    name: str = "d.pdf",
+    uploaded: datetime = UPLOADED,
+) -> OcrCompleted:
+    return OcrCompleted(
+        organization_id="acme",
+        document_id="d",
+        revision=revision,
+        document_name=name,
+        tag_ids=list(tags),
+        upload_date=uploaded,
+        text=text,
+        metadata=dict(metadata) if metadata is not None else None,
+    )
+
+
+def tagged(revision: int, *tags: str) -> TagsChanged:
+    return TagsChanged(organization_id="acme", document_id="d", revision=revision, tag_ids=list(tags))
+
+
+def described(revision: int, metadata: dict[str, str | int | bool]) -> MetadataChanged:
+    return MetadataChanged(organization_id="acme", document_id="d", revision=revision, metadata=dict(metadata))
+
+
+def deleted(revision: int) -> DocumentDeleted:
+    return DocumentDeleted(organization_id="acme", document_id="d", revision=revision)
+
+
+def step(state: Document, event: DocumentEvent) -> Document:
+    stored = text_id("acme", "d", event.text or "", []) if isinstance(event, OcrCompleted) else None
+    return apply(state, event, text_id=stored)
+
+
+def after(*events: DocumentEvent) -> Document:
+    return reduce(step, events, EMPTY)
+
+
+# Few values of each kind, so that revisions and contents often tie.
+revisions = st.integers(0, 4)
+tag_lists = st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)
+metadata_values = st.dictionaries(
+    st.sampled_from(["k", "l"]), st.sampled_from(["1", 1, 0, True, False]), max_size=2
+)  # fmt: skip
+events = st.one_of(
+    st.builds(
+        ocr,
+        revisions,
+        st.sampled_from(["one", "two"]),
+        tags=tag_lists,
+        metadata=st.none() | metadata_values,
+        name=st.sampled_from(["x", "y"]),
+    ),
+    st.builds(lambda revision, tags: tagged(revision, *tags), revisions, tag_lists),
+    st.builds(described, revisions, metadata_values),
+    st.builds(deleted, revisions),
+)
+
+
+@given(st.lists(events, max_size=8).flatmap(lambda e: st.tuples(st.just(e), st.permutations(e), st.permutations(e))))
+def test_any_order_and_repetition_of_the_same_events_ends_in_the_same_document(
+    orders: tuple[list[DocumentEvent], list[DocumentEvent], list[DocumentEvent]],
+) -> None:
+    in_order, in_another, again = orders
+    assert after(*in_another) == after(*in_order)
+    assert after(*in_another, *again) == after(*in_order)
+
+
+def test_a_thousand_orders_of_the_life_of_a_document_end_in_the_same_document() -> None:
+    life = [
+        ocr(1, "draft", tags=["a", "b"], metadata={"n": 1}),
+        tagged(2, "b"),
+        described(3, {"n": 2, "language": "en"}),
+        ocr(4, "final", tags=["c"]),
+        ocr(4, "final, scanned twice", tags=["c", "d"], metadata={"n": 3}),
+        deleted(5),
+        tagged(5, "lost-with-the-deletion"),
+        ocr(6, "risen", tags=["a"]),
+        ocr(6, "risen", tags=["a"], name="renamed.pdf"),
+        tagged(7, "a", "z"),
+        deleted(2),
+    ]
+    expected = after(*life)
+    assert expected.tag_ids == ("a", "z")
+    assert expected.metadata is None
+
+    shuffled = random.Random(20260131)
+    for _ in range(1000):
+        order = shuffled.sample(life, len(life)) + shuffled.choices(life, k=3)
+        assert after(*order) == expected, [type(event).__name__ for event in order]
+
+
+def test_each_facet_keeps_its_own_newest_revision() -> None:
+    document = after(ocr(5, tags=["a"], metadata={"n": 1}), tagged(9, "b"), described(3, {"n": 0}))
+
+    assert document.text is not None
+    assert document.text.revision == 5
+    assert document.tag_ids == ("b",)
+    assert document.metadata_values == {"n": 1}
+
+
+def test_a_deletion_makes_absent_what_is_no_newer_than_itself() -> None:
+    assert not after(ocr(3), deleted(3)).alive
+    assert not after(deleted(3), ocr(3)).alive
+    assert after(deleted(3), ocr(4)).alive
+    assert after(ocr(4), deleted(3)).alive
+
+
+def test_what_is_said_of_a_document_after_its_deletion_waits_for_its_text() -> None:
+    document = after(ocr(1), deleted(2), tagged(3, "b"), described(3, {"n": 1}))
+
+    assert not document.alive
+    assert (document.tag_ids, document.metadata_values) == (("b",), {"n": 1})
+
+
+def test_the_latest_of_several_deletions_counts() -> None:
+    assert after(deleted(5), deleted(2), ocr(4)) == after(ocr(4), deleted(5))
+
+
+def test_metadata_absent_from_an_ocr_event_stay_as_they_were_and_empty_ones_replace_them() -> None:
+    assert after(ocr(1, metadata={"n": 1}), ocr(2)).metadata_values == {"n": 1}
+    assert after(ocr(1, metadata={"n": 1}), ocr(2, metadata={})).metadata_values == {}
+
+
+def test_different_contents_of_one_revision_come_out_alike_whichever_came_first() -> None:
+    one, two = ocr(1, "one"), ocr(1, "two")
+    assert after(one, two) == after(two, one)
+
+    assert after(described(1, {"n": 1}), described(1, {"n": "1"})) == after(
+        described(1, {"n": "1"}), described(1, {"n": 1})
+    )
+    assert after(described(1, {"n": 1}), described(1, {"n": True})) == after(
+        described(1, {"n": True}), described(1, {"n": 1})
+    )
+
+
+def test_an_event_that_comes_again_changes_nothing() -> None:
+    document = after(ocr(1, metadata={"n": 1}))
+    assert step(document, ocr(1, metadata={"n": 1})) == document
+
+
+def test_tags_are_a_set() -> None:
+    assert after(tagged(1, "b", "a", "b")) == after(tagged(1, "a", "b"))
+
+
+def test_a_time_is_kept_in_milliseconds_of_utc_as_the_database_does() -> None:
+    local = timezone(timedelta(hours=5, minutes=30))
+    moment = datetime(2026, 1, 31, 12, 30, 0, 123456, tzinfo=local)
+
+    document = after(ocr(1, uploaded=moment))
+
+    assert document.text is not None
+    assert document.text.upload_date == datetime(2026, 1, 31, 7, 0, 0, 123000, tzinfo=UTC)
+    assert document == after(ocr(1, uploaded=moment.astimezone(UTC)))

@@ -1,0 +1,258 @@
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import structlog
+
+from kb_shared.errors import TransientError
+from kb_shared.kafka import retries
+from kb_shared.kafka.record import Place, Record, TopicPartition
+from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.tenure import Tenure, Work
+from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record, until
+
+ZERO = TopicPartition(TOPIC, 0)
+ONE = TopicPartition(TOPIC, 1)
+
+
+class Setting:
+    """One tenure with everything around it."""
+
+    def __init__(self, handler: FakeHandler) -> None:
+        self.handler = handler
+        self.dead_letters = FakeDeadLetters()
+        self.broker = FakeBroker()
+        self.failures: list[BaseException] = []
+        self.progress = 0
+        self.tenure = Tenure(
+            Work(handler, self.dead_letters, max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
+            {ZERO: Lane.LIVE, ONE: Lane.LIVE},
+            commit=self.broker.commit,
+            on_progress=self.note_progress,
+            on_failure=self.failures.append,
+        )
+
+    def note_progress(self) -> None:
+        self.progress += 1
+
+
+OpenTenure = Callable[[FakeHandler], Setting]
+
+
+@pytest.fixture
+async def open_tenure(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenTenure]:
+    monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.004)
+    opened: list[Setting] = []
+
+    def build(handler: FakeHandler) -> Setting:
+        opened.append(Setting(handler))
+        return opened[-1]
+
+    yield build
+    for setting in opened:
+        await setting.tenure.close(drain_s=0)
+        assert setting.failures == []
+
+
+async def test_records_of_one_place_run_one_after_the_other_in_order(open_tenure: OpenTenure) -> None:
+    running: dict[str, int] = defaultdict(int)
+
+    async def effect(entry: Record) -> None:
+        assert entry.key is not None
+        running[entry.key.decode()] += 1
+        assert running[entry.key.decode()] == 1
+        # The earlier the record, the longer it takes: without order, later ones would end first.
+        await asyncio.sleep(0.01 / (entry.offset + 1))
+        running[entry.key.decode()] -= 1
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n, "a/1" if n % 2 else "b/1") for n in range(20))
+    await until(lambda: len(setting.handler.handled) == 20)
+    assert [n for n in setting.handler.handled if n % 2] == list(range(1, 20, 2))
+    assert [n for n in setting.handler.handled if not n % 2] == list(range(0, 20, 2))
+
+
+async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good_and_is_not_committed_past(
+    open_tenure: OpenTenure,
+) -> None:
+    mended = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        if entry.key == b"a/1" and not mended.is_set():
+            raise TransientError("not now")
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit([record(0, "b/1"), *(record(n, "a/1") for n in (1, 2)), *(record(n, "c/1") for n in (3, 4))])
+    await until(lambda: set(setting.handler.handled) == {0, 3, 4} and setting.handler.tried.count(1) > 3)
+    await until(lambda: setting.broker.committed == {ZERO: 1})
+    assert 2 not in setting.handler.tried
+    mended.set()
+    await until(lambda: setting.handler.handled[3:] == [1, 2])
+    await until(lambda: setting.broker.committed == {ZERO: 5})
+
+
+async def test_places_in_trouble_hold_no_slots(open_tenure: OpenTenure) -> None:
+    async def effect(entry: Record) -> None:
+        if entry.offset < 8:
+            raise TransientError("not now")
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n, f"a/{n}") for n in range(9))
+    await until(lambda: setting.handler.handled == [8])
+
+
+async def test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start(
+    open_tenure: OpenTenure,
+) -> None:
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        await go_on.wait()
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n, "a/1") for n in range(2))
+    await until(lambda: setting.handler.tried == [0])
+    closing = asyncio.create_task(setting.tenure.close(drain_s=5))
+    await until(lambda: not setting.tenure.open)
+    go_on.set()
+    await closing
+    assert setting.broker.committed == {ZERO: 1}
+    assert setting.handler.tried == [0]
+
+
+async def test_work_that_does_not_end_in_time_is_cancelled_and_not_committed(open_tenure: OpenTenure) -> None:
+    cancelled = []
+
+    async def effect(entry: Record) -> None:
+        if entry.offset == 1:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(entry.offset)
+                raise
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n, f"a/{n}") for n in range(3))
+    await until(lambda: sorted(setting.handler.handled) == [0, 2])
+    await setting.tenure.close(drain_s=0.01)
+    assert cancelled == [1]
+    assert setting.broker.committed == {ZERO: 1}
+
+
+async def test_a_handler_that_will_not_be_cancelled_can_not_commit_any_more(
+    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_shared.kafka.tenure.CANCEL_GRACE_S", 0.01)
+    let_go = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        while not let_go.is_set():
+            try:
+                await let_go.wait()
+            except asyncio.CancelledError:
+                continue
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit([record(0)])
+    await until(lambda: setting.handler.tried == [0])
+    await setting.tenure.close(drain_s=0.01)
+    let_go.set()
+    await until(lambda: setting.handler.handled == [0])
+    assert setting.broker.committed == {}
+
+
+async def test_a_pause_that_ends_after_closing_starts_nothing(open_tenure: OpenTenure) -> None:
+    async def effect(entry: Record) -> None:
+        raise TransientError("not now")
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit([record(0)])
+    await until(lambda: len(setting.handler.tried) == 1)
+    await setting.tenure.close(drain_s=0)
+    tried = len(setting.handler.tried)
+    other = open_tenure(FakeHandler(effect))
+    other.tenure.admit([record(0)])
+    await until(lambda: len(other.handler.tried) == 4)  # by now its pause would be over, too
+    assert len(setting.handler.tried) == tried
+
+
+async def test_two_who_close_at_once_both_wait_until_it_is_closed(open_tenure: OpenTenure) -> None:
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        await go_on.wait()
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit([record(0)])
+    await until(lambda: setting.handler.tried == [0])
+    closings = [asyncio.create_task(setting.tenure.close(drain_s=5)) for _ in range(2)]
+    await until(lambda: not setting.tenure.open)
+    assert not any(closing.done() for closing in closings)
+    go_on.set()
+    await asyncio.gather(*closings)
+    assert setting.broker.committed == {ZERO: 1}
+
+
+async def test_a_refused_commit_is_tried_again(open_tenure: OpenTenure) -> None:
+    setting = open_tenure(FakeHandler())
+    setting.broker.refuses = True
+    setting.tenure.admit([record(0)])
+    await until(lambda: setting.handler.handled == [0])
+    await until(lambda: setting.tenure.ledger.committable() == {ZERO: 1})
+    setting.broker.refuses = False
+    await until(lambda: setting.broker.committed == {ZERO: 1})
+
+
+async def test_a_stuck_record_holds_its_partition_back_once_too_many_follow_it(open_tenure: OpenTenure) -> None:
+    async def effect(entry: Record) -> None:
+        if entry.offset == 0:
+            raise TransientError("not now")
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n, f"a/{n}") for n in range(10))
+    setting.tenure.admit([record(0, "c/1", partition=1)])
+    assert setting.tenure.held_back() >= {ZERO}
+    await until(lambda: set(range(1, 10)) <= set(setting.handler.handled))
+    assert setting.tenure.held_back() == {ZERO}
+
+
+async def test_large_records_hold_everything_back_until_they_are_done_with(open_tenure: OpenTenure) -> None:
+    go_on = asyncio.Event()
+
+    async def effect(entry: Record) -> None:
+        await go_on.wait()
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit([record(0, value=b"x" * 1000)])
+    assert setting.tenure.held_back() == {ZERO, ONE}
+    go_on.set()
+    await until(lambda: setting.tenure.held_back() == frozenset())
+    assert setting.progress == 1
+
+
+async def test_a_record_does_not_inherit_the_log_context_of_the_one_before_it(open_tenure: OpenTenure) -> None:
+    inherited = []
+
+    async def effect(entry: Record) -> None:
+        inherited.append(structlog.contextvars.get_contextvars().get("document_id"))
+        structlog.contextvars.bind_contextvars(document_id=str(entry.offset))
+        if len(inherited) == 1:
+            raise TransientError("so that one comes back from a pause, too")
+
+    setting = open_tenure(FakeHandler(effect))
+    setting.tenure.admit(record(n) for n in range(3))
+    await until(lambda: len(setting.handler.handled) == 3)
+    assert inherited == [None, None, None, None]
+
+
+async def test_a_record_that_can_not_be_placed_is_still_handled(
+    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place(entry: Record) -> Place:
+        raise KeyError("a bug")
+
+    setting = open_tenure(FakeHandler())
+    monkeypatch.setattr(setting.handler, "place", place)
+    setting.tenure.admit([record(0)])
+    await until(lambda: setting.handler.handled == [0])

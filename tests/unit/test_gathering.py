@@ -1,0 +1,72 @@
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from kb_shared.gathering import Gathering
+
+
+class Oracle:
+    """Answers with ten times the number, once it is told to; knows nothing of those below zero."""
+
+    def __init__(self) -> None:
+        self.questions: list[list[int]] = []
+        self.was_asked = asyncio.Event()
+        self.may_answer = asyncio.Event()
+
+    async def ask(self, numbers: Sequence[int]) -> Mapping[int, int]:
+        self.questions.append(list(numbers))
+        self.was_asked.set()
+        await self.may_answer.wait()
+        if 13 in numbers:
+            raise ValueError(13)
+        return {number: 10 * number for number in numbers if number >= 0}
+
+
+async def test_what_is_asked_at_the_same_time_is_one_question() -> None:
+    oracle = Oracle()
+    oracle.may_answer.set()
+    assert await asyncio.gather(*map(Gathering(oracle.ask), [1, 2, 1, -1])) == [10, 20, 10, None]
+    assert oracle.questions == [[1, 2, -1]]
+
+
+async def test_what_is_asked_while_an_answer_is_under_way_is_asked_after_it() -> None:
+    oracle = Oracle()
+    gathered = Gathering(oracle.ask)
+    asked = [asyncio.create_task(gathered(1))]
+    await oracle.was_asked.wait()
+    # The answer to come may be older than what was written before this was asked.
+    asked += [asyncio.create_task(gathered(number)) for number in (1, 2)]
+    await asyncio.sleep(0)
+    oracle.may_answer.set()
+    assert await asyncio.gather(*asked) == [10, 10, 20]
+    assert oracle.questions == [[1], [1, 2]]
+
+
+async def test_a_question_is_never_too_long() -> None:
+    oracle = Oracle()
+    oracle.may_answer.set()
+    gathered = Gathering(oracle.ask, at_most=3)
+    assert await asyncio.gather(*map(gathered, range(8))) == [10 * number for number in range(8)]
+    assert [len(question) for question in oracle.questions] == [3, 3, 2]
+
+
+async def test_a_failure_is_told_to_those_who_asked_and_to_nobody_after_them() -> None:
+    oracle = Oracle()
+    oracle.may_answer.set()
+    gathered = Gathering(oracle.ask)
+    first = await asyncio.gather(gathered(13), gathered(1), return_exceptions=True)
+    assert [type(outcome) for outcome in first] == [ValueError, ValueError]
+    assert await gathered(1) == 10
+
+
+async def test_who_is_cancelled_leaves_the_others_their_answer() -> None:
+    oracle = Oracle()
+    gathered = Gathering(oracle.ask)
+    leaving, staying = asyncio.create_task(gathered(1)), asyncio.create_task(gathered(1))
+    await oracle.was_asked.wait()
+    leaving.cancel()
+    oracle.may_answer.set()
+    assert await staying == 10
+    with pytest.raises(asyncio.CancelledError):
+        await leaving
