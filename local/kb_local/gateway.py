@@ -21,6 +21,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kb_local.ports import LOOPBACK
+from kb_shared.http.keep_alive import KEEP_ALIVE_S
 
 Upstream = Literal["kb-api", "kb-search"]
 
@@ -161,6 +162,7 @@ def main() -> None:
         date_header=False,
         server_header=False,
         timeout_graceful_shutdown=2,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
 
 

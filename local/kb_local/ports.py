@@ -1,16 +1,30 @@
 import socket
 from collections.abc import Mapping
+from random import SystemRandom
+from typing import Final
 
 from kb_local.errors import UnusablePort
 
 LOOPBACK = "127.0.0.1"
 
 
+_RANGE: Final = range(20_000, 32_000)
+"""Below what systems hand out to outgoing connections (Linux from 32768, macOS from 49152), which on a busy machine
+would often take a port between the moment it is found free and the moment a server listens there."""
+
+
 def free_port() -> int:
-    """Return a loopback port that nobody listens on now; somebody else may take it before it is used."""
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
+    """Return a loopback port that nobody listens on now; somebody else may take it before it is used.
+
+    Raises:
+        UnusablePort: all are taken.
+    """
+    for port in SystemRandom().sample(_RANGE, len(_RANGE)):
+        if is_free(port):
+            return port
+    raise UnusablePort(
+        f"no free port from {_RANGE.start} to {_RANGE.stop - 1}", remedy="end some of what listens there (`ss -ltn`)"
+    )
 
 
 def is_free(port: int) -> bool:

@@ -31,7 +31,7 @@ QUICK = {
 
 
 async def until(
-    condition: Callable[[], Awaitable[bool]], *, within_s: float = 30.0, every_s: float = POLL_S, what: str = ""
+    condition: Callable[[], Awaitable[bool]], *, within_s: float = 60.0, every_s: float = POLL_S, what: str = ""
 ) -> None:
     """Ask until it is so.
 

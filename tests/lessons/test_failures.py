@@ -116,7 +116,7 @@ async def test_w4_what_a_provider_says_in_words_decides_nothing(
     status: int, words: str, meaning: type[KbError]
 ) -> None:
     """Elsewhere what to do about an error was read from its message, which quotes the text."""
-    echo, provider = Echo(status=status), EmbeddingProvider(timeout_s=5)
+    echo, provider = Echo(status=status), EmbeddingProvider(timeout_s=30)
     async with await asyncio.start_server(echo.answer, "127.0.0.1", 0) as server:
         echo.port = server.sockets[0].getsockname()[1]
         with pytest.raises(KbError) as failed:

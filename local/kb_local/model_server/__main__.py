@@ -9,6 +9,7 @@ import sys
 import uvicorn
 
 from kb_local.model_server.app import create_app
+from kb_shared.http.keep_alive import KEEP_ALIVE_S
 
 
 def main() -> None:
@@ -25,6 +26,7 @@ def main() -> None:
         log_level="warning",
         # Enough for a query; a long request or a fault that hangs is cut off.
         timeout_graceful_shutdown=1,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     uvicorn.Server(config).run(sockets=[listening])
 

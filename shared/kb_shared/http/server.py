@@ -9,6 +9,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.settings import CommonSettings
 
 GRACE_S = 10
@@ -36,7 +37,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=GRACE_S,
-        timeout_keep_alive=30,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     server = _Server(config)
     _log.info("http.listening", port=listener.getsockname()[1])

@@ -77,7 +77,7 @@ async def echo() -> AsyncIterator[Echo]:
 
 @pytest.fixture
 async def provider() -> AsyncIterator[Provider]:
-    provider = Provider(timeout_s=5)
+    provider = Provider(timeout_s=30)
     yield provider
     await provider.close()
 
@@ -141,7 +141,7 @@ async def test_what_a_status_means_arrives_through_litellm(
 
 async def test_an_address_that_an_organization_named_is_asked_only_if_it_is_public(echo: Echo) -> None:
     model = echo.catalogue().get("text-embedding-3-small", Access(SECRET_KEY, f"http://localhost:{echo.port}/v1"))
-    careful, trusting = Provider(timeout_s=5), Provider(timeout_s=5, private_addresses=True)
+    careful, trusting = Provider(timeout_s=30), Provider(timeout_s=5, private_addresses=True)
 
     with pytest.raises(ProviderUnavailable):
         await careful.embed(["a"], model=model, dimensions=1536, input_type="document")

@@ -39,10 +39,10 @@ async def serving(
             except httpx.ConnectError:
                 return False
 
-        assert await poll_until(answers, timeout_s=10)
+        assert await poll_until(answers, timeout_s=30)
         yield client
         stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await running
 
 

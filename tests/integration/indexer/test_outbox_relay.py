@@ -65,7 +65,7 @@ async def running(relay: OutboxRelay) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await task
 
 

@@ -15,7 +15,7 @@ from kb_shared import failpoints
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, text_of
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
 

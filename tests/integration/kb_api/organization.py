@@ -19,7 +19,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 INDEXER = "an indexer"
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class FenceClosed(Exception):

@@ -96,7 +96,7 @@ async def echo() -> AsyncIterator[Echo]:
     async def started() -> bool:
         return upstream.server.started
 
-    assert await poll_until(started, timeout_s=10)
+    assert await poll_until(started, timeout_s=30)
     yield upstream
     upstream.may_finish.set()
     upstream.server.should_exit = True
@@ -116,7 +116,7 @@ async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
 
 @pytest.fixture
 async def client(gateway: GatewayServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=10) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=30) as client:
         yield client
 
 
@@ -153,7 +153,7 @@ async def test_events_are_passed_on_as_they_come(client: httpx.AsyncClient, echo
 async def test_a_reader_who_leaves_ends_the_stream_upstream(client: httpx.AsyncClient, echo: Echo) -> None:
     async with client.stream("GET", f"{ORG}/events") as answer:
         await anext(answer.aiter_text())
-    await asyncio.wait_for(echo.stream_closed.wait(), timeout=5)
+    await asyncio.wait_for(echo.stream_closed.wait(), timeout=30)
 
 
 async def test_a_service_that_is_down_is_a_503_that_says_when_to_come_again(client: httpx.AsyncClient) -> None:

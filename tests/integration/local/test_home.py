@@ -12,6 +12,8 @@ from kb_local.errors import UnusableHome, UnusablePort
 from kb_local.ports import LOOPBACK, Ports, free_port, is_free
 from kb_local.state import Home, ProcessState, StackState, find_process, home_of
 
+EPHEMERAL_PORTS = Path("/proc/sys/net/ipv4/ip_local_port_range")
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
@@ -109,3 +111,9 @@ def test_no_two_servers_get_the_same_port() -> None:
     ports = Ports({"a": port, "b": port})
     assert ports.take("a") == port
     assert ports.take("b") != port
+
+
+@pytest.mark.skipif(not EPHEMERAL_PORTS.exists(), reason="Linux tells its range there")
+def test_a_free_port_is_none_that_an_outgoing_connection_may_get() -> None:
+    lowest, highest = map(int, EPHEMERAL_PORTS.read_text().split())
+    assert all(not lowest <= free_port() <= highest for _ in range(50))

@@ -50,7 +50,7 @@ def kb(tmp_path: Path) -> Iterator[CommandLine]:
 
 
 def wait_until_gone(pids: list[int]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while living(pids) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert living(pids) == []

@@ -84,7 +84,7 @@ async def test_a_paused_server_answers_again_when_it_is_resumed(own_mongod: Mong
     await own_mongod.pause()
     assert not await own_mongod.is_ready()
     own_mongod.resume()
-    assert await poll_until(own_mongod.is_ready, timeout_s=10)
+    assert await poll_until(own_mongod.is_ready, timeout_s=30)
     await own_mongod.stop()
 
 
@@ -152,7 +152,7 @@ asyncio.run(main())
     async def is_gone() -> bool:
         return not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE
 
-    assert await poll_until(is_gone, timeout_s=5)
+    assert await poll_until(is_gone, timeout_s=30)
 
 
 async def test_a_log_that_has_grown_large_is_put_aside_at_start(tmp_path: Path) -> None:

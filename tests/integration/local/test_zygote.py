@@ -89,7 +89,7 @@ async def test_services_end_with_their_zygote(light_zygote: Zygote, tmp_path: Pa
     async def ended() -> bool:
         return is_gone(pid)
 
-    assert await poll_until(ended, timeout_s=5)
+    assert await poll_until(ended, timeout_s=30)
     with pytest.raises(ServerDied):
         service.launch()
 

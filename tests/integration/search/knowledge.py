@@ -20,7 +20,7 @@ from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks, EmbeddedChunk, Snapsho
 DIMENSIONS = 64
 MODEL = f"hash-{DIMENSIONS}"
 JANUARY = datetime(2026, 1, 15, 12, tzinfo=UTC)
-DEADLINE_S = 15.0
+DEADLINE_S = 60.0
 
 
 def relevance(query: str, text: str) -> float:
