@@ -152,6 +152,7 @@ class Stack:
             "KB_BOOTSTRAP_ADMIN_KEY": secrets.api_key,
             "KB_BOOTSTRAP_ORGANIZATION": secrets.organization_id,
             "KB_OPERATOR_ORGANIZATION": secrets.organization_id,
+            "KB_PROVIDER_KEYS": secrets.provider_keys,
             **self._env,
         }
 

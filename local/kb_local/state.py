@@ -1,5 +1,6 @@
 """What a stack keeps in its folder, `.kb` by default: data, logs, secrets, and the state that `kb status` reads."""
 
+import base64
 import contextlib
 import fcntl
 import os
@@ -55,6 +56,9 @@ class Secrets(BaseModel):
     organization_id: str = "local"
     api_key: str = Field(default_factory=lambda: f"kb_{secrets.token_hex(6)}_{secrets.token_hex(24)}", repr=False)
     api_key_pepper: str = Field(default_factory=lambda: secrets.token_hex(32), repr=False)
+    provider_keys: str = Field(
+        default_factory=lambda: f"local:{base64.b64encode(secrets.token_bytes(32)).decode()}", repr=False
+    )
 
 
 class Home:
@@ -146,12 +150,13 @@ class Home:
         _write_private(self._state, state.model_dump_json(indent=1))
 
     def read_secrets(self) -> Secrets:
-        """Return the keys of this stack, made at the first call."""
+        """Return the keys of this stack, each made at the first call that finds it missing."""
+        kept = Secrets()
         with contextlib.suppress(FileNotFoundError):
-            return Secrets.model_validate_json(self._secrets.read_bytes())
-        made = Secrets()
-        _write_private(self._secrets, made.model_dump_json(indent=1))
-        return made
+            kept = Secrets.model_validate_json(self._secrets.read_bytes())
+        if kept.model_fields_set != Secrets.model_fields.keys():
+            _write_private(self._secrets, kept.model_dump_json(indent=1))
+        return kept
 
 
 def home_of(environment: Mapping[str, str]) -> Home:

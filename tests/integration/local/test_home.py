@@ -48,6 +48,17 @@ def test_secrets_are_made_once_and_are_nobody_elses_to_read(home: Home) -> None:
     assert len(secrets.api_key.split("_")) == 3
     assert stat.S_IMODE((home.folder / "secrets.json").stat().st_mode) == 0o600
     assert secrets.api_key not in repr(secrets)
+    assert secrets.provider_keys not in repr(secrets)
+
+
+def test_a_folder_of_before_gets_the_secret_it_lacks_and_keeps_the_others(home: Home) -> None:
+    before = home.read_secrets()
+    kept = before.model_dump(exclude={"provider_keys"})
+    (home.folder / "secrets.json").write_text(json.dumps(kept))
+    after = home.read_secrets()
+    assert after.model_dump(exclude={"provider_keys"}) == kept
+    assert after.provider_keys != before.provider_keys
+    assert home.read_secrets() == after
 
 
 def test_the_state_is_read_as_it_was_written(home: Home) -> None:
