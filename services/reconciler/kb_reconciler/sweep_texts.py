@@ -1,4 +1,7 @@
-"""Deletes texts that no document refers to: of replaced revisions, of deleted documents, of crashes in between."""
+"""Deletes texts that no document refers to: of replaced revisions, of deleted documents, of crashes in between.
+
+Of large texts also the files, whole or begun, that no text names.
+"""
 
 from datetime import timedelta
 from typing import Final
@@ -25,5 +28,14 @@ async def sweep_texts(database: Database, *, age: timedelta = UNREFERENCED_FOR) 
         for text_id in found:
             if text_id not in referred:
                 deleted += await document_texts.delete_if_older(database, text_id, age)
-    log.info("texts.swept", deleted=deleted)
+    log.info("texts.swept", deleted=deleted, files=await _sweep_files(database, age))
+    return deleted
+
+
+async def _sweep_files(database: Database, age: timedelta) -> int:
+    deleted = 0
+    file_id, stray = await document_texts.delete_next_stray_file(database, age, after=None)
+    while file_id is not None:
+        deleted += stray
+        file_id, stray = await document_texts.delete_next_stray_file(database, age, after=file_id)
     return deleted

@@ -6,18 +6,23 @@ organization and document, so that a `text_ref` of another organization can be t
 
 import hashlib
 from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from bson import ObjectId
 from gridfs.asynchronous import AsyncGridFSBucket
+from gridfs.errors import NoFile
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Database, Row, upsert_all
 
 NAME = "document_texts"
-INDEXES = [IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)])]
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
+    IndexModel([("file_id", ASCENDING)], sparse=True),
+]
 
 _INLINE_BYTES = 1_000_000
 
@@ -176,6 +181,26 @@ async def delete_if_older(database: Database, identity: str, age: timedelta) -> 
     if row is not None and "file_id" in row:
         await _files(database).delete(row["file_id"])
     return row is not None
+
+
+async def delete_next_stray_file(
+    database: Database, age: timedelta, *, after: ObjectId | None
+) -> tuple[ObjectId | None, bool]:
+    """Look at the next file begun longer ago than `age`, and delete it, or the part there is, if no text names it.
+
+    Returns:
+        The file, by which to go on, or None at the end; and whether it was deleted.
+    """
+    span = {"$lt": ObjectId.from_datetime(datetime.now(UTC) - age), **({"$gt": after} if after else {})}
+    piece = await database[f"{NAME}.chunks"].find_one({"files_id": span}, {"files_id": 1}, sort=[("files_id", 1)])
+    if piece is None:
+        return None, False
+    file_id: ObjectId = piece["files_id"]
+    if await database[NAME].find_one({"file_id": file_id}, {"_id": 1}):
+        return file_id, False
+    with suppress(NoFile):  # of an upload that was cut off there are only pieces, and they go all the same
+        await _files(database).delete(file_id)
+    return file_id, True
 
 
 def _files(database: Database) -> AsyncGridFSBucket:

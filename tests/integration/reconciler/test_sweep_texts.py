@@ -4,6 +4,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from bson import ObjectId
+from gridfs.asynchronous import AsyncGridFSBucket
 from pymongo.asynchronous.database import AsyncDatabase
 
 from kb_reconciler.sweep_texts import sweep_texts
@@ -47,6 +49,45 @@ async def test_old_texts_that_no_document_refers_to_are_deleted_with_their_files
     assert await stored(database) == {current}
     assert await database["document_texts.files"].count_documents({}) == 0
     assert await database["document_texts.chunks"].count_documents({}) == 0
+
+
+async def begin_file(database: Database, *, age: timedelta, complete: bool) -> ObjectId:
+    """What a process leaves that is killed over a large text: pieces, or a file that nothing names yet."""
+    begun = ObjectId.from_datetime(datetime.now(UTC) - age)
+    file_id = ObjectId(begun.binary[:4] + ObjectId().binary[4:])
+    files = AsyncGridFSBucket(database, bucket_name=document_texts.NAME)
+    await files.upload_from_stream_with_id(file_id, "org/d", LARGE.encode())
+    if not complete:
+        await database["document_texts.files"].delete_one({"_id": file_id})
+    return file_id
+
+
+async def test_files_of_uploads_that_were_cut_off_are_deleted_and_no_others(database: Database) -> None:
+    current = await put(database, "d", LARGE, age=timedelta(0))
+    await refer(database, "d", current)
+    (named,) = await database["document_texts.files"].distinct("_id")
+    await begin_file(database, age=2 * AN_HOUR, complete=False)
+    await begin_file(database, age=2 * AN_HOUR, complete=True)
+    young = await begin_file(database, age=timedelta(0), complete=False)
+
+    await sweep_texts(database, age=AN_HOUR)
+
+    assert set(await database["document_texts.chunks"].distinct("files_id")) == {named, young}
+    assert await database["document_texts.files"].distinct("_id") == [named]
+
+
+async def test_the_file_of_an_old_text_stays(database: Database) -> None:
+    old = await put(database, "d", LARGE, age=2 * AN_HOUR)
+    await refer(database, "d", old)
+    # As if it had been begun long ago.
+    (file_id,) = await database["document_texts.files"].distinct("_id")
+    earlier = ObjectId.from_datetime(datetime.now(UTC) - 3 * AN_HOUR)
+    await database["document_texts.chunks"].update_many({"files_id": file_id}, {"$set": {"files_id": earlier}})
+    await database[document_texts.NAME].update_one({"_id": old}, {"$set": {"file_id": earlier}})
+
+    await sweep_texts(database, age=AN_HOUR)
+
+    assert await database["document_texts.chunks"].distinct("files_id") == [earlier]
 
 
 async def test_a_young_text_stays_for_the_document_that_is_about_to_refer_to_it(database: Database) -> None:
