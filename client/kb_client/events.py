@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaProducer
 from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, encode
 from kb_shared.contracts.documents import key_of
 from kb_shared.contracts.topics import DOCUMENT_EVENTS
+from kb_shared.tracing import HEADER
 
 
 class EventTooLarge(ValueError):
@@ -53,26 +54,28 @@ class EventPublisher:
     ) -> None:
         await self._client.stop()
 
-    async def publish(self, event: Payload, *, time: datetime | None = None) -> None:
+    async def publish(self, event: Payload, *, time: datetime | None = None, traceparent: str | None = None) -> None:
         """Return once the event is safe. Publishing it again is harmless.
 
         Args:
             time: when it happened; now by default.
+            traceparent: W3C header of the span it happens in: its trace then goes on through jobs, logs and outcomes.
         Raises:
             EventTooLarge: nothing was sent.
             aiokafka.errors.KafkaError: it may or may not have been written; publish it again.
         """
-        await (await self._hand_over(event, time))
+        await (await self._hand_over(event, time, traceparent))
 
-    async def publish_all(self, events: Sequence[Payload]) -> None:
+    async def publish_all(self, events: Sequence[Payload], *, traceparent: str | None = None) -> None:
         """As `publish`, for many at once."""
-        for acknowledgement in [await self._hand_over(event, None) for event in events]:
+        for acknowledgement in [await self._hand_over(event, None, traceparent) for event in events]:
             await acknowledgement
 
-    async def _hand_over(self, event: Payload, time: datetime | None) -> Any:
+    async def _hand_over(self, event: Payload, time: datetime | None, traceparent: str | None) -> Any:
         value = encode(event, source=self._source, time=time)
         if len(value) > MAX_EVENT_BYTES:
             raise EventTooLarge(f"{len(value)} bytes; at most {MAX_EVENT_BYTES}")
-        return await self._client.send(
-            self._topic, key=key_of(event), value=value, headers=[("content-type", CONTENT_TYPE.encode())]
-        )
+        headers = [("content-type", CONTENT_TYPE.encode())]
+        if traceparent is not None:
+            headers.append((HEADER, traceparent.encode()))
+        return await self._client.send(self._topic, key=key_of(event), value=value, headers=headers)

@@ -3,6 +3,7 @@ from uuid import uuid4
 
 import httpx
 
+from kb_shared.contracts import topics
 from tests.chaos.workload import paragraph
 from tests.e2e.system import until
 from tests.e2e.world import World
@@ -31,6 +32,22 @@ async def test_a_document_is_found_where_its_tags_say_and_with_what_is_known_of_
     await world.publish(world.upstream.deleted(document_id, revision=4))
     await world.system.until_found(kb_there, [])
     await world.assert_right()
+
+
+async def test_the_trace_of_an_upstream_goes_on_to_what_the_world_is_told(world: World) -> None:
+    (tag,) = await world.create_tags(1)
+    await world.create_knowledge_base(tag)
+    event = world.upstream.ocr(f"traced-{tag}", [paragraph(tag)], tags=[tag])
+    world.oracle.published(event)
+    trace_id = uuid4().hex
+    await world.system.events.publish(event, traceparent=f"00-{trace_id}-{uuid4().hex[:16]}-01")
+    await world.assert_right()
+    outcomes = [
+        message
+        for message in await world.system.kafka.read(topics.KB_EVENTS)
+        if event.document_id.encode() in (message.value or b"")
+    ]
+    assert [message.headers["traceparent"].split("-")[1] for message in outcomes] == [trace_id]
 
 
 async def test_a_new_knowledge_base_takes_in_what_is_there_and_a_deleted_one_leaves_nothing(world: World) -> None:
