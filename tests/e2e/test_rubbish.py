@@ -7,8 +7,8 @@ from kb_shared.contracts.documents import OcrCompleted
 from kb_shared.mongo.document_texts import text_id
 from tests.chaos.oracle import body_of
 from tests.chaos.workload import paragraph
-from tests.e2e.system import until
 from tests.e2e.world import World
+from tests.waiting import until
 
 FOREIGN_TEXT = "What the others keep to themselves."
 

@@ -37,7 +37,7 @@ class FaultyProvider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
         await http.delete("/admin/hash")
         yield FaultyProvider(http)
         await http.delete("/admin/hash")

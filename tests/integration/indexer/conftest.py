@@ -105,7 +105,7 @@ class Provider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
         await http.delete("/admin/hash")
         yield Provider(http)
         await http.delete("/admin/hash")

@@ -1,7 +1,6 @@
 """The indexer's handlers in this process, on real servers, with Kafka replaced by a list."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -387,13 +386,6 @@ class Tenant:
         assert await self.jobs() == {}
         cached = await self.database["embedding_cache"].count_documents({"scope": self.organization_id})
         assert await self.spus() == cached
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
-    """Wait for what nobody tells."""
-    async with asyncio.timeout(within_s):
-        while not await condition():  # noqa: ASYNC110  # nobody does
-            await asyncio.sleep(0.02)
 
 
 def decoded(values: Sequence[bytes], *types: type[P]) -> list[Any]:

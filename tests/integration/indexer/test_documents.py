@@ -21,10 +21,10 @@ from tests.integration.indexer.support import (
     Replica,
     Tenant,
     decoded,
-    eventually,
     replica,
     text_of,
 )
+from tests.waiting import until
 
 TEXT, CHANGED = text_of(1, 2, 3, 4), text_of(0, 1, 2, 4)
 
@@ -312,7 +312,7 @@ async def test_retired_chunks_go_once_what_replaced_them_is_found(tenant: Tenant
     async def only_live_ones() -> bool:
         return all(row["until"] is None for row in (await rows_of(tenant, kb)).values())
 
-    await eventually(only_live_ones)
+    await until(only_live_ones)
     await tenant.assert_holds(kb, {"d": CHANGED})
 
 

@@ -26,11 +26,11 @@ from tests.integration.indexer.support import (
     Replica,
     Tenant,
     decoded,
-    eventually,
     record,
     replica,
     text_of,
 )
+from tests.waiting import until
 
 TEXT, CHANGED = text_of(1, 2, 3), text_of(0, 1, 3)
 
@@ -138,7 +138,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
     await indexer.sync.handle(_as_record(command))
     assert (await the_job(tenant)).lease_owner == "the dead"
 
-    await eventually(lambda: _swept(indexer))
+    await until(lambda: _swept(indexer))
     await indexer.handle_commands()
 
     await tenant.assert_holds(kb, {"d": TEXT})

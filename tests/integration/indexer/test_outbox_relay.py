@@ -15,7 +15,8 @@ from kb_shared.kafka.producer import Message
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.outbox_relay import OutboxRelay
-from tests.integration.indexer.support import Post, eventually
+from tests.integration.indexer.support import Post
+from tests.waiting import DEADLINE_S, until
 
 KB = "0123456789abcdef01234567"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -65,7 +66,7 @@ async def running(relay: OutboxRelay) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE_S):
             await task
 
 
@@ -73,7 +74,7 @@ async def until_all_sent(database: Database) -> None:
     async def all_sent() -> bool:
         return await outbox.count_unsent(database) == 0
 
-    await eventually(all_sent)
+    await until(all_sent)
 
 
 async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database: Database) -> None:

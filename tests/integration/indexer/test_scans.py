@@ -23,10 +23,10 @@ from tests.integration.indexer.support import (
     Replica,
     Tenant,
     decoded,
-    eventually,
     paragraph,
     replica,
 )
+from tests.waiting import until
 
 DOCUMENTS = [f"d{n:02}" for n in range(20)]
 TEXTS = {document_id: paragraph(n) for n, document_id in enumerate(DOCUMENTS)}
@@ -99,7 +99,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
 
     async with replica(own_database, model_server.api_base) as heir:
         assert not await heir.backfills.turn(), "the dead one's lease has not expired"
-        await eventually(heir.backfills.turn)
+        await until(heir.backfills.turn)
         # The beginning of the stretch of the crash, as far as there is room, and not the one before it.
         assert asked_for(heir.post.sent) == DOCUMENTS[4:6]
 

@@ -15,7 +15,8 @@ from kb_shared.errors import TransientError
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases
 from kb_shared.mongo.database import mongo_errors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.integration.kb_api.organization import DEADLINE_S, FenceClosed, Organization
+from tests.integration.kb_api.organization import FenceClosed, Organization
+from tests.waiting import DEADLINE_S, until
 
 WORKERS = 16
 BEFORE_DECIDING_ANEW_S = 0.05
@@ -31,9 +32,7 @@ class Swaps:
 
     async def each_document(self, tags_version: int) -> None:
         """Wait until each document was swapped for these tags."""
-        async with asyncio.timeout(DEADLINE_S):
-            while sum(version == tags_version for _, version in self.committed) < WORKERS:  # noqa: ASYNC110  # nobody tells
-                await asyncio.sleep(0.01)
+        await until(lambda: sum(version == tags_version for _, version in self.committed) >= WORKERS)
 
 
 async def _live(organization: Organization, kb_id: str) -> KnowledgeBase | None:
