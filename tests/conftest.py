@@ -8,11 +8,11 @@ import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
@@ -23,9 +23,12 @@ from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 
-# How long an example takes says more about what else the machine is doing.
-settings.register_profile("untimed", deadline=None, max_examples=50)
-settings.load_profile("untimed")
+# How long an example takes says more about what else the machine is doing. The same examples each time: what nobody
+# has changed must not fail for somebody who changed something else; `make test-long` tries new ones, and more of them.
+UNTIMED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", UNTIMED, max_examples=50, derandomize=True)
+settings.register_profile("new", UNTIMED, max_examples=1_000, print_blob=True)
+settings.load_profile("same")
 
 MONGO_URI = os.environ.get("KB_TEST_MONGO_URI")
 KAFKA = os.environ.get("KB_TEST_KAFKA")
