@@ -51,7 +51,7 @@ async def make_embedder(
         await database[collection.NAME].create_indexes(collection.INDEXES)
     made: list[Embedder] = []
 
-    def make(*, patience_s: float = 5, timeout_s: float = 10, cache_scope: str = "organization") -> Embedder:
+    def make(*, patience_s: float = 5, timeout_s: float = 60, cache_scope: str = "organization") -> Embedder:
         settings = EmbeddingSettings.model_validate(
             {
                 "local_models_api_base": model_server.api_base,

@@ -67,6 +67,7 @@ from kb_shared.settings import EmbeddingSettings
 DIMENSIONS = 16
 CHUNK_SIZE = 32
 _WRITE_CONFLICT = 112
+_WRITES = ("insert", "update", "delete", "findAndModify")
 
 P = TypeVar("P", bound=Payload)
 
@@ -100,23 +101,24 @@ class CommandLog(CommandListener):
 
     def clear(self) -> None:
         self.commands: list[Mapping[str, Any]] = []
-        self._write_conflicts = 0
+        self.write_conflicts = 0
         self._under_way: dict[int, float] = {}
 
     def started(self, event: CommandStartedEvent) -> None:
         self.commands.append(event.command)
-        self._under_way[event.request_id] = monotonic()
+        if event.command_name in _WRITES:
+            self._under_way[event.request_id] = monotonic()
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         self._under_way.pop(event.request_id, None)
 
     def failed(self, event: CommandFailedEvent) -> None:
         self._under_way.pop(event.request_id, None)
-        self._write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
+        self.write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
 
     def held_up(self) -> bool:
         """Whether a write waits for somebody's transaction: the server refused it, or keeps it for strangely long."""
-        return self._write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
+        return self.write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
 
     def names(self) -> list[str]:
         return [f"{next(iter(command))} {command[next(iter(command))]}" for command in self.commands]

@@ -30,7 +30,6 @@ class Crash(Exception):
 async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
     monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)
-    monkeypatch.setattr(outbox_relay, "_LEASE", timedelta(seconds=1))
     await database[outbox.NAME].create_indexes(outbox.INDEXES)
 
 
@@ -162,7 +161,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
     relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
     for bucket in range(outbox.BUCKETS):
         owner = relays[bucket % 2]._owner
-        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(seconds=5))
+        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(minutes=1))
     first, second = [f"d{n}" for n in range(40)], [f"e{n}" for n in range(40)]
 
     async with running(relays[1]):

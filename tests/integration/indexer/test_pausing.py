@@ -161,7 +161,7 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
     kb: KnowledgeBase,
     before_keeping: BeforeKeeping,
 ) -> None:
-    async with replica(shared_database, model_server.api_base, lease=timedelta(seconds=1)) as dying:
+    async with replica(shared_database, model_server.api_base) as dying:
         await dying.pause_kb(kb)
         await dying.publish(tenant.ocr("killed", paragraph(7)), tenant.ocr("never-handled", paragraph(8)))
         before_keeping(crash)
