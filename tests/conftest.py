@@ -4,9 +4,11 @@
 says which ones are used.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -22,6 +24,7 @@ from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
+from kb_shared.budget import end_of_month
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: what nobody
 # has changed must not fail for somebody who changed something else; `make test-long` tries new ones, and more of them.
@@ -147,6 +150,15 @@ async def search_database(
     """The same database through the search node."""
     yield search_client[database_name]
     await search_client.drop_database(database_name)
+
+
+@pytest.fixture(scope="module")
+async def within_a_month() -> None:
+    """For what is counted by the month: one that is about to end is waited for."""
+    now = datetime.now(UTC)
+    left = end_of_month(f"{now:%Y-%m}") - now
+    if left < timedelta(minutes=1):
+        await asyncio.sleep(left.total_seconds() + 1)
 
 
 @pytest.fixture
