@@ -14,6 +14,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 import pytest
+import structlog
 from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
@@ -32,6 +33,10 @@ UNTIMED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_
 settings.register_profile("same", UNTIMED, max_examples=50, derandomize=True)
 settings.register_profile("new", UNTIMED, max_examples=1_000, print_blob=True)
 settings.load_profile("same")
+
+# By default structlog draws the locals of every frame of a traceback, which takes seconds of the CPU.
+PLAIN: Final = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], PLAIN])
 
 MONGO_URI = os.environ.get("KB_TEST_MONGO_URI")
 KAFKA = os.environ.get("KB_TEST_KAFKA")
