@@ -36,8 +36,9 @@ status: install  ## what runs, where, and how it is
 test: install  ## every test that fits in CI, against real servers
 	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
 
-test-long: install  ## the long forms: more kills, more orders, more swaps
+test-long: install  ## the long forms: more kills, more orders, more swaps, more examples
 	@$(BIN)/python -m pytest -m long --timeout 7200
+	@$(BIN)/python -m pytest tests/unit --hypothesis-profile new --timeout 7200 --quiet
 
 test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)

@@ -4,15 +4,18 @@
 says which ones are used.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
-from hypothesis import settings
+import structlog
+from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
@@ -22,10 +25,18 @@ from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
+from kb_shared.budget import end_of_month
 
-# How long an example takes says more about what else the machine is doing.
-settings.register_profile("untimed", deadline=None, max_examples=50)
-settings.load_profile("untimed")
+# How long an example takes says more about what else the machine is doing. The same examples each time: what nobody
+# has changed must not fail for somebody who changed something else; `make test-long` tries new ones, and more of them.
+UNTIMED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("same", UNTIMED, max_examples=50, derandomize=True)
+settings.register_profile("new", UNTIMED, max_examples=1_000, print_blob=True)
+settings.load_profile("same")
+
+# By default structlog draws the locals of every frame of a traceback, which takes seconds of the CPU.
+PLAIN: Final = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+structlog.configure(processors=[*structlog.get_config()["processors"][:-1], PLAIN])
 
 MONGO_URI = os.environ.get("KB_TEST_MONGO_URI")
 KAFKA = os.environ.get("KB_TEST_KAFKA")
@@ -144,6 +155,15 @@ async def search_database(
     """The same database through the search node."""
     yield search_client[database_name]
     await search_client.drop_database(database_name)
+
+
+@pytest.fixture(scope="module")
+async def within_a_month() -> None:
+    """For what is counted by the month: one that is about to end is waited for."""
+    now = datetime.now(UTC)
+    left = end_of_month(f"{now:%Y-%m}") - now
+    if left < timedelta(minutes=1):
+        await asyncio.sleep(left.total_seconds() + 1)
 
 
 @pytest.fixture

@@ -14,17 +14,33 @@ would often take a port between the moment it is found free and the moment a ser
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on now; somebody else may take it before it is used.
+    """Return a loopback port that nobody listens on now, and that no call gives anybody else while this process lives.
 
     Raises:
         UnusablePort: all are taken.
     """
     for port in SystemRandom().sample(_RANGE, len(_RANGE)):
-        if is_free(port):
+        if is_free(port) and _claimed(port):
             return port
     raise UnusablePort(
         f"no free port from {_RANGE.start} to {_RANGE.stop - 1}", remedy="end some of what listens there (`ss -ltn`)"
     )
+
+
+def _claimed(port: int) -> bool:
+    """Mark `port` as given away; False if it was, by any process that still runs.
+
+    The mark is the UDP port of the same number: others who look for a port see it, servers on TCP are not in its way,
+    and the system takes it back when the process ends, however it does.
+    """
+    mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        mark.bind((LOOPBACK, port))
+    except OSError:
+        mark.close()
+        return False
+    mark.detach()
+    return True
 
 
 def is_free(port: int) -> bool:

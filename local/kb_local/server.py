@@ -45,7 +45,7 @@ class Server(ABC):
     `start` returns once the server can work; `stop` and `kill` once the process is gone.
     """
 
-    start_timeout_s = 60.0
+    start_timeout_s = 180.0
 
     def __init__(self, name: str, *, port: int, log: Path) -> None:
         self.name = name
@@ -135,7 +135,7 @@ class Server(ABC):
         """How the last run ended, negative for a signal; None while it runs or before the first."""
         return None if self._child is None else self._child.poll()
 
-    async def stop(self, *, timeout_s: float = 20.0) -> int:
+    async def stop(self, *, timeout_s: float = 60.0) -> int:
         """End the process in its own orderly way (SIGTERM), after `timeout_s` by force; return its exit status."""
         self._is_wanted = False
         if self.running:

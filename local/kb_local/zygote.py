@@ -30,7 +30,7 @@ PRELOADED = (
     "tiktoken",
     "uvicorn",
 )
-FORK_TIMEOUT_S = 30.0
+FORK_TIMEOUT_S = 60.0
 
 IMPORT_ENVIRONMENT = {
     **SINGLE_THREADED,

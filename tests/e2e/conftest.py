@@ -13,6 +13,9 @@ from tests.conftest import KafkaCluster, MongoDeployment
 from tests.e2e.system import QUICK, system
 from tests.e2e.world import World
 
+UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15000"}
+"""Nothing is killed here: a process that stalls for a moment keeps what it works on."""
+
 
 @pytest.fixture(scope="session")
 async def world(
@@ -27,7 +30,7 @@ async def world(
     async with (
         Stack(
             tmp_path_factory.mktemp("e2e"),
-            env=QUICK,
+            env=UNHURRIED,
             mongo_uri=search_node.uri,
             kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
             models_api_base=model_server.api_base,

@@ -1,7 +1,6 @@
 """The running system from outside: HTTP as a caller of it, Kafka as an upstream, MongoDB to look at only."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -13,8 +12,12 @@ from pymongo.asynchronous.database import AsyncDatabase
 from kb_client.events import EventPublisher
 from kb_local.stack import Stack
 from tests.e2e.kafka_log import KafkaLog
+from tests.waiting import until
+
+__all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "System", "system", "until"]
 
 POLL_S = 0.05
+"""A request each time costs the system what its work needs."""
 MODEL = "hash-64"
 DIMENSIONS = 64
 CHUNK_SIZE = 50
@@ -28,22 +31,6 @@ QUICK = {
     "KB_KAFKA_FETCH_MAX_WAIT_MS": "150",
 }
 """Settings under which a system forgives soon what a test does to it."""
-
-
-async def until(
-    condition: Callable[[], Awaitable[bool]], *, within_s: float = 60.0, every_s: float = POLL_S, what: str = ""
-) -> None:
-    """Ask until it is so.
-
-    Raises:
-        TimeoutError: it was not so in time.
-    """
-    try:
-        async with asyncio.timeout(within_s):
-            while not await condition():  # noqa: ASYNC110  # what tests wait for tells nobody
-                await asyncio.sleep(every_s)
-    except TimeoutError:
-        raise TimeoutError(f"not within {within_s:g} s: {what or condition.__name__}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +66,12 @@ class System:
         assert created.status_code == 201, created.text
         return str(created.json()["kb_id"])
 
-    async def until_active(self, *kb_ids: str, within_s: float = 30.0) -> None:
+    async def until_active(self, *kb_ids: str, within_s: float = 60.0) -> None:
         async def all_active() -> bool:
             answers = [await self.http.get(f"/knowledge-bases/{kb_id}") for kb_id in kb_ids]
             return all(answer.raise_for_status().json()["status"] == "active" for answer in answers)
 
-        await until(all_active, within_s=within_s)
+        await until(all_active, within_s=within_s, every_s=POLL_S)
 
     async def search(self, kb_id: str, query: str, **options: Any) -> list[dict[str, Any]]:
         """The results of a search that must be answered."""
@@ -100,7 +87,7 @@ class System:
             results = await self.search(kb_id, "anything", top_k=20, **options)
             return {result["document_id"] for result in results} == set(document_ids)
 
-        await until(found, what=f"exactly {list(document_ids)} in search")
+        await until(found, what=f"exactly {list(document_ids)} in search", every_s=POLL_S)
 
 
 @asynccontextmanager

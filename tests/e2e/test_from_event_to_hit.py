@@ -5,8 +5,8 @@ import httpx
 
 from kb_shared.contracts import topics
 from tests.chaos.workload import paragraph
-from tests.e2e.system import until
 from tests.e2e.world import World
+from tests.waiting import until
 
 
 async def test_a_document_is_found_where_its_tags_say_and_with_what_is_known_of_it(world: World) -> None:

@@ -17,7 +17,8 @@ from kb_client.events import EventPublisher
 from kb_local.python_server import ModelServer
 from kb_local.state import Home
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import MODEL, until
+from tests.e2e.system import MODEL
+from tests.waiting import until
 
 KB = str(Path(sys.executable).with_name("kb"))
 

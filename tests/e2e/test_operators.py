@@ -5,8 +5,9 @@ from typing import Any
 from kb_shared.contracts.cloudevents import encode
 from kb_shared.mongo.document_texts import text_id
 from tests.chaos.workload import paragraph
-from tests.e2e.system import System, until
+from tests.e2e.system import System
 from tests.e2e.world import World
+from tests.waiting import until
 
 
 async def ok(system: System, method: str, path: str, **options: Any) -> dict[str, Any]:

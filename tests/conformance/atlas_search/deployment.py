@@ -1,8 +1,6 @@
 """What the rules are checked with: waiting for a condition, searching, and telling a refusal."""
 
-import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -13,6 +11,8 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import OperationFailure
 from pymongo.operations import SearchIndexModel
+
+from tests.waiting import until
 
 Document = dict[str, Any]
 Collection = AsyncCollection[Document]
@@ -27,13 +27,9 @@ INDEX_NAME = "vectors"
 TEXT_INDEX_NAME = "texts"
 
 
-async def eventually(condition: Callable[[], Awaitable[bool]], *, deadline_s: float = DEADLINE_S) -> None:
-    """Return as soon as the condition holds; fail when it does not in time."""
-    until = time.monotonic() + deadline_s
-    while not await condition():
-        if time.monotonic() > until:
-            raise AssertionError(f"not within {deadline_s} s")
-        await asyncio.sleep(POLL_S)
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Return as soon as the condition holds; fail when it does not in the time that the deployment takes."""
+    await until(condition, within_s=DEADLINE_S, every_s=POLL_S)
 
 
 def vector_field(path: str = "embedding", dimensions: int = 4, similarity: str = "cosine", **more: Any) -> Document:

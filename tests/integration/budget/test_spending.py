@@ -16,6 +16,8 @@ from kb_shared.mongo import budgets, spu_ledger
 from kb_shared.mongo.budgets import Reservation
 from kb_shared.mongo.database import Database, in_transaction
 
+pytestmark = pytest.mark.usefixtures("within_a_month")
+
 
 @pytest.fixture(scope="module")
 async def database(mongo_client: AsyncMongoClient[dict[str, Any]]) -> Any:

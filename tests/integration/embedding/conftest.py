@@ -37,7 +37,7 @@ class FaultyProvider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
         await http.delete("/admin/hash")
         yield FaultyProvider(http)
         await http.delete("/admin/hash")
@@ -51,7 +51,7 @@ async def make_embedder(
         await database[collection.NAME].create_indexes(collection.INDEXES)
     made: list[Embedder] = []
 
-    def make(*, patience_s: float = 5, timeout_s: float = 10, cache_scope: str = "organization") -> Embedder:
+    def make(*, patience_s: float = 5, timeout_s: float = 60, cache_scope: str = "organization") -> Embedder:
         settings = EmbeddingSettings.model_validate(
             {
                 "local_models_api_base": model_server.api_base,

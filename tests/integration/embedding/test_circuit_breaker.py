@@ -46,7 +46,7 @@ async def test_what_one_replica_learns_stops_the_other_and_no_other_organization
         with pytest.raises(Parked) as parked:
             await call(replica, error=AssertionError("the provider was asked"))
         assert parked.value.error_type == "provider_quota"
-        assert 55 < parked.value.retry_after_s <= 60
+        assert 30 < parked.value.retry_after_s <= 60
     await call(two, OTHER)
 
 

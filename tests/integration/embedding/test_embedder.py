@@ -14,6 +14,7 @@ from pymongo.errors import AutoReconnect
 from kb_local.model_server.hash_model import text_sha256, vector_of
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import USAGE
+from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding import purchases
 from kb_shared.embedding.batch_queue import AT_ONCE
 from kb_shared.embedding.embedder import Embedder
@@ -230,7 +231,7 @@ async def test_the_time_a_limiting_provider_asks_for_is_waited(
 
     await embedder.embed(["a"], **MODEL, purpose=indexing)
 
-    assert 0.7 <= clock() - began < 2
+    assert clock() - began >= 0.7
     assert await provider.calls() == 2
 
 
@@ -313,8 +314,14 @@ async def test_a_refused_text_of_one_document_harms_no_other_in_the_same_request
 
 
 async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own(
-    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+    embedder: Embedder,
+    provider: FaultyProvider,
+    indexing: Purpose,
+    database: Database,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # However far apart a busy machine lets them come. They fill two requests.
+    monkeypatch.setattr(embedder_module, "GATHERED_FOR_S", 3600)
     all_embedded = await asyncio.gather(
         *(
             embedder.embed(texts(25, prefix=f"{n}"), **MODEL, purpose=purpose)
@@ -336,9 +343,9 @@ async def test_after_a_failure_no_further_sub_batch_is_begun(
     with pytest.raises(ProviderRefused):
         await embedder.embed(["guilty " * 20, *texts(2_000)], **MODEL, purpose=indexing)
 
-    # Of 21; those that were under way beside the guilty one, or began before it failed, are kept.
+    # Those that were under way beside the guilty one, or began before it failed, are kept.
     calls = await provider.calls()
-    assert AT_ONCE <= calls <= 2 * AT_ONCE
+    assert AT_ONCE <= calls < 21
     assert await rows(database) == 100 * (calls - 1)
 
 
@@ -360,7 +367,7 @@ async def test_a_refused_key_parks_its_organization_and_nobody_else(
 async def test_a_pause_that_a_provider_asks_for_is_kept_by_every_replica(
     make_embedder: Callable[..., Embedder], provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"status": 429, "retry_after_s": 1, "times": 1})
+    await provider.will({"status": 429, "retry_after_s": 60, "times": 1})
     first, second = make_embedder(patience_s=0.2), make_embedder(patience_s=0.2)
     with pytest.raises(ProviderUnavailable):
         await first.embed(["a"], **MODEL, purpose=indexing)
@@ -376,7 +383,7 @@ async def test_a_knowledge_base_waits_for_its_own_limit_and_no_other_does(
     make_embedder: Callable[..., Embedder], indexing: Purpose
 ) -> None:
     embedder = make_embedder(patience_s=0.2)
-    limits = {"requests_per_minute": 6}
+    limits = {"requests_per_minute": 1}
     await embedder.embed(["a"], **MODEL, purpose=indexing, rate_limits=limits)
 
     with pytest.raises(Parked):

@@ -141,7 +141,7 @@ async def test_what_a_status_means_arrives_through_litellm(
 
 async def test_an_address_that_an_organization_named_is_asked_only_if_it_is_public(echo: Echo) -> None:
     model = echo.catalogue().get("text-embedding-3-small", Access(SECRET_KEY, f"http://localhost:{echo.port}/v1"))
-    careful, trusting = Provider(timeout_s=30), Provider(timeout_s=5, private_addresses=True)
+    careful, trusting = Provider(timeout_s=30), Provider(timeout_s=30, private_addresses=True)
 
     with pytest.raises(ProviderUnavailable):
         await careful.embed(["a"], model=model, dimensions=1536, input_type="document")
@@ -172,7 +172,7 @@ async def test_what_is_connected_to_is_what_was_checked_and_not_what_the_name_me
 async def test_an_address_that_an_organization_named_can_send_us_nowhere_else(echo: Echo) -> None:
     model = echo.catalogue().get("text-embedding-3-small", Access(SECRET_KEY, f"http://127.0.0.1:{echo.port}/v1"))
     echo.status = 307
-    trusting = Provider(timeout_s=5, private_addresses=True)
+    trusting = Provider(timeout_s=30, private_addresses=True)
 
     with pytest.raises(ProviderRefused):
         await trusting.embed(["a"], model=model, dimensions=1536, input_type="document")

@@ -15,10 +15,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kb_local.ports import free_port
-from kb_local.server import poll_until
 from kb_shared.http import server
 from kb_shared.http.health import serve_health
 from kb_shared.settings import CommonSettings
+from tests.waiting import DEADLINE_S, until
 
 HOST = "127.0.0.1"
 
@@ -31,7 +31,8 @@ async def serving(
     settings = CommonSettings(http_host=HOST, http_port=free_port())
     stop = asyncio.Event()
     running = asyncio.ensure_future(serve(settings, stop))
-    async with httpx.AsyncClient(base_url=f"http://{HOST}:{settings.http_port}", trust_env=False) as client:
+    base_url = f"http://{HOST}:{settings.http_port}"
+    async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=60) as client:
 
         async def answers() -> bool:
             try:
@@ -39,10 +40,10 @@ async def serving(
             except httpx.ConnectError:
                 return False
 
-        assert await poll_until(answers, timeout_s=30)
+        await until(answers)
         yield client
         stop.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE_S):
             await running
 
 

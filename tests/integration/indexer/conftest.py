@@ -9,7 +9,7 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from kb_local.python_server import ModelServer, SearchNode
-from kb_shared.mongo import schema
+from kb_shared.mongo import backfills, index_jobs, schema
 from kb_shared.mongo.database import Database
 from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
@@ -65,8 +65,11 @@ def rival_command_log(_other_client_commands: CommandLog) -> CommandLog:
 
 
 @pytest.fixture
-def tenant(shared_database: Database) -> Tenant:
-    return Tenant(shared_database)
+async def tenant(shared_database: Database) -> AsyncIterator[Tenant]:
+    yield Tenant(shared_database)
+    # What is left open here would become the work of whoever sweeps next.
+    for name in (index_jobs.NAME, backfills.NAME):
+        await shared_database[name].delete_many({})
 
 
 @pytest.fixture
@@ -105,7 +108,7 @@ class Provider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=20) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
         await http.delete("/admin/hash")
         yield Provider(http)
         await http.delete("/admin/hash")

@@ -1,7 +1,6 @@
 """The indexer's handlers in this process, on real servers, with Kafka replaced by a list."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -68,6 +67,7 @@ from kb_shared.settings import EmbeddingSettings
 DIMENSIONS = 16
 CHUNK_SIZE = 32
 _WRITE_CONFLICT = 112
+_WRITES = ("insert", "update", "delete", "findAndModify")
 
 P = TypeVar("P", bound=Payload)
 
@@ -101,23 +101,24 @@ class CommandLog(CommandListener):
 
     def clear(self) -> None:
         self.commands: list[Mapping[str, Any]] = []
-        self._write_conflicts = 0
+        self.write_conflicts = 0
         self._under_way: dict[int, float] = {}
 
     def started(self, event: CommandStartedEvent) -> None:
         self.commands.append(event.command)
-        self._under_way[event.request_id] = monotonic()
+        if event.command_name in _WRITES:
+            self._under_way[event.request_id] = monotonic()
 
     def succeeded(self, event: CommandSucceededEvent) -> None:
         self._under_way.pop(event.request_id, None)
 
     def failed(self, event: CommandFailedEvent) -> None:
         self._under_way.pop(event.request_id, None)
-        self._write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
+        self.write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
 
     def held_up(self) -> bool:
         """Whether a write waits for somebody's transaction: the server refused it, or keeps it for strangely long."""
-        return self._write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
+        return self.write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
 
     def names(self) -> list[str]:
         return [f"{next(iter(command))} {command[next(iter(command))]}" for command in self.commands]
@@ -387,13 +388,6 @@ class Tenant:
         assert await self.jobs() == {}
         cached = await self.database["embedding_cache"].count_documents({"scope": self.organization_id})
         assert await self.spus() == cached
-
-
-async def eventually(condition: Callable[[], Awaitable[bool]], *, within_s: float = 20.0) -> None:
-    """Wait for what nobody tells."""
-    async with asyncio.timeout(within_s):
-        while not await condition():  # noqa: ASYNC110  # nobody does
-            await asyncio.sleep(0.02)
 
 
 def decoded(values: Sequence[bytes], *types: type[P]) -> list[Any]:

@@ -16,6 +16,7 @@ from kb_shared.contracts.commands import SyncDocument
 from kb_shared.contracts.outcomes import DocumentIndexFailed
 from kb_shared.errors import BudgetExhausted, TransientError
 from kb_shared.kafka.record import Record
+from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.index_jobs import Job, State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -26,11 +27,11 @@ from tests.integration.indexer.support import (
     Replica,
     Tenant,
     decoded,
-    eventually,
     record,
     replica,
     text_of,
 )
+from tests.waiting import until
 
 TEXT, CHANGED = text_of(1, 2, 3), text_of(0, 1, 3)
 
@@ -73,8 +74,7 @@ async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
 
     async with failpoints.during(failpoint, something_arrives):
         await indexer.handle_commands()
-    async with asyncio.timeout(20):
-        await arrived.wait()
+    await until(arrived.is_set)
 
     # Its own command found the lease taken, or is still on its way: the job alone must bring it about.
     rival.post.take(*LANES)
@@ -133,12 +133,13 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
     await indexer.publish(tenant.ocr("d", TEXT))
     indexer.post.take(*LANES)
     command = (await the_job(tenant)).command()
-    claimed = await index_jobs.claim(tenant.database, command, owner="the dead", lease=timedelta(milliseconds=300))
+    claimed = await index_jobs.claim(tenant.database, command, owner="the dead", lease=timedelta(hours=1))
     assert claimed is not None
     await indexer.sync.handle(_as_record(command))
     assert (await the_job(tenant)).lease_owner == "the dead"
 
-    await eventually(lambda: _swept(indexer))
+    await tenant.make_due()
+    await until(lambda: _swept(indexer))
     await indexer.handle_commands()
 
     await tenant.assert_holds(kb, {"d": TEXT})
@@ -275,8 +276,10 @@ async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_th
 
 
 async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_use_up_no_attempt(
-    tenant: Tenant, indexer: Replica
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Given up before the server ends the dead one.
+    monkeypatch.setattr(mongo_database, "MAX_ATTEMPTS", 2)
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     await set_attempts(tenant, MAX_ATTEMPTS - 1)
@@ -384,16 +387,18 @@ async def test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_write
     await tenant.assert_holds(kb, {"d": TEXT})
 
 
-async def test_a_command_without_a_job_does_nothing(tenant: Tenant, indexer: Replica, command_log: CommandLog) -> None:
+async def test_a_command_without_a_job_does_nothing(
+    tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
+) -> None:
     kb: KnowledgeBase = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     command = (await the_job(tenant)).command()
     await indexer.work()
 
-    command_log.clear()
-    await indexer.sync.handle(_as_record(command))
+    # By a replica that has not indexed it, and so does not watch when it is found.
+    await rival.sync.handle(_as_record(command))
 
-    assert command_log.names() == [f"update {index_jobs.NAME}"]
+    assert rival_command_log.names() == [f"update {index_jobs.NAME}"]
     await tenant.assert_holds(kb, {"d": TEXT})
 
 

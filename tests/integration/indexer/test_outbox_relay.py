@@ -15,7 +15,8 @@ from kb_shared.kafka.producer import Message
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.outbox_relay import OutboxRelay
-from tests.integration.indexer.support import Post, eventually
+from tests.integration.indexer.support import Post
+from tests.waiting import DEADLINE_S, until
 
 KB = "0123456789abcdef01234567"
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -29,7 +30,6 @@ class Crash(Exception):
 async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
     monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)
-    monkeypatch.setattr(outbox_relay, "_LEASE", timedelta(seconds=1))
     await database[outbox.NAME].create_indexes(outbox.INDEXES)
 
 
@@ -65,7 +65,7 @@ async def running(relay: OutboxRelay) -> AsyncIterator[None]:
         yield
     finally:
         stop.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE_S):
             await task
 
 
@@ -73,7 +73,7 @@ async def until_all_sent(database: Database) -> None:
     async def all_sent() -> bool:
         return await outbox.count_unsent(database) == 0
 
-    await eventually(all_sent)
+    await until(all_sent)
 
 
 async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database: Database) -> None:
@@ -161,7 +161,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
     relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
     for bucket in range(outbox.BUCKETS):
         owner = relays[bucket % 2]._owner
-        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(seconds=5))
+        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(minutes=1))
     first, second = [f"d{n}" for n in range(40)], [f"e{n}" for n in range(40)]
 
     async with running(relays[1]):

@@ -14,7 +14,8 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
-from tests.integration.indexer.support import LANES, Replica, Tenant, eventually, paragraph, replica, text_of
+from tests.integration.indexer.support import LANES, Replica, Tenant, paragraph, replica, text_of
+from tests.waiting import until
 
 TEXT, CHANGED = text_of(1, 2, 3), text_of(0, 1, 3)
 
@@ -160,7 +161,7 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
     kb: KnowledgeBase,
     before_keeping: BeforeKeeping,
 ) -> None:
-    async with replica(shared_database, model_server.api_base, lease=timedelta(seconds=1)) as dying:
+    async with replica(shared_database, model_server.api_base) as dying:
         await dying.pause_kb(kb)
         await dying.publish(tenant.ocr("killed", paragraph(7)), tenant.ocr("never-handled", paragraph(8)))
         before_keeping(crash)
@@ -190,7 +191,7 @@ async def test_a_scan_that_asks_for_what_was_kept_goes_on_after_its_worker_was_k
                 await dying.backfills.turn()
 
     await tenant.make_due()
-    await eventually(indexer.backfills.turn)
+    await until(indexer.backfills.turn)
     await indexer.scan()
     await indexer.work()
     await tenant.assert_holds(kb, {"old": TEXT, "new": paragraph(7)})

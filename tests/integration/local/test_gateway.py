@@ -13,7 +13,7 @@ from starlette.routing import Route
 from kb_local.gateway import Upstream, upstream_of
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import GatewayServer
-from kb_local.server import poll_until
+from tests.waiting import DEADLINE_S, until
 
 ORG = "/v0/orgs/acme"
 
@@ -92,11 +92,7 @@ class Echo:
 async def echo() -> AsyncIterator[Echo]:
     upstream = Echo()
     serving = asyncio.create_task(upstream.server.serve())
-
-    async def started() -> bool:
-        return upstream.server.started
-
-    assert await poll_until(started, timeout_s=30)
+    await until(lambda: upstream.server.started, what="the upstream")
     yield upstream
     upstream.may_finish.set()
     upstream.server.should_exit = True
@@ -153,7 +149,7 @@ async def test_events_are_passed_on_as_they_come(client: httpx.AsyncClient, echo
 async def test_a_reader_who_leaves_ends_the_stream_upstream(client: httpx.AsyncClient, echo: Echo) -> None:
     async with client.stream("GET", f"{ORG}/events") as answer:
         await anext(answer.aiter_text())
-    await asyncio.wait_for(echo.stream_closed.wait(), timeout=30)
+    await asyncio.wait_for(echo.stream_closed.wait(), timeout=DEADLINE_S)
 
 
 async def test_a_service_that_is_down_is_a_503_that_says_when_to_come_again(client: httpx.AsyncClient) -> None:
@@ -174,7 +170,7 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
         url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
         server = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
         await server.start()
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
             answer = await client.post(f"{server.url}{ORG}/tags", json={})
         await server.stop()
     assert answer.status_code == 502

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kb_local import ports
 from kb_local.errors import UnusableHome, UnusablePort
 from kb_local.ports import LOOPBACK, Ports, free_port, is_free
 from kb_local.state import Home, ProcessState, StackState, find_process, home_of
@@ -119,9 +120,19 @@ def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
 
 def test_no_two_servers_get_the_same_port() -> None:
     port = free_port()
-    ports = Ports({"a": port, "b": port})
-    assert ports.take("a") == port
-    assert ports.take("b") != port
+    taken = Ports({"a": port, "b": port})
+    assert taken.take("a") == port
+    assert taken.take("b") != port
+
+
+def test_a_port_that_was_found_free_is_found_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    port = free_port()
+    monkeypatch.setattr(ports, "_RANGE", range(port, port + 1))
+    with pytest.raises(UnusablePort, match="no free port"):
+        free_port()
+    look = f"from kb_local import ports; ports._RANGE = range({port}, {port + 1}); ports.free_port()"
+    another = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=False)
+    assert "no free port" in another.stderr
 
 
 @pytest.mark.skipif(not EPHEMERAL_PORTS.exists(), reason="Linux tells its range there")

@@ -14,7 +14,8 @@ from kb_local.child import Child, execute
 from kb_local.errors import ServerDied, ServerNotReady, UnusableServer
 from kb_local.mongod import Mongod, check_mongod, mongod_binary, parse_mongod_version
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.server import MAX_LOG_BYTES, Server, poll_until
+from kb_local.server import MAX_LOG_BYTES, Server
+from tests.waiting import until
 
 
 class Sleeper(Server):
@@ -84,7 +85,7 @@ async def test_a_paused_server_answers_again_when_it_is_resumed(own_mongod: Mong
     await own_mongod.pause()
     assert not await own_mongod.is_ready()
     own_mongod.resume()
-    assert await poll_until(own_mongod.is_ready, timeout_s=30)
+    await until(own_mongod.is_ready)
     await own_mongod.stop()
 
 
@@ -96,6 +97,7 @@ async def test_a_paused_server_can_still_be_stopped_in_order(own_mongod: Mongod)
 
 async def test_a_server_that_dies_at_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log", "raise SystemExit('the disk is full')")
+    server.start_timeout_s = 60
     with pytest.raises(ServerDied, match=r"exit status 1.*\n.*the disk is full"):
         await server.start()
 
@@ -124,7 +126,7 @@ async def test_a_server_deaf_to_sigterm_is_ended_by_force(tmp_path: Path) -> Non
         tmp_path / "x.log",
         "from signal import *; signal(SIGTERM, SIG_IGN); print('ready', flush=True); [*iter(pause, 1)]",
     )
-    server.start_timeout_s = 10
+    server.start_timeout_s = 60
     await server.start()
     assert await server.stop(timeout_s=0.2) == -signal.SIGKILL
 
@@ -149,10 +151,10 @@ asyncio.run(main())
     supervisor.kill()
     await supervisor.wait()
 
-    async def is_gone() -> bool:
+    def is_gone() -> bool:
         return not broker.is_running() or broker.status() == psutil.STATUS_ZOMBIE
 
-    assert await poll_until(is_gone, timeout_s=30)
+    await until(is_gone)
 
 
 async def test_a_log_that_has_grown_large_is_put_aside_at_start(tmp_path: Path) -> None:

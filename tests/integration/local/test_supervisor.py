@@ -13,12 +13,12 @@ from pymongo import AsyncMongoClient
 from kb_local import stack as stack_module
 from kb_local import supervisor as supervisor_module
 from kb_local.errors import LocalStackError
-from kb_local.server import poll_until
 from kb_local.stack import Stack
 from kb_local.state import ProcessState, StackState
 from kb_local.supervisor import LONGEST_BACKOFF_S, Supervisor, backoff_s
 from kb_local.zygote import Zygote
 from tests.integration.local.conftest import NO_MODELS, PACKAGES, living
+from tests.waiting import until
 
 
 @dataclass(slots=True)
@@ -41,10 +41,13 @@ class Supervised:
             await self.running
 
     async def until(self, holds: Callable[[StackState], bool]) -> StackState:
-        async def held() -> bool:
+        def held() -> bool:
             return bool(self.states) and holds(self.states[-1])
 
-        assert await poll_until(held, timeout_s=20), self.states[-1].model_dump_json(indent=1)
+        try:
+            await until(held)
+        except TimeoutError:
+            raise TimeoutError(self.states[-1].model_dump_json(indent=1)) from None
         return self.states[-1]
 
     async def until_ready(self) -> StackState:

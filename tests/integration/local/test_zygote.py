@@ -9,10 +9,10 @@ import pytest
 
 from kb_local.errors import ServerDied
 from kb_local.ports import free_port
-from kb_local.server import poll_until
 from kb_local.service import Service
 from kb_local.zygote import Zygote
 from tests.integration.local.conftest import is_gone
+from tests.waiting import until
 
 
 def dummy(zygote: Zygote, tmp_path: Path, **env: str) -> Service:
@@ -20,7 +20,7 @@ def dummy(zygote: Zygote, tmp_path: Path, **env: str) -> Service:
 
 
 async def describe(service: Service) -> dict[str, Any]:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
         answer: dict[str, Any] = (await client.get(service.url)).json()
         return answer
 
@@ -85,11 +85,7 @@ async def test_services_end_with_their_zygote(light_zygote: Zygote, tmp_path: Pa
     pid = service.pid
     await light_zygote.kill()
     assert service.returncode == -signal.SIGKILL
-
-    async def ended() -> bool:
-        return is_gone(pid)
-
-    assert await poll_until(ended, timeout_s=30)
+    await until(lambda: is_gone(pid), what="the end of the service")
     with pytest.raises(ServerDied):
         service.launch()
 

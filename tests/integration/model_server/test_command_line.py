@@ -9,6 +9,8 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from tests.waiting import until
+
 COMMAND = [sys.executable, "-m", "kb_local.model_server", "--no-minilm"]
 
 
@@ -26,16 +28,17 @@ def running(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
 async def test_it_stops_cleanly_even_while_a_call_hangs(stop: signal.Signals) -> None:
     with running() as (process, base):
-        async with httpx.AsyncClient(base_url=base.removesuffix("/v1"), trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=base.removesuffix("/v1"), trust_env=False, timeout=60) as client:
             await client.put("/admin/hash", json={"faults": [{"kind": "hang", "hang_s": 600}]})
             hanging = asyncio.create_task(client.post("/v1/embeddings", json={"model": "hash-8", "input": "a"}))
-            async with asyncio.timeout(30):
-                while (await client.get("/admin/hash")).json()["calls"] == 0:
-                    pass
 
+            async def has_arrived() -> bool:
+                return bool((await client.get("/admin/hash")).json()["calls"])
+
+            await until(has_arrived)
             process.send_signal(stop)
 
-            assert await asyncio.to_thread(process.wait, 10) == 0
+            assert await asyncio.to_thread(process.wait, 60) == 0
             await asyncio.wait([hanging])
             assert hanging.exception() or hanging.result().status_code >= 500
 
@@ -49,16 +52,14 @@ def test_without_minilm_it_is_ready_at_once_and_does_not_know_the_model() -> Non
 
 def test_small_answers_are_not_held_back_by_the_network_stack() -> None:
     # Nagle's algorithm and delayed acknowledgements make every call last 40 ms, even the quickest.
-    with running() as (_, base), httpx.Client(trust_env=False) as client:
-        quickest = min(
-            client.post(f"{base}/embeddings", json={"model": "hash-8", "input": "a"}).elapsed for _ in range(20)
-        )
-
-    assert quickest < timedelta(milliseconds=30)
+    with running() as (_, base), httpx.Client(trust_env=False, timeout=30) as client:
+        calls = (client.post(f"{base}/embeddings", json={"model": "hash-8", "input": "a"}) for _ in range(1_000))
+        # A busy machine may be slow now and then: one call that is quick tells.
+        assert any(call.elapsed < timedelta(milliseconds=30) for call in calls)
 
 
 def test_only_this_machine_may_reach_it() -> None:
-    refused = subprocess.run([*COMMAND, "--host", "0.0.0.0"], capture_output=True, text=True, check=False, timeout=20)
+    refused = subprocess.run([*COMMAND, "--host", "0.0.0.0"], capture_output=True, text=True, check=False, timeout=60)
 
     assert refused.returncode == 2
     assert "not a loopback address" in refused.stderr
@@ -67,7 +68,7 @@ def test_only_this_machine_may_reach_it() -> None:
 def test_a_taken_port_is_explained() -> None:
     with running() as (_, base):
         port = str(httpx.URL(base).port)
-        refused = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=20)
+        refused = subprocess.run([*COMMAND, "--port", port], capture_output=True, text=True, check=False, timeout=60)
 
     assert refused.returncode == 1
     assert f"127.0.0.1:{port}" in refused.stderr

@@ -33,7 +33,7 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
         return False
 
     long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, caller_left=stays_and_tells))
-    await asyncio.wait_for(at_work.wait(), timeout=20)
+    await asyncio.wait_for(at_work.wait(), timeout=60)
 
     await worker.embed(["a short query"], caller_left=stays)
 

@@ -1,8 +1,6 @@
 """A KB filled through the same queries that a swap makes, without an indexer."""
 
-import asyncio
 import hashlib
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,11 +14,11 @@ from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks, EmbeddedChunk, Snapshot
+from tests.waiting import until
 
 DIMENSIONS = 64
 MODEL = f"hash-{DIMENSIONS}"
 JANUARY = datetime(2026, 1, 15, 12, tzinfo=UTC)
-DEADLINE_S = 60.0
 
 
 def relevance(query: str, text: str) -> float:
@@ -139,7 +137,7 @@ class Knowledge:
             )
             return wanted <= hits.keys()
 
-        await until(found)
+        await until(found, what=f"all of {document.document_id!r} in the index")
 
     async def set_status(self, status: Status) -> None:
         assert await knowledge_bases.set_status(self.database, self.kb, status, only_from=self.kb.status)
@@ -151,14 +149,6 @@ class Knowledge:
             self.database,
             lambda session: knowledge_bases.delete(self.database, session, self.kb.organization_id, self.kb.kb_id),
         )
-
-
-async def until(condition: Any) -> None:
-    """Wait for an asynchronous condition."""
-    deadline = time.monotonic() + DEADLINE_S
-    while not await condition():
-        assert time.monotonic() < deadline, "waited in vain"
-        await asyncio.sleep(0.01)
 
 
 async def create(

@@ -146,7 +146,7 @@ all_criteria = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(criteria=all_criteria)
 def test_the_index_and_mongodb_find_exactly_the_documents_that_match(corpus: Corpus, criteria: Criteria) -> None:
     try:

@@ -17,7 +17,7 @@ Fail = Callable[..., Awaitable[None]]
 @pytest.fixture
 async def fail(model_server: ModelServer) -> AsyncIterator[Fail]:
     """Make the provider answer every call with a fault."""
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False) as admin:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as admin:
 
         async def put(**fault: Any) -> None:
             (await admin.put("/admin/hash", json={"faults": [fault]})).raise_for_status()

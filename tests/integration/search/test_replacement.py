@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from uuid import uuid4
@@ -12,8 +13,10 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from kb_local.mongod import Mongod
-from kb_local.ports import free_port
+from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import SearchNode
+from kb_local.search_node.refresh import Delays
+from kb_local.search_node.server import serve
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
 from kb_shared.embedding.bootstrap import create_embedder
@@ -21,6 +24,7 @@ from kb_shared.mongo.database import Database, Row
 from tests.conftest import MongoDeployment
 from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.waiting import until
 
 READERS = 2
 PERIODS_S = (0.3, 0.3, 0.3, 0.3, 0.3, 1.6)
@@ -36,11 +40,7 @@ async def trailing_database(mongod: MongoDeployment | Mongod, server_logs: Path)
             await client.drop_database(name)
         return
     node = SearchNode(
-        mongod=mongod.address,
-        port=free_port(),
-        log=server_logs / "trailing-search-node.log",
-        lag_ms=1000,
-        build_delay_ms=500,
+        mongod=mongod.address, port=free_port(), log=server_logs / "trailing-search-node.log", lag_ms=1000
     )
     await node.start()
     async with AsyncMongoClient[Row](node.uri, tz_aware=True) as client:
@@ -51,10 +51,16 @@ async def trailing_database(mongod: MongoDeployment | Mongod, server_logs: Path)
 
 @pytest.fixture
 async def trailing_searcher(trailing_database: Database, settings: Settings) -> AsyncIterator[Searcher]:
-    embedder = create_embedder(trailing_database, settings, patience_s=1)
-    app = create_app(settings, database=trailing_database, embedder=embedder)
+    async with searcher_of(trailing_database, settings) as searcher:
+        yield searcher
+
+
+@asynccontextmanager
+async def searcher_of(database: Database, settings: Settings) -> AsyncIterator[Searcher]:
+    embedder = create_embedder(database, settings, patience_s=1)
+    app = create_app(settings, database=database, embedder=embedder)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
-        yield Searcher(http, await key_for(trailing_database, settings, ORGANIZATION))
+        yield Searcher(http, await key_for(database, settings, ORGANIZATION))
     await embedder.close()
 
 
@@ -128,20 +134,30 @@ async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
         done, _ = await asyncio.wait(readers, timeout=period_s, return_when=asyncio.FIRST_COMPLETED)
         for reader in done:
             reader.result()
+        enough = readings.reads + READERS
+        await until(lambda enough=enough: readings.reads >= enough, what="readers to come by")
     await knowledge.wait_until_found(Document("d", texts))
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
 
-    assert readings.reads > len(readings.versions), "too few reads to have met a swap"
     assert (readings.empty, readings.mixed, readings.wrong_texts) == (0, [], [])
     answer = await trailing_searcher.search(knowledge, texts[0], top_k=20, document_ids=["d"])
     assert {result["content"] for result in answer["results"]} == set(texts)
 
 
 async def test_an_index_that_is_being_built_is_no_empty_answer(
-    trailing_searcher: Searcher, trailing_database: Database
+    mongod: MongoDeployment | Mongod, database_name: str, settings: Settings
 ) -> None:
-    knowledge = await create(trailing_database, ORGANIZATION, ready=False)
-    response = await trailing_searcher.post(knowledge, {"query": "x"})
+    async with AsyncExitStack() as opened:
+        uri = mongod.uri
+        if isinstance(mongod, Mongod):
+            never_built = Delays(build_s=3600)
+            node = serve((LOOPBACK, 0), (LOOPBACK, mongod.port), delays=never_built)
+            uri = (await opened.enter_async_context(node)).uri + "?directConnection=true"
+        client = await opened.enter_async_context(AsyncMongoClient[Row](uri, tz_aware=True))
+        searcher = await opened.enter_async_context(searcher_of(client[database_name], settings))
+        knowledge = await create(client[database_name], ORGANIZATION, ready=False)
+        response = await searcher.post(knowledge, {"query": "x"})
+        await client.drop_database(database_name)
     assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")

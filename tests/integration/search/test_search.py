@@ -15,7 +15,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.search.conftest import NewSearcher, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create, relevance, until
+from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.waiting import until
 
 
 def contents(answer: dict[str, Any]) -> list[str]:

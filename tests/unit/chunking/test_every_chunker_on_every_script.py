@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_indexer.chunking import ChunkerType, ChunkingConfig
@@ -32,7 +32,6 @@ def test_chunks_of_a_script_are_sound(script: str, chunker_type: ChunkerType, si
     assert_sound(SCRIPTS[script], config, chunked(SCRIPTS[script], config))
 
 
-@settings(max_examples=70, deadline=None)
 @given(texts, configs)
 def test_chunks_of_any_mixture_are_sound(text: str, config: ChunkingConfig) -> None:
     assert_sound(text, config, chunked(text, config))

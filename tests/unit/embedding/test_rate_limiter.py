@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.embedding.rate_limiter import BLOCK_S, FRESH_S, LIFETIME_S, LONGEST_PAUSE_S, RateLimiter
@@ -82,7 +82,6 @@ asks = st.lists(
 )
 
 
-@settings(max_examples=60)
 @given(asks=asks, limits=st.tuples(st.integers(6, 600), st.integers(600, 60_000)), latency_s=st.sampled_from([0, 0.01]))
 def test_no_more_is_spent_than_the_limits_allow_whoever_asks_when_and_gives_up(
     asks: list[tuple[int, float, int, int, float | None]], limits: tuple[int, int], latency_s: float

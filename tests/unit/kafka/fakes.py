@@ -1,4 +1,3 @@
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -9,12 +8,6 @@ TOPIC = "events"
 
 def record(offset: int, place: str = "a/1", *, partition: int = 0, value: bytes = b"v") -> Record:
     return Record(TOPIC, partition, offset, place.encode(), value, (), 0)
-
-
-async def until(condition: Callable[[], bool], *, timeout_s: float = 5.0) -> None:
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110  # what tests wait for tells nobody
-            await asyncio.sleep(0.002)
 
 
 async def do_nothing(record: Record) -> None:

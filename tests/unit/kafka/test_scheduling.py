@@ -120,7 +120,7 @@ class SchedulerRules(RuleBasedStateMachine):
                 del self.overtaken[key]
 
 
-SchedulerRules.TestCase.settings = settings(max_examples=70, stateful_step_count=60, deadline=None)
+SchedulerRules.TestCase.settings = settings(stateful_step_count=60)
 TestSchedulerRules = SchedulerRules.TestCase
 
 

@@ -10,7 +10,8 @@ from kb_shared.kafka import retries
 from kb_shared.kafka.record import Place, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.tenure import Tenure, Work
-from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record, until
+from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
+from tests.waiting import until
 
 ZERO = TopicPartition(TOPIC, 0)
 ONE = TopicPartition(TOPIC, 1)
@@ -113,7 +114,7 @@ async def test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_d
     setting = open_tenure(FakeHandler(effect))
     setting.tenure.admit(record(n, "a/1") for n in range(2))
     await until(lambda: setting.handler.tried == [0])
-    closing = asyncio.create_task(setting.tenure.close(drain_s=5))
+    closing = asyncio.create_task(setting.tenure.close(drain_s=60))
     await until(lambda: not setting.tenure.open)
     go_on.set()
     await closing
@@ -168,12 +169,12 @@ async def test_a_pause_that_ends_after_closing_starts_nothing(open_tenure: OpenT
 
     setting = open_tenure(FakeHandler(effect))
     setting.tenure.admit([record(0)])
-    await until(lambda: len(setting.handler.tried) == 1)
+    await until(lambda: len(setting.handler.tried) >= 1)
     await setting.tenure.close(drain_s=0)
     tried = len(setting.handler.tried)
     other = open_tenure(FakeHandler(effect))
     other.tenure.admit([record(0)])
-    await until(lambda: len(other.handler.tried) == 4)  # by now its pause would be over, too
+    await until(lambda: len(other.handler.tried) >= 4)  # by now its pause would be over, too
     assert len(setting.handler.tried) == tried
 
 
@@ -186,7 +187,7 @@ async def test_two_who_close_at_once_both_wait_until_it_is_closed(open_tenure: O
     setting = open_tenure(FakeHandler(effect))
     setting.tenure.admit([record(0)])
     await until(lambda: setting.handler.tried == [0])
-    closings = [asyncio.create_task(setting.tenure.close(drain_s=5)) for _ in range(2)]
+    closings = [asyncio.create_task(setting.tenure.close(drain_s=60)) for _ in range(2)]
     await until(lambda: not setting.tenure.open)
     assert not any(closing.done() for closing in closings)
     go_on.set()

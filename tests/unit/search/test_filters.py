@@ -7,7 +7,7 @@ from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]  # it comes without types
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kb_search.filter_errors import FilterError
@@ -281,7 +281,6 @@ def typed(value: Any) -> tuple[str, Any]:
     return ("number" if type(value) in (int, float) else type(value).__name__), value
 
 
-@settings(max_examples=60)
 @given(good_filters, documents)
 def test_what_is_compiled_lets_through_what_the_filter_means(metadata_filter: dict[str, Any], document: Known) -> None:
     row = {
@@ -301,7 +300,6 @@ def openapi() -> Any:
     return jsonschema.Draft202012Validator(schema)
 
 
-@settings(max_examples=30)
 @given(metadata_filter=good_filters)
 def test_openapi_shows_every_good_filter(openapi: Any, metadata_filter: dict[str, Any]) -> None:
     openapi.validate(metadata_filter)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_local.search_node import text_field, text_index
@@ -53,7 +53,6 @@ def occurrences(words: Sequence[str], phrase: Sequence[str]) -> int:
     return sum(list(words[at : at + len(phrase)]) == list(phrase) for at in range(len(words)))
 
 
-@settings(max_examples=60, deadline=None)
 @given(changes, st.booleans())
 def test_an_index_finds_and_scores_as_if_it_were_made_of_the_last_versions_only(
     history: list[Change], forgetful: bool

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from bson import Binary
 from bson.binary import BinaryVectorDtype
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_local.search_node import vector_index
@@ -48,7 +48,6 @@ def test_scores_are_the_same_however_many_rows_of_a_block_are_wanted(similarity:
     np.testing.assert_allclose(column.scores(wanted, asked), expected[wanted], rtol=1e-4)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["put", "unindexable", "remove"]), st.integers(0, 5)), max_size=40))
 def test_the_index_holds_what_the_last_change_of_each_document_says(changes: list[tuple[str, int]]) -> None:
     index, expected = VectorIndex(DEFINITION), set[int]()

@@ -8,7 +8,6 @@ import sys
 from collections.abc import AsyncIterator
 from typing import Any
 
-import bson
 import pytest
 from bson import Int64
 from bson.raw_bson import RawBSONDocument
@@ -18,6 +17,7 @@ from pymongo.write_concern import WriteConcern
 from kb_local.mongod import Mongod
 from kb_local.search_node.server import SearchNode, serve
 from tests.conformance.atlas_search.deployment import Collection, connect, eventually, own_collection
+from tests.conformance.atlas_search.node.wire import read_reply, request
 
 LOOPBACK = "127.0.0.1"
 EXHAUST_ALLOWED = 1 << 16
@@ -37,18 +37,6 @@ async def things(node: SearchNode) -> AsyncIterator[Collection]:
         own_collection(client) as collection,
     ):
         yield collection
-
-
-def request(command: dict[str, Any], *, request_id: int = 7, flags: int = 0) -> bytes:
-    body = bson.encode(command)
-    return struct.pack("<iiiiI", 21 + len(body), request_id, 0, 2013, flags) + b"\0" + body
-
-
-async def read_reply(reader: asyncio.StreamReader) -> tuple[int, int, int, dict[str, Any]]:
-    """Return request id, the id it answers, flags and document."""
-    length, request_id, response_to, _ = struct.unpack("<iiii", await reader.readexactly(16))
-    rest = await reader.readexactly(length - 16)
-    return request_id, response_to, struct.unpack_from("<I", rest)[0], bson.decode(rest[5:])
 
 
 async def test_a_document_of_15_megabytes_passes_unchanged(things: Collection) -> None:

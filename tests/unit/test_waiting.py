@@ -1,0 +1,27 @@
+import pytest
+
+from tests.waiting import until
+
+
+async def test_what_was_waited_for_in_vain_is_named() -> None:
+    async def the_cows_come_home() -> bool:
+        return False
+
+    with pytest.raises(TimeoutError, match="the_cows_come_home in line"):
+        await until(the_cows_come_home, within_s=0.01)
+    with pytest.raises(TimeoutError, match=r"not within 0\.01 s: a sign"):
+        await until(lambda: False, what="a sign", within_s=0.01)
+
+
+async def test_a_timeout_of_what_is_asked_is_not_taken_for_the_end_of_the_wait() -> None:
+    async def asks_somebody_else() -> bool:
+        raise TimeoutError("of somebody else")
+
+    with pytest.raises(TimeoutError, match="of somebody else"):
+        await until(asks_somebody_else)
+
+
+async def test_a_condition_is_asked_until_it_holds() -> None:
+    answers = iter([False, False, True])
+    await until(lambda: next(answers), every_s=0)
+    assert list(answers) == []
