@@ -66,6 +66,7 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
         created_by=caller.key_id,
         updated_by=caller.key_id,
         min_score=asked.min_score,
+        text_analyzer=asked.text_analyzer,
         filterable_metadata=tuple(dict.fromkeys(asked.filterable_metadata)),
         rate_limits=asked.rate_limits.model_dump(exclude_none=True),
         warnings=await _warnings(api, caller, model, chunk_size),

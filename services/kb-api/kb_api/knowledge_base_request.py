@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 from kb_shared.errors import RequestError
 from kb_shared.http.model import Model
 from kb_shared.identifiers import Identifier
+from kb_shared.mongo.chunk_indexes import TextAnalyzer
 
 # Something to see, and no control characters.
 Name = Annotated[
@@ -33,7 +34,6 @@ def _only(default: object) -> BeforeValidator:
 
 
 CoalesceNeighbors = Annotated[Literal[0], _only(0)]
-TextAnalyzer = Annotated[Literal["lucene.standard"], _only("lucene.standard")]
 # Without dots, which in a filter path lead into a document; metadata has none.
 FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 FilterableMetadata = Annotated[
@@ -64,7 +64,10 @@ class CreateKnowledgeBase(Model):
     embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     coalesce_neighbors: CoalesceNeighbors = 0
     min_score: MinScore | None = None
-    text_analyzer: TextAnalyzer = "lucene.standard"
+    text_analyzer: Annotated[
+        TextAnalyzer,
+        Field(description="How texts become words: split only, or by the word stems of a language as well."),
+    ] = "lucene.standard"
     filterable_metadata: FilterableMetadata = Field(default=[])
     max_chunks_per_document: MaxChunks | None = None
     rate_limits: RateLimits = RateLimits()

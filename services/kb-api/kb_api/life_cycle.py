@@ -1,6 +1,6 @@
 """Takes each KB through its life: `creating -> building -> indexing -> active`, and `deleting` to nothing.
 
-A KB in `error` goes back to `building` once its search index is not failed any more: nobody has to say so.
+A KB in `error` goes back to `building` once none of its search indexes is failed any more: nobody has to say so.
 How far a KB has come is stored; each step may be repeated, so a crash anywhere is made good by whoever holds the KB's
 lease next.
 """
@@ -16,19 +16,19 @@ from pymongo.errors import PyMongoError
 
 from kb_api import vector_collection
 from kb_api.source import SOURCE
-from kb_api.vector_collection import IndexState
 from kb_shared import metrics, tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.errors import TransientError
 from kb_shared.mongo import backfills, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
 LOOK_AGAIN_AFTER: Final = timedelta(seconds=60)
-INDEX_FAILED: Final = "The search index can't be built; ask your operator to look at the search nodes."
+INDEX_FAILED: Final = "A search index can't be built; ask your operator to look at the search nodes."
 
 _log = structlog.get_logger()
 
@@ -110,7 +110,7 @@ async def _create(database: Database, kb: KnowledgeBase) -> bool:
     return await _set_status(database, kb, Status.BUILDING)
 
 
-async def _watch_index(database: Database, kb: KnowledgeBase) -> bool:
+async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
     match await vector_collection.search_index_state(database, kb):
         case IndexState.READY:
             return await _set_status(database, kb, Status.INDEXING)
@@ -124,7 +124,7 @@ async def _watch_index(database: Database, kb: KnowledgeBase) -> bool:
 
 
 async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
-    """Whoever looks after the search nodes may have mended the index, or dropped it so that it is built again."""
+    """Whoever looks after the search nodes may have mended an index, or dropped it so that it is built again."""
     if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
         await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
         return False
@@ -171,7 +171,7 @@ async def _delete(database: Database, kb: KnowledgeBase) -> bool:
 
 STEPS: Final[Mapping[Status, Step]] = {
     Status.CREATING: _create,
-    Status.BUILDING: _watch_index,
+    Status.BUILDING: _watch_indexes,
     Status.INDEXING: _watch_documents,
     Status.ERROR: _look_again,
     Status.DELETING: _delete,

@@ -252,7 +252,6 @@ async def test_a_knowledge_base_may_group_sentences_by_meaning(organization: Org
 
 WITHOUT_EFFECT_YET = [
     ({"coalesce_neighbors": 1}, "coalesce_neighbors"),
-    ({"text_analyzer": "lucene.german"}, "text_analyzer"),
 ]
 
 

@@ -9,11 +9,12 @@ from typing import Any
 from kb_local.model_server.hash_model import vector_of
 from kb_shared.identifiers import new_kb_id
 from kb_shared.metadata_pairs import metadata_pairs
-from kb_shared.mongo import document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo import chunk_indexes, document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks, EmbeddedChunk, Snapshot
+from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
 from tests.waiting import until
 
 DIMENSIONS = 64
@@ -154,7 +155,7 @@ class Knowledge:
 async def create(
     database: Database, organization_id: str, *, status: Status = Status.ACTIVE, ready: bool = True, **fields: Any
 ) -> Knowledge:
-    """Make an empty KB; by default wait until its index answers."""
+    """Make an empty KB; by default wait until its indexes answer."""
     kb_id = new_kb_id()
     kb = KnowledgeBase(
         kb_id=kb_id,
@@ -187,7 +188,7 @@ async def create(
     if "vector_collection" not in fields:
         collection = await database.create_collection(knowledge.kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)
-        await collection.create_search_index(vectors.search_index(DIMENSIONS, knowledge.kb.filterable_metadata))
+        await chunk_indexes.ensure(collection, knowledge.kb)
     if ready:
         await until(knowledge_is_queryable(knowledge))
     return knowledge
@@ -195,7 +196,6 @@ async def create(
 
 def knowledge_is_queryable(knowledge: Knowledge) -> Any:
     async def queryable() -> bool:
-        indexes = await (await knowledge.chunks.collection.list_search_indexes(VECTOR_INDEX)).to_list()
-        return any(index["queryable"] for index in indexes)
+        return await chunk_indexes.state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
 
     return queryable

@@ -15,8 +15,8 @@ from kb_local.model_server.hash_model import vector_of
 from kb_search.filter_errors import FilterError
 from kb_search.filters import Criteria, compile_filter, parse
 from kb_shared.embedding.vector import to_binary
+from kb_shared.mongo.chunk_indexes import VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.vectors import VECTOR_INDEX
 from tests.filter_meaning import Known, means
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import DIMENSIONS, JANUARY, Document, Knowledge, create

@@ -7,9 +7,9 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from kb_shared.mongo import document_index, vectors
+from kb_shared.mongo.chunk_indexes import VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row, in_transaction
 from kb_shared.mongo.knowledge_bases import Status
-from kb_shared.mongo.vectors import VECTOR_INDEX
 from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge
 
