@@ -65,6 +65,7 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
         updated_at=created_at,
         created_by=caller.key_id,
         updated_by=caller.key_id,
+        coalesce_neighbors=asked.coalesce_neighbors,
         min_score=asked.min_score,
         text_analyzer=asked.text_analyzer,
         filterable_metadata=tuple(dict.fromkeys(asked.filterable_metadata)),

@@ -20,7 +20,7 @@ from kb_shared import metrics, tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.errors import TransientError
-from kb_shared.mongo import backfills, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -94,7 +94,7 @@ class LifeCycle:
             return
         try:
             current: KnowledgeBase | None = kb
-            while current is not None and (step := STEPS.get(current.status)) and await step(self._database, current):
+            while current is not None and (step := step_of(current)) and await step(self._database, current):
                 current = await knowledge_bases.find(self._database, kb.organization_id, kb.kb_id)
         finally:
             await leases.release(self._database, lease, owner=self._owner)
@@ -129,6 +129,19 @@ async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
         await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
         return False
     return await _set_status(database, kb, Status.BUILDING)
+
+
+async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
+    """Bring the search indexes up to date for what may be compared now; until they are, the old ones answer."""
+    match await vector_collection.search_index_state(database, kb):
+        case IndexState.READY:
+            return await knowledge_bases.set_filters_built(database, kb)
+        case IndexState.FAILED:
+            return await _set_status(database, kb, Status.ERROR, reason=INDEX_FAILED)
+        case IndexState.MISSING:
+            # Not the collection: were it gone, so would be the KB soon.
+            await chunk_indexes.ensure(database[kb.vector_collection], kb)
+    return False
 
 
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
@@ -176,6 +189,13 @@ STEPS: Final[Mapping[Status, Step]] = {
     Status.ERROR: _look_again,
     Status.DELETING: _delete,
 }
+
+
+def step_of(kb: KnowledgeBase) -> Step | None:
+    """The next step in the life of a KB; None if there is nothing to do."""
+    if kb.filters_building and kb.status in (Status.INDEXING, Status.ACTIVE):
+        return _build_filters
+    return STEPS.get(kb.status)
 
 
 async def _set_status(database: Database, kb: KnowledgeBase, status: Status, *, reason: str | None = None) -> bool:
