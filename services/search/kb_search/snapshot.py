@@ -39,7 +39,7 @@ class Snapshot:
                 hits = await self.with_relevance(target, hits)
             unread = ranking.candidates[read:]
             found = found_of(hits, unread, min_score=min_score, exhausted=ranking.exhausted)
-            if len(found.hits) >= wanted or not unread:
+            if len(found.hits) >= wanted or not found.unread:
                 return found
             size *= _WIDER
 

@@ -205,6 +205,19 @@ async def test_a_comparison_of_a_key_without_a_filter_path_says_what_to_do(
     assert "filterable_metadata" in problem["detail"]
 
 
+async def test_a_key_that_the_indexes_do_not_know_yet_is_for_later(
+    searcher: Searcher, search_database: Database
+) -> None:
+    knowledge = await create(
+        search_database, ORGANIZATION, filterable_metadata=("year", "lang"), filters_building=("lang",)
+    )
+    await knowledge.index(Document("d1", ["1"], metadata={"year": 2024, "lang": "de"}))
+    response = await searcher.post(knowledge, {"query": "x", "metadata_filter": {"lang": {"$ne": "en"}}})
+    assert (response.status_code, response.json()["type"]) == (409, "filter-building")
+    assert int(response.headers["retry-after"]) >= 1
+    assert await found(searcher, knowledge, metadata_filter={"year": {"$gt": 2000}, "lang": "de"}) == {"d1"}
+
+
 async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[str]:
     """What every mode finds; all texts are numbers."""
     by_mode = [
