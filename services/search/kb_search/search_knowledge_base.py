@@ -207,6 +207,7 @@ class KnowledgeBaseSearch:
             if len(page.hits) == query.top_k or page.total_count_is_exact or limit == MOST_CANDIDATES:
                 break
             # Replaced chunks took the places of live ones: ask for more rather than answer less than there is.
+            targets = [target for target, _ in ranked]
             limit = min(limit * _WIDER, MOST_CANDIDATES)
         with_hits = {hit.kb_id for hit in page.hits}
         for target, _ in ranked:

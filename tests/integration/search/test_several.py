@@ -2,10 +2,16 @@
 
 from typing import Any
 
+import pytest
+
+from kb_search import search_knowledge_base
 from kb_search.fusion import K
+from kb_search.search_index import index_not_ready
+from kb_shared.mongo import vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.vectors import Chunks
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
 
@@ -113,3 +119,26 @@ async def test_neighbours_and_budget_hold_for_all_together(searcher: Searcher, s
     answer = await search(searcher, *several, mode="text")
     assert [(one["document_id"], one["chunk_index"]) for one in answer["results"]] == [("d0", 0), ("d1", 0), ("d1", 1)]
     assert (await search(searcher, *several, mode="text", max_tokens=1))["omitted_count"] == 2
+
+
+async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_asking_twice(
+    searcher: Searcher, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    crowded, flaky = [await create(search_database, ORGANIZATION) for _ in range(2)]
+    await crowded.index(Document("d", [f"filler {n}" for n in range(60)]))
+    # As if most of the hits had been replaced meanwhile.
+    monkeypatch.setattr(search_knowledge_base, "depth_for", lambda *_, **__: 5)
+    await flaky.index(Document("e", ["kayak"]))
+    mentioning, asked = vectors.mentioning, []
+
+    async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:
+        asked.append(chunks.kb_id)
+        if asked.count(flaky.kb.kb_id) == 1 and chunks.kb_id == flaky.kb.kb_id:
+            raise index_not_ready()
+        return await mentioning(chunks, *args, **kwargs)
+
+    monkeypatch.setattr(vectors, "mentioning", failing_at_first)
+    answer = await search(searcher, crowded, flaky, query="x", top_k=20)
+    assert asked.count(crowded.kb.kb_id) > 1
+    assert [one["kb_id"] for one in answer["results"]] == [crowded.kb.kb_id] * 20
+    assert [one["kb_id"] for one in answer["failures"]] == [flaky.kb.kb_id]
