@@ -1,5 +1,4 @@
 import asyncio
-import time
 from typing import Any
 
 import pytest
@@ -8,7 +7,8 @@ from kb_api import life_cycle, vector_collection
 from kb_shared.mongo import backfills, chunk_indexes, kb_slots, knowledge_bases, outbox, search_indexes
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.integration.kb_api.organization import DEADLINE_S, Organization
+from tests.integration.kb_api.organization import Organization
+from tests.waiting import until
 
 
 async def active(organization: Organization, **fields: Any) -> KnowledgeBase:
@@ -92,21 +92,25 @@ async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(o
 
 async def chunk_collection(organization: Organization, kb: KnowledgeBase) -> None:
     await vector_collection.create(organization.database, kb)
-    deadline = time.monotonic() + DEADLINE_S
-    while await vector_collection.search_index_state(organization.database, kb) is not IndexState.READY:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+
+    async def ready() -> bool:
+        return await vector_collection.search_index_state(organization.database, kb) is IndexState.READY
+
+    await until(ready)
 
 
 async def until_built(organization: Organization, kb_id: str) -> None:
     """Take the steps that a life cycle takes, which finds the KB by itself."""
-    deadline = time.monotonic() + DEADLINE_S
-    while found := [kb for kb in await knowledge_bases.in_transition(organization.database) if kb.kb_id == kb_id]:
-        assert time.monotonic() < deadline
-        step = life_cycle.step_of(found[0])
-        assert step is not None
-        await step(organization.database, found[0])
-        await asyncio.sleep(0.02)
+
+    async def built() -> bool:
+        found = [kb for kb in await knowledge_bases.in_transition(organization.database) if kb.kb_id == kb_id]
+        for kb in found:
+            step = life_cycle.step_of(kb)
+            assert step is not None
+            await step(organization.database, kb)
+        return not found
+
+    await until(built)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
-from tests.integration.search.knowledge import Document, Knowledge, create, until
+from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.waiting import until
 
 RECONCILER = "reconciler"
 

@@ -14,7 +14,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.query_log import LoggedQuery
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher, key_for
-from tests.integration.search.knowledge import Document, Knowledge, until
+from tests.integration.search.knowledge import Document, Knowledge
+from tests.waiting import until
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 INSIGHTS = f"/v0/orgs/{ORGANIZATION}/insights/queries"
