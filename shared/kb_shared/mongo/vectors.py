@@ -274,6 +274,20 @@ async def mentioning(
     return {hit["_id"]: hit["score"] async for hit in hits}
 
 
+async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
+    """Whether the index of words knows one of these chunks of a document."""
+    filters = [{"equals": {"path": path, "value": value}} for path, value in chunks.of(document_id).items()]
+    hits = await chunks.collection.aggregate(
+        [
+            {"$search": {"index": TEXT_INDEX, "compound": {"filter": filters}}},
+            {"$match": {"_id": {"$in": list(ids)}, **chunks.scope}},
+            {"$limit": 1},
+            {"$project": {"_id": 1}},
+        ]
+    )
+    return bool(await hits.to_list())
+
+
 async def read(
     chunks: Chunks, session: Session, ids: Collection[str], *, query_filter: Mapping[str, Any]
 ) -> dict[str, Row]:

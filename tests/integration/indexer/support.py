@@ -323,7 +323,7 @@ class Tenant:
 
         collection = await self.database.create_collection(kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)
-        await collection.create_search_index(chunk_indexes.vector_index(dimensions))
+        await chunk_indexes.ensure(collection, kb)
         await in_transaction(self.database, work)
         return kb
 
