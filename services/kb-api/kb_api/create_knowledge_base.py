@@ -29,7 +29,7 @@ CHUNKERS: Final = ("recursive", "sentence", "token", "word", "semantic", "sdpm")
 
 
 async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnowledgeBase) -> KnowledgeBase:
-    """Return the new KB, whose search index is built and whose documents are indexed from now on.
+    """Return the new KB, whose search indexes are built and whose documents are indexed from now on.
 
     Raises:
         RequestError: 422 `validation-error`, `chunker-unavailable`, `unknown-tag`, `unknown-model`,

@@ -15,7 +15,7 @@ _NAMESPACE_EXISTS: Final = 48
 
 
 async def create(database: Database, kb: KnowledgeBase) -> None:
-    """Create collection, indexes and search index, or what is missing of them."""
+    """Create collection, indexes and search indexes, or what is missing of them."""
     try:
         await database.create_collection(kb.vector_collection, check_exists=False)
     except OperationFailure as error:
