@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, Final
 
 ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -41,7 +42,7 @@ def _key_holds(key: str, value: Any, document: Known) -> bool:
         return any(means(one, document) for one in value)
     if isinstance(value, list):
         value = {"$in": value}
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or "$date" in value:
         value = {"$eq": value}
     return all(_operator_holds(name, operand, document.values(key)) for name, operand in value.items())
 
@@ -49,12 +50,13 @@ def _key_holds(key: str, value: Any, document: Known) -> bool:
 def _operator_holds(name: str, operand: Any, values: Sequence[Any]) -> bool:
     match name:
         case "$eq":
-            return any(equal(value, operand) for value in values)
+            return any(equal(value, _said(operand)) for value in values)
         case "$in":
-            return any(equal(value, one) for value in values for one in operand)
+            return any(equal(value, _said(one)) for value in values for one in operand)
         case "$ne" | "$nin":
             return not _operator_holds("$eq" if name == "$ne" else "$in", operand, values)
-    return any(_comparable(value, operand) and ORDERS[name](value, operand) for value in values)
+    bound = _said(operand)
+    return any(_comparable(value, bound) and ORDERS[name](value, bound) for value in values)
 
 
 def equal(value: Any, wanted: Any) -> bool:
@@ -62,8 +64,13 @@ def equal(value: Any, wanted: Any) -> bool:
     return bool(value == wanted) and isinstance(value, bool) == isinstance(wanted, bool)
 
 
+def _said(operand: Any) -> Any:
+    """A time is said in JSON."""
+    return datetime.fromisoformat(operand["$date"]) if isinstance(operand, dict) else operand
+
+
 def _comparable(value: Any, bound: Any) -> bool:
-    """Texts with texts, numbers with numbers."""
+    """Texts with texts, numbers with numbers, times with times."""
     if isinstance(value, bool):
         return False
-    return isinstance(value, str) == isinstance(bound, str)
+    return all(isinstance(value, kind) == isinstance(bound, kind) for kind in (str, datetime))

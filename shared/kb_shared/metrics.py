@@ -126,7 +126,7 @@ RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge(
 SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
 SEARCH_SECONDS = Histogram(
     "kb_search_seconds",
-    "Seconds of a search by stage. High embed: the provider; high vector: the search nodes.",
+    "Seconds of a search by stage. High embed: the provider; high vector or text: the search nodes.",
     ["stage"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )

@@ -20,7 +20,7 @@ from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import SearchNode
 from kb_local.server import poll_until
-from kb_shared.mongo import search_indexes, vectors
+from kb_shared.mongo import chunk_indexes, search_indexes, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
 from tests.clients.embedding import DIMENSIONS, embed
 
@@ -50,7 +50,7 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
         TEXT_INDEX,
         type="search",
     )
-    await collection.create_search_indexes([vectors.search_index(DIMENSIONS), text_index])
+    await collection.create_search_indexes([chunk_indexes.vector_index(DIMENSIONS), text_index])
     for document_id, texts in DOCUMENTS.items():
         changes = vectors.changes(
             scope=chunks.scope,
@@ -71,7 +71,7 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
     return {
         "database": database.name,
         "collection": collection.name,
-        "vector_index": vectors.VECTOR_INDEX,
+        "vector_index": chunk_indexes.VECTOR_INDEX,
         "text_index": TEXT_INDEX,
         "organization_id": ORGANIZATION_ID,
         "kb_id": KB_ID,

@@ -104,6 +104,8 @@ MATRIX = [
     Route("kb-api", "DELETE", "/llm-providers/{provider}", Scope.ADMIN),
     Route("kb-api", "GET", "/embedding-models", Scope.READ),
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
+    Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
+    Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
 ]
 
 every_route = pytest.mark.parametrize("route", MATRIX, ids=str)

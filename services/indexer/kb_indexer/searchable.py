@@ -1,12 +1,12 @@
-"""Watches the search index after a swap: measures when new chunks are found, then deletes what they replaced.
+"""Watches the search indexes after a swap: measures when new chunks are found, then deletes what they replaced.
 
-Retired chunks exist only so that a document does not vanish while the index trails. They go a short grace after the
+Retired chunks exist only so that a document does not vanish while the indexes trail. They go a short grace after the
 new ones are found: a reader that asked the index just before still looks up the ids it was given. What a crash of
 this process leaves, the TTL deletes.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -94,31 +94,42 @@ class SearchableProbe:
         measured = not self._turns.locked()
         try:
             async with self._turns:
-                found = await self._wait_until_found(watch)
+                found = await _until(lambda: _found_by_vector(watch))
             if found and measured:
                 TIME_TO_SEARCHABLE_SECONDS.labels(watch.path).observe(
                     max(0.0, (datetime.now(UTC) - watch.occurred_at).total_seconds())
                 )
-            if found and watch.retired:
+            # Whoever searches by words alone knows a document by that index only, which may trail the other.
+            if found and watch.retired and await _until(lambda: _found_by_words(watch)):
                 await asyncio.sleep(GRACE_S)
                 await vectors.delete_retired(watch.chunks, watch.document_id, up_to_version=watch.version - 1)
         except PyMongoError as error:
             # The TTL does it a minute later; a KB deleted meanwhile has nothing left to delete.
             log.info("probe.gave_up", error=type(error).__name__)
 
-    async def _wait_until_found(self, watch: _Watch) -> bool:
-        pause_s = 0.02
-        deadline = asyncio.get_running_loop().time() + _GIVE_UP_S
-        while asyncio.get_running_loop().time() < deadline:
-            found = await vectors.nearest(
-                watch.chunks,
-                watch.sample.vector,
-                limit=10,
-                query_filter={"document_id": watch.document_id},
-                exact=True,
-            )
-            if not watch.ids.isdisjoint(found):
-                return True
-            await asyncio.sleep(pause_s)
-            pause_s = min(pause_s * 1.5, 0.5)
-        return False
+
+async def _until(found: Callable[[], Awaitable[bool]]) -> bool:
+    """Ask again and again, ever less often; False if it was not so in time."""
+    pause_s = 0.02
+    deadline = asyncio.get_running_loop().time() + _GIVE_UP_S
+    while asyncio.get_running_loop().time() < deadline:
+        if await found():
+            return True
+        await asyncio.sleep(pause_s)
+        pause_s = min(pause_s * 1.5, 0.5)
+    return False
+
+
+async def _found_by_vector(watch: _Watch) -> bool:
+    found = await vectors.nearest(
+        watch.chunks,
+        watch.sample.vector,
+        limit=10,
+        query_filter={"document_id": watch.document_id},
+        exact=True,
+    )
+    return not watch.ids.isdisjoint(found)
+
+
+async def _found_by_words(watch: _Watch) -> bool:
+    return await vectors.any_in_text_index(watch.chunks, watch.document_id, watch.ids)

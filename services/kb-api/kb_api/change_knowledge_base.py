@@ -1,9 +1,10 @@
 """Changes what may change of a KB. New tags close the fence for work that was decided for the old ones."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kb_api.create_knowledge_base import allowed_max_chunks, known_tags
-from kb_api.knowledge_base_request import WITHOUT_EFFECT, ChangeKnowledgeBase
+from kb_api.knowledge_base_request import ChangeKnowledgeBase
 from kb_api.services import Services
 from kb_api.source import SOURCE
 from kb_shared import tracing
@@ -11,7 +12,6 @@ from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
-from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -40,10 +40,10 @@ async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked
 
 async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> dict[str, Any]:
     """What is to be written: only what was said, and the tags only if they are others."""
-    fields: dict[str, Any] = {name: getattr(asked, name) for name in asked.model_fields_set - WITHOUT_EFFECT}
-    if set(fields.pop("filterable_metadata", kb.filterable_metadata)) != set(kb.filterable_metadata):
-        # It would take an index that is built anew while the old one answers.
-        raise invalid_field("filterable_metadata", "Changing it is not available yet; leave it out")
+    said = {name: getattr(asked, name) for name in asked.model_fields_set}
+    fields: dict[str, Any] = {name: value for name, value in said.items() if value != getattr(kb, name)}
+    if "filterable_metadata" in fields:
+        fields |= _filterable(kb, fields.pop("filterable_metadata"))
     if "rate_limits" in fields:
         fields["rate_limits"] = asked.rate_limits.model_dump(exclude_none=True)
     if "max_chunks_per_document" in fields:
@@ -53,6 +53,15 @@ async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) 
         if set(fields["tag_ids"]) == set(kb.tag_ids):
             del fields["tag_ids"]
     return fields
+
+
+def _filterable(kb: KnowledgeBase, keys: Sequence[str]) -> dict[str, Any]:
+    """New keys wait for the search indexes, which the life cycle brings up to date; those left out end at once."""
+    wanted = list(dict.fromkeys(keys))
+    if set(wanted) == set(kb.filterable_metadata):
+        return {}
+    ready = set(kb.filterable_metadata) - set(kb.filters_building)
+    return {"filterable_metadata": wanted, "filters_building": [key for key in wanted if key not in ready]}
 
 
 async def _store(api: Services, kb: KnowledgeBase, fields: dict[str, Any], *, retag: bool) -> KnowledgeBase | None:

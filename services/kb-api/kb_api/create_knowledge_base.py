@@ -29,7 +29,7 @@ CHUNKERS: Final = ("recursive", "sentence", "token", "word", "semantic", "sdpm")
 
 
 async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnowledgeBase) -> KnowledgeBase:
-    """Return the new KB, whose search index is built and whose documents are indexed from now on.
+    """Return the new KB, whose search indexes are built and whose documents are indexed from now on.
 
     Raises:
         RequestError: 422 `validation-error`, `chunker-unavailable`, `unknown-tag`, `unknown-model`,
@@ -65,7 +65,9 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
         updated_at=created_at,
         created_by=caller.key_id,
         updated_by=caller.key_id,
+        coalesce_neighbors=asked.coalesce_neighbors,
         min_score=asked.min_score,
+        text_analyzer=asked.text_analyzer,
         filterable_metadata=tuple(dict.fromkeys(asked.filterable_metadata)),
         rate_limits=asked.rate_limits.model_dump(exclude_none=True),
         warnings=await _warnings(api, caller, model, chunk_size),

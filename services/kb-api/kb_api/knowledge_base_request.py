@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
 from kb_shared.errors import RequestError
 from kb_shared.http.model import Model
 from kb_shared.identifiers import Identifier
+from kb_shared.mongo.chunk_indexes import TextAnalyzer
 
 # Something to see, and no control characters.
 Name = Annotated[
@@ -21,19 +22,9 @@ MaxChunks = Annotated[int, Field(ge=1, le=1_000_000)]
 ChunkerType = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
 
 
-def _only(default: object) -> BeforeValidator:
-    """Refuse what would have no effect yet: nothing may be ignored in silence."""
-
-    def check(value: object) -> object:
-        if value != default:
-            raise ValueError("is not available yet; leave it out")
-        return value
-
-    return BeforeValidator(check)
-
-
-CoalesceNeighbors = Annotated[Literal[0], _only(0)]
-TextAnalyzer = Annotated[Literal["lucene.standard"], _only("lucene.standard")]
+CoalesceNeighbors = Annotated[
+    int, Field(ge=0, le=5, description="Chunks on either side of a match that come with it, unless a search says so.")
+]
 # Without dots, which in a filter path lead into a document; metadata has none.
 FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 FilterableMetadata = Annotated[
@@ -43,8 +34,6 @@ FilterableMetadata = Annotated[
 PerMinute = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 IMMUTABLE: Final = ("chunker_type", "chunk_size", "chunk_overlap", "embedding_model", "text_analyzer")
-WITHOUT_EFFECT: Final = frozenset({"coalesce_neighbors"})
-"""May be given with their defaults only, which every KB has."""
 
 
 class RateLimits(Model):
@@ -64,7 +53,10 @@ class CreateKnowledgeBase(Model):
     embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
     coalesce_neighbors: CoalesceNeighbors = 0
     min_score: MinScore | None = None
-    text_analyzer: TextAnalyzer = "lucene.standard"
+    text_analyzer: Annotated[
+        TextAnalyzer,
+        Field(description="How texts become words: split only, or by the word stems of a language as well."),
+    ] = "lucene.standard"
     filterable_metadata: FilterableMetadata = Field(default=[])
     max_chunks_per_document: MaxChunks | None = None
     rate_limits: RateLimits = RateLimits()

@@ -1,6 +1,6 @@
 """Takes each KB through its life: `creating -> building -> indexing -> active`, and `deleting` to nothing.
 
-A KB in `error` goes back to `building` once its search index is not failed any more: nobody has to say so.
+A KB in `error` goes back to `building` once none of its search indexes is failed any more: nobody has to say so.
 How far a KB has come is stored; each step may be repeated, so a crash anywhere is made good by whoever holds the KB's
 lease next.
 """
@@ -16,19 +16,19 @@ from pymongo.errors import PyMongoError
 
 from kb_api import vector_collection
 from kb_api.source import SOURCE
-from kb_api.vector_collection import IndexState
 from kb_shared import metrics, tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.errors import TransientError
-from kb_shared.mongo import backfills, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
+from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
 LOOK_AGAIN_AFTER: Final = timedelta(seconds=60)
-INDEX_FAILED: Final = "The search index can't be built; ask your operator to look at the search nodes."
+INDEX_FAILED: Final = "A search index can't be built; ask your operator to look at the search nodes."
 
 _log = structlog.get_logger()
 
@@ -94,7 +94,7 @@ class LifeCycle:
             return
         try:
             current: KnowledgeBase | None = kb
-            while current is not None and (step := STEPS.get(current.status)) and await step(self._database, current):
+            while current is not None and (step := step_of(current)) and await step(self._database, current):
                 current = await knowledge_bases.find(self._database, kb.organization_id, kb.kb_id)
         finally:
             await leases.release(self._database, lease, owner=self._owner)
@@ -110,7 +110,7 @@ async def _create(database: Database, kb: KnowledgeBase) -> bool:
     return await _set_status(database, kb, Status.BUILDING)
 
 
-async def _watch_index(database: Database, kb: KnowledgeBase) -> bool:
+async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
     match await vector_collection.search_index_state(database, kb):
         case IndexState.READY:
             return await _set_status(database, kb, Status.INDEXING)
@@ -124,11 +124,24 @@ async def _watch_index(database: Database, kb: KnowledgeBase) -> bool:
 
 
 async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
-    """Whoever looks after the search nodes may have mended the index, or dropped it so that it is built again."""
+    """Whoever looks after the search nodes may have mended an index, or dropped it so that it is built again."""
     if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
         await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
         return False
     return await _set_status(database, kb, Status.BUILDING)
+
+
+async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
+    """Bring the search indexes up to date for what may be compared now; until they are, the old ones answer."""
+    match await vector_collection.search_index_state(database, kb):
+        case IndexState.READY:
+            return await knowledge_bases.set_filters_built(database, kb)
+        case IndexState.FAILED:
+            return await _set_status(database, kb, Status.ERROR, reason=INDEX_FAILED)
+        case IndexState.MISSING:
+            # Not the collection: were it gone, so would be the KB soon.
+            await chunk_indexes.ensure(database[kb.vector_collection], kb)
+    return False
 
 
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
@@ -171,11 +184,18 @@ async def _delete(database: Database, kb: KnowledgeBase) -> bool:
 
 STEPS: Final[Mapping[Status, Step]] = {
     Status.CREATING: _create,
-    Status.BUILDING: _watch_index,
+    Status.BUILDING: _watch_indexes,
     Status.INDEXING: _watch_documents,
     Status.ERROR: _look_again,
     Status.DELETING: _delete,
 }
+
+
+def step_of(kb: KnowledgeBase) -> Step | None:
+    """The next step in the life of a KB; None if there is nothing to do."""
+    if kb.filters_building and kb.status in (Status.INDEXING, Status.ACTIVE):
+        return _build_filters
+    return STEPS.get(kb.status)
 
 
 async def _set_status(database: Database, kb: KnowledgeBase, status: Status, *, reason: str | None = None) -> bool:

@@ -9,7 +9,7 @@ class ApiSettings(EmbeddingSettings, HttpSettings):
     default_chunk_size: int = 512
     default_chunk_overlap: int = 128
     max_knowledge_bases: int = 20
-    """An organization may have: each takes a search index, of which a cluster has few."""
+    """An organization may have: each takes two search indexes, of which a cluster has few."""
     max_chunks_per_document: int = 2_000
     max_text_bytes: int = 20_000_000
     """Of a text that comes by itself and not in an event."""

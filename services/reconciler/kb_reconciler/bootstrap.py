@@ -11,6 +11,7 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_behind import queue_behind
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.sweep_texts import sweep_texts
@@ -60,6 +61,7 @@ class Reconciler:
             await asyncio.sleep(interval_s)
 
     async def _one_pass(self) -> None:
+        await keep_indexes(self.database, owner=self.owner)
         await queue_behind(self.database, self.requests)
         RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
 

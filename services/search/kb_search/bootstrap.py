@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 
+from kb_search.insight_routes import insights_router
 from kb_search.last_searched import LastSearched
+from kb_search.query_log import QueryLog
 from kb_search.routes import search_router
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.settings import Settings
@@ -30,16 +32,18 @@ async def build(settings: Settings) -> AsyncIterator[FastAPI]:
 
 def create_app(settings: Settings, *, database: Database, embedder: Embedder) -> FastAPI:
     """Wire the routes to clients that exist already."""
-    last_searched = LastSearched(database)
+    last_searched, query_log = LastSearched(database), QueryLog(database)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         await last_searched.close()
+        await query_log.close()
 
     search = KnowledgeBaseSearch(
-        database, embedder, last_searched, exact_up_to_chunks=settings.search_exact_up_to_chunks
+        database, embedder, last_searched, query_log, exact_up_to_chunks=settings.search_exact_up_to_chunks
     )
+    routers = [search_router(search), insights_router(database)]
     return application.create_app(
-        "Knowledge base search", settings, database=database, routers=[search_router(search)], lifespan=lifespan
+        "Knowledge base search", settings, database=database, routers=routers, lifespan=lifespan
     )

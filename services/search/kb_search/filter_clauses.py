@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from kb_shared.mongo.database import Row
 
-Scalar: TypeAlias = str | int | float | bool
+Scalar: TypeAlias = str | int | float | bool | datetime
 Path: TypeAlias = Literal["document_id", "document_name", "tag_ids", "metadata_pairs"]
 
 

@@ -12,3 +12,17 @@ class FilterError(RequestError):
         super().__init__(422, slug, f"{field}: {message}.", extra={"fields": [{"field": field, "message": message}]})
         self.field = field
         self.reason: Reason = reason
+
+
+class FilterBuilding(RequestError):
+    """The search indexes do not filter by this key yet, but will: it has just come into `filterable_metadata`."""
+
+    def __init__(self, field: str) -> None:
+        message = "the search indexes are being brought up to date for this key"
+        super().__init__(
+            409,
+            "filter-building",
+            f"{field}: {message}; try again after Retry-After.",
+            retry_after_s=2,
+            extra={"fields": [{"field": field, "message": message}]},
+        )

@@ -3,7 +3,7 @@
 import re
 from typing import Any, Final
 
-from kb_search.metadata_filter import INSTEAD, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, METADATA_KEY_PATTERN
+from kb_search.metadata_filter import DATE, INSTEAD, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, METADATA_KEY_PATTERN
 from kb_shared.contracts.documents import MAX_METADATA_VALUE_CHARACTERS
 
 Schema = dict[str, Any]
@@ -11,8 +11,14 @@ Schema = dict[str, Any]
 _TEXT: Final[Schema] = {"type": "string", "maxLength": MAX_METADATA_VALUE_CHARACTERS}
 # OpenAPI bounds are doubles: this is the last one below 2^63.
 _NUMBER: Final[Schema] = {"type": "number", "minimum": -(2**63), "maximum": 2**63 - 1024}
-_SCALAR: Final[Schema] = {"anyOf": [_TEXT, _NUMBER, {"type": "boolean"}]}
-_ORDERED: Final[Schema] = {"anyOf": [_TEXT, _NUMBER]}
+_DATE: Final[Schema] = {
+    "type": "object",
+    "properties": {DATE: {"type": "string", "format": "date-time"}},
+    "required": [DATE],
+    "additionalProperties": False,
+}
+_SCALAR: Final[Schema] = {"anyOf": [_TEXT, _NUMBER, {"type": "boolean"}, _DATE]}
+_ORDERED: Final[Schema] = {"anyOf": [_TEXT, _NUMBER, _DATE]}
 
 
 def describe_filter(schema: Schema) -> None:
@@ -20,7 +26,8 @@ def describe_filter(schema: Schema) -> None:
     schema["anyOf"] = [_filter(combined=MAX_DEPTH), {"type": "null"}]
     schema["description"] = (
         "`document_name`, `tag_ids` or a metadata key, each with the value it equals, a list of such values, or "
-        "operators. `$and` and `$or` take lists of such filters. All keys must match; `$ne` and `$nin` match documents "
+        'operators; a time is written `{"$date": "2026-01-31T12:00:00Z"}`. `$and` and `$or` take lists of such '
+        "filters. All keys must match; `$ne` and `$nin` match documents "
         "without the key too. On metadata keys `$ne`, `$nin` and the operators of order need the key in "
         f"`filterable_metadata` of the knowledge base. At most {MAX_CLAUSES} keys with an operator and {MAX_VALUES} "
         f"values in all, `$and` and `$or` {MAX_DEPTH} deep."

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from kb_search.filter_clauses import AnyOf, Clause, Uploaded, metadata_compared, to_mql
-from kb_search.filter_errors import FilterError
+from kb_search.filter_errors import FilterBuilding, FilterError
 from kb_search.metadata_filter import parse_metadata_filter
 from kb_shared.mongo.database import Row
 
@@ -42,25 +42,37 @@ def parse(criteria: Criteria) -> list[Clause]:
     return clauses
 
 
-def compile_filter(clauses: Sequence[Clause], *, filterable_metadata: Collection[str]) -> Row:
-    """Give the filter that all of `clauses` together make; `{}` if there are none.
+def compile_filter(
+    clauses: Sequence[Clause], *, filterable_metadata: Collection[str], being_built: Collection[str] = ()
+) -> Row:
+    """Give the filter that all of `clauses` together make; `{}` if there are none. Raises what `require_paths` does."""
+    require_paths(clauses, filterable_metadata=filterable_metadata, being_built=being_built)
+    return {"$and": [to_mql(clause) for clause in clauses]} if clauses else {}
+
+
+def require_paths(
+    clauses: Sequence[Clause], *, filterable_metadata: Collection[str], being_built: Collection[str]
+) -> None:
+    """Refuse comparisons of metadata keys that have no filter path of their own in the indexes.
 
     Args:
-        filterable_metadata: the metadata keys that have a filter path of their own in the index.
+        filterable_metadata: those that have one, or are to have one.
+        being_built: those of them that have none yet.
 
     Raises:
-        FilterError: `not-filterable`, a comparison needs such a path where there is none.
+        FilterError: 422 `not-filterable`; 409 `filter-building`, later will do.
     """
     for compared in metadata_compared(clauses):
         if compared.key not in filterable_metadata:
             raise FilterError(
                 compared.field,
                 f"{compared.operator} works on keys in filterable_metadata of the knowledge base only; "
-                "create one that has this key there, or ask for values it equals",
+                "add this key there, or ask for values it equals",
                 reason="operator",
                 slug="not-filterable",
             )
-    return {"$and": [to_mql(clause) for clause in clauses]} if clauses else {}
+        if compared.key in being_built:
+            raise FilterBuilding(compared.field)
 
 
 def _date_clause(since: datetime | None, until: datetime | None) -> Iterator[Uploaded]:

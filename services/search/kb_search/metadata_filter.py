@@ -1,14 +1,18 @@
 """Reads `metadata_filter`, honest or hostile, into clauses.
 
 A key is `document_name`, `tag_ids` or a metadata key; it has a value to equal, a list to equal any of, or operators,
-which must all hold. `$and` and `$or` combine such filters. Everything else is refused by the name of its key.
+which must all hold. `$and` and `$or` combine such filters. A time is `{"$date": "2026-01-31T12:00:00Z"}`. Everything
+else is refused by the name of its key.
 Equality on metadata goes through `metadata_pairs`, where every key has its values.
 """
 
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, get_args
+
+from pydantic import TypeAdapter, ValidationError
 
 from kb_search.filter_clauses import (
     AllHold,
@@ -22,6 +26,7 @@ from kb_search.filter_clauses import (
 )
 from kb_search.filter_errors import FilterError
 from kb_shared.contracts.documents import MAX_METADATA_VALUE_CHARACTERS
+from kb_shared.http.model import Timestamp
 from kb_shared.metadata_pairs import metadata_pair
 
 MAX_CLAUSES: Final = 50
@@ -45,7 +50,10 @@ INSTEAD: Final = {
 }
 """Fields of a chunk that somebody may take for filter keys; as metadata keys they would silently match nothing."""
 
+DATE: Final = "$date"
+
 _ROOT: Final = "metadata_filter"
+_TIMESTAMP: Final = TypeAdapter[datetime](Timestamp)
 _SHOWN_KEY_CHARACTERS: Final = 64
 _METADATA_KEY: Final = re.compile(METADATA_KEY_PATTERN)
 
@@ -126,13 +134,17 @@ def _conditions(value: object, field: str) -> Iterator[tuple[Operator, object]]:
     """Give the operators of a key with their operands; a bare value equals, of a list any may equal."""
     if isinstance(value, list):
         yield "$in", value
-    elif not isinstance(value, dict):
+    elif not isinstance(value, dict) or _is_date(value):
         yield "$eq", value
     elif not value:
         raise FilterError(field, "must have a value or an operator", reason="value")
     else:
         for name, operand in value.items():
             yield _operator(name, field), operand
+
+
+def _is_date(value: object) -> bool:
+    return isinstance(value, dict) and value.keys() == {DATE}
 
 
 def _operator(name: str, field: str) -> Operator:
@@ -163,7 +175,18 @@ def _scalar(value: object, field: str) -> Scalar:
             return value
         case int() | float():
             raise FilterError(field, "must be a finite number, an integer within 64 bits", reason="value")
-    raise FilterError(field, "must be a string, number or boolean, or a list of them", reason="value")
+        case dict() if _is_date(value):
+            return _date(value[DATE], field)
+    raise FilterError(field, "must be a string, number, boolean or $date, or a list of them", reason="value")
+
+
+def _date(value: object, field: str) -> datetime:
+    try:
+        return _TIMESTAMP.validate_python(value)
+    except ValidationError:
+        raise FilterError(
+            field, "must have an RFC 3339 time with its offset as $date, such as 2026-01-31T12:00:00Z", reason="value"
+        ) from None
 
 
 def _string(value: str, field: str) -> str:
@@ -207,7 +230,7 @@ def _clause_of_metadata(key: str, operator: Operator, wanted: list[Scalar], fiel
             # One by one, because a search index takes values of one type only in a $nin.
             return AllHold(tuple(MetadataCompared(key, "$ne", value, field) for value in wanted))
     if isinstance(wanted[0], bool):
-        raise FilterError(field, f"{operator} takes a string or a number", reason="value")
+        raise FilterError(field, f"{operator} takes a string, a number or a $date", reason="value")
     return MetadataCompared(key, operator, wanted[0], field)
 
 

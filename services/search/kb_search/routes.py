@@ -1,24 +1,38 @@
-from typing import Annotated
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Header
 
+from kb_search.query import Asker
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
-from kb_search.search_request import SearchRequest
-from kb_search.search_response import SearchResponse
+from kb_search.search_request import SearchRequest, SearchSeveralRequest
+from kb_search.search_response import SearchResponse, SearchSeveralResponse
 from kb_shared.http.authentication import Caller, require
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.api_keys import Scope
 
 Searcher = Annotated[Caller, Depends(require(Scope.SEARCH))]
+FromWhere = Annotated[
+    Literal["sdk", "console", "cli"], Header(alias="X-KB-Origin", description="Who asks, for `/insights/queries`.")
+]
 
 
 def search_router(knowledge_base_search: KnowledgeBaseSearch) -> APIRouter:
     router = organization_router("search")
 
-    @router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402))
-    async def search(kb_id: str, body: SearchRequest, caller: Searcher) -> SearchResponse:
-        query = body.to_query()
-        return SearchResponse.of(query, await knowledge_base_search.search(caller.organization_id, kb_id, query))
+    @router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409))
+    async def search(kb_id: str, body: SearchRequest, caller: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
+        query, asker = body.to_query(), Asker(caller.key_id, origin)
+        return SearchResponse.of(query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker))
+
+    @router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409))
+    async def search_several(
+        body: SearchSeveralRequest, caller: Searcher, origin: FromWhere = "sdk"
+    ) -> SearchSeveralResponse:
+        """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
+        query, asker = body.to_query(), Asker(caller.key_id, origin)
+        return SearchSeveralResponse.of(
+            query, await knowledge_base_search.search_several(caller.organization_id, body.kb_ids, query, asker)
+        )
 
     return router

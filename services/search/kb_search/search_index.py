@@ -1,6 +1,6 @@
-"""What can go wrong with asking the search index, so that no answer is empty but for want of hits.
+"""What can go wrong with asking a search index, so that no answer is empty but for want of hits.
 
-Asked for an index that is missing, `$vectorSearch` finds nothing and says nothing.
+Asked for an index that is missing, `$vectorSearch` and `$search` find nothing and say nothing.
 """
 
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ from pymongo.errors import OperationFailure
 
 from kb_shared.errors import RequestError
 from kb_shared.mongo import search_indexes
-from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks
+from kb_shared.mongo.vectors import Chunks
 
 _UNKNOWN_ERROR: Final = 8
 _OVERLOADED: Final = 489
@@ -22,7 +22,7 @@ def index_not_ready() -> RequestError:
     return RequestError(
         503,
         "index-not-ready",
-        "The search index of this knowledge base is being built; try again after Retry-After.",
+        "A search index of this knowledge base is being built; try again after Retry-After.",
         retry_after_s=2,
     )
 
@@ -42,8 +42,8 @@ def refusals_explained() -> Iterator[None]:
         raise
 
 
-async def require_queryable(chunks: Chunks) -> None:
-    """Raises RequestError 503 unless the deployment says that the index of `chunks` answers queries."""
-    found = await search_indexes.listed(chunks.collection, VECTOR_INDEX)
+async def require_queryable(chunks: Chunks, name: str) -> None:
+    """Raises RequestError 503 unless the deployment says that this index of `chunks` answers queries."""
+    found = await search_indexes.listed(chunks.collection, name)
     if not any(index.queryable for index in found):
         raise index_not_ready()

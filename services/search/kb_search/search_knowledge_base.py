@@ -1,58 +1,57 @@
 """The story of a search. Whoever searches, over HTTP or as a tool of a model, comes through here.
 
-The search index gives ids and scores; everything that is shown is read from one snapshot of the collections.
+The search indexes give ids and scores; everything that is shown is read from one snapshot of the collections.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 from pymongo.errors import OperationFailure
 
+from kb_search.at_once import all_of
 from kb_search.chunk_counts import ChunkCounts
+from kb_search.coalescing import Place
+from kb_search.filter_clauses import Clause
 from kb_search.filter_errors import FilterError
-from kb_search.filters import Criteria, compile_filter, parse
+from kb_search.filters import compile_filter, parse
 from kb_search.last_searched import LastSearched
-from kb_search.search_index import index_not_ready, refusals_explained, require_queryable
-from kb_search.selection import Hit, Page, candidates_for, page_of, showable
+from kb_search.legs import Ranking, Target, ask
+from kb_search.query import Asker, Mode, SearchQuery
+from kb_search.query_log import QueryLog
+from kb_search.query_vectors import embed_query
+from kb_search.results import Answered, assemble, width_of
+from kb_search.selection import MOST_CANDIDATES, Hit, Page, depth_for, page_of
+from kb_search.snapshot import Snapshot
 from kb_search.stopwatch import Stopwatch
-from kb_shared.embedding.embedder import Embedded, Embedder
-from kb_shared.embedding.purchases import Purpose
-from kb_shared.embedding.vector import Vector
-from kb_shared.errors import PermanentError, ProviderRefused, RequestError, TransientError, UnknownModel
+from kb_search.text_filter import to_operator
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.errors import KbError, NotFound, RequestError, TransientError
 from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESULTS_COUNT
-from kb_shared.mongo import document_index, knowledge_bases, vectors
+from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.vectors import Chunks
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.query_log import LoggedQuery
 
-MAX_TOP_K: Final = 20
-MAX_SKIP: Final = 1_000
-
-_MOST_CANDIDATES: Final = 10_000
 _WIDER: Final = 4
-_FOR_OPERATORS: Final = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
 _SNAPSHOT_GONE: Final = frozenset({239, 246})  # SnapshotTooOld, SnapshotUnavailable
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class SearchQuery:
-    text: str
-    top_k: int = 5
-    skip: int = 0
-    min_score: float | None = None
-    """Of relevance; what the KB says when None."""
-    criteria: Criteria = field(default_factory=Criteria)
-
-
-@dataclass(frozen=True, slots=True)
 class Answer:
-    kb: KnowledgeBase
+    kbs: Sequence[KnowledgeBase]
+    """Those that were searched."""
+    failures: Mapping[str, KbError]
+    """Why others were not, by KB id."""
     page: Page
+    answered: Answered
     spu_charged: int
     timings_ms: Mapping[str, float]
 
@@ -61,27 +60,43 @@ class KnowledgeBaseSearch:
     """Searches KBs; made once a process."""
 
     def __init__(
-        self, database: Database, embedder: Embedder, last_searched: LastSearched, *, exact_up_to_chunks: int
+        self,
+        database: Database,
+        embedder: Embedder,
+        last_searched: LastSearched,
+        query_log: QueryLog,
+        *,
+        exact_up_to_chunks: int,
     ) -> None:
         self._database = database
         self._embedder = embedder
         self._last_searched = last_searched
+        self._query_log = query_log
         self._chunk_counts = ChunkCounts(database)
         self._exact_up_to_chunks = exact_up_to_chunks
 
-    async def search(self, organization_id: str, kb_id: str, query: SearchQuery) -> Answer:
-        """Find the chunks nearest to a text, as they are at one moment, and charge for its embedding.
+    async def search(self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker) -> Answer:
+        """Find the chunks of a KB that answer a query best, as they are at one moment; charge for its embedding.
 
         Raises:
             NotFound: no such KB, or it is being deleted.
             FilterError: the criteria can't be used.
-            RequestError: 503 while the index can't be asked: there is no empty answer for that; 422 if the provider
-                refuses the text.
+            RequestError: 503 while an index that is needed can't be asked: there is no empty answer for that; 409 while
+                it is brought up to date for a key; 422 if the provider refuses the text.
             TransientError: the provider or the database can't serve now.
+        """
+        return await self.search_several(organization_id, [kb_id], query, asker)
+
+    async def search_several(
+        self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, asker: Asker
+    ) -> Answer:
+        """The same over several KBs, or all there are for None: their ranks are fused, whatever their models are.
+
+        What goes wrong with one of them is told beside what the others answer; it is raised only if none does.
         """
         outcome = "failed"
         try:
-            answer = await self._search(organization_id, kb_id, query)
+            answer = await self._search(organization_id, kb_ids, query)
             outcome = "answered" if answer.page.hits else "nothing_found"
         except RequestError as error:
             outcome = "unavailable" if error.status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
@@ -94,101 +109,181 @@ class KnowledgeBaseSearch:
         finally:
             SEARCH_REQUESTS.labels(outcome).inc()
         SEARCH_RESULTS_COUNT.observe(len(answer.page.hits))
+        self._note(organization_id, query, answer, asker)
         log.info(
             "search.answered",
             organization_id=organization_id,
-            kb_id=kb_id,
+            kb_ids=[kb.kb_id for kb in answer.kbs],
+            mode=query.mode,
             results=len(answer.page.hits),
+            failures=len(answer.failures),
             spu_charged=answer.spu_charged,
             duration_ms=answer.timings_ms["total"],
         )
         return answer
 
-    async def _search(self, organization_id: str, kb_id: str, query: SearchQuery) -> Answer:
+    def _note(self, organization_id: str, query: SearchQuery, answer: Answer, asker: Asker) -> None:
+        if query.skip:
+            return  # turning a page is no other question
+        self._query_log.note(
+            LoggedQuery(
+                organization_id=organization_id,
+                kb_ids=tuple(kb.kb_id for kb in answer.kbs),
+                query=query.text,
+                mode=query.mode,
+                result_count=len(answer.page.hits),
+                duration_ms=answer.timings_ms["total"],
+                origin=asker.origin,
+                key_id=asker.key_id,
+                run_id=asker.run_id,
+                asked_at=datetime.now(UTC),
+            )
+        )
+
+    async def _search(self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery) -> Answer:
         stopwatch = Stopwatch()
         clauses = parse(query.criteria)
-        kb = await knowledge_bases.get(self._database, organization_id, kb_id)
-        query_filter = compile_filter(clauses, filterable_metadata=kb.filterable_metadata)
-        if kb.status in (Status.CREATING, Status.BUILDING):
-            raise index_not_ready()
-        with stopwatch.stage("embed"):
-            embedded = await self._embed(kb, query.text)
-        page = await self._page(kb, query, query_filter, embedded.vectors[0], stopwatch)
-        self._last_searched.note(kb)
-        return Answer(kb, page, embedded.generated, stopwatch.finish())
+        failures: dict[str, KbError] = {}
+        targets = await self._targets(organization_id, kb_ids, clauses, failures)
+        spu_charged = 0
+        if query.asks_vectors:
+            with stopwatch.stage("embed"):
+                embedded = await embed_query(self._embedder, query.text, [target.kb for target in targets])
+            spu_charged = embedded.generated
+            given = [(target, embedded.by_kb[target.kb.kb_id]) for target in targets]
+            targets = [replace(target, vector=vector) for target, vector in _succeeded(given, failures)]
+        read = await self._find(targets, query, failures, stopwatch)
+        kbs = {target.kb.kb_id: target.kb for target in targets if target.kb.kb_id not in failures}
+        if failures and not kbs:
+            raise next(iter(failures.values()))
+        for kb in kbs.values():
+            self._last_searched.note(kb)
+        answered = assemble(read.page.hits, read.neighbours, kbs, query, now=datetime.now(UTC))
+        return Answer([*kbs.values()], failures, read.page, answered, spu_charged, stopwatch.finish())
 
-    async def _embed(self, kb: KnowledgeBase, text: str) -> Embedded:
-        purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
-        try:
-            return await self._embedder.embed(
-                [text], model=kb.embedding_model, dimensions=kb.embedding_dimensions, purpose=purpose
-            )
-        except (ProviderRefused, UnknownModel) as error:
-            raise _not_embedded(error) from error
+    async def _targets(
+        self,
+        organization_id: str,
+        kb_ids: Sequence[str] | None,
+        clauses: Sequence[Clause],
+        failures: MutableMapping[str, KbError],
+    ) -> list[Target]:
+        if kb_ids is None:
+            kbs = {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
+            kb_ids = sorted(kbs)
+        else:
+            kbs = await knowledge_bases.by_ids(self._database, organization_id, kb_ids)
+        targets = []
+        for kb_id in dict.fromkeys(kb_ids):
+            try:
+                targets.append(await self._target(knowledge_bases.require(kbs.get(kb_id)), clauses))
+            except RequestError as error:
+                failures[kb_id] = error
+        return targets
 
-    async def _page(
-        self, kb: KnowledgeBase, query: SearchQuery, query_filter: Row, vector: Vector, stopwatch: Stopwatch
-    ) -> Page:
-        chunks = vectors.chunks_of(self._database, kb)
-        exact = await self._chunk_counts.of(kb) <= self._exact_up_to_chunks
-        min_score = kb.min_score if query.min_score is None else query.min_score
-        limit = candidates_for(skip=query.skip, top_k=query.top_k)
+    async def _target(self, kb: KnowledgeBase, clauses: Sequence[Clause]) -> Target:
+        return Target(
+            kb,
+            vectors.chunks_of(self._database, kb),
+            compile_filter(clauses, filterable_metadata=kb.filterable_metadata, being_built=kb.filters_building),
+            [to_operator(clause) for clause in clauses],
+            exact=await self._chunk_counts.of(kb) <= self._exact_up_to_chunks,
+        )
+
+    async def _find(
+        self,
+        targets: Sequence[Target],
+        query: SearchQuery,
+        failures: MutableMapping[str, KbError],
+        stopwatch: Stopwatch,
+    ) -> "_Read":
+        limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
         while True:
-            with stopwatch.stage("vector"), refusals_explained():
-                scores = await vectors.nearest(chunks, vector, limit=limit, query_filter=query_filter, exact=exact)
+            asked = await all_of(self._ask(target, query, limit, stopwatch) for target in targets)
+            ranked = _succeeded(zip(targets, asked, strict=True), failures)
             with stopwatch.stage("read"):
-                hits = await self._read(kb, chunks, scores, query_filter)
-            exhausted = len(scores) < limit
-            page = page_of(hits, skip=query.skip, top_k=query.top_k, min_score=min_score, exhausted=exhausted)
-            if len(page.hits) == query.top_k or page.total_count_is_exact or limit == _MOST_CANDIDATES:
+                read = await self._read(ranked, query)
+            page = read.page
+            if len(page.hits) == query.top_k or page.total_count_is_exact or limit == MOST_CANDIDATES:
                 break
             # Replaced chunks took the places of live ones: ask for more rather than answer less than there is.
-            limit = min(limit * _WIDER, _MOST_CANDIDATES)
-        if not hits:
-            await self._make_sure_there_is_nothing(kb, chunks)
-        return page
+            targets = [target for target, _ in ranked]
+            limit = min(limit * _WIDER, MOST_CANDIDATES)
+        with_hits = {hit.kb_id for hit in page.hits}
+        for target, _ in ranked:
+            if target.kb.kb_id not in with_hits:
+                await self._require(target.kb, failures)
+        return read
 
-    async def _read(
-        self, kb: KnowledgeBase, chunks: Chunks, scores: Mapping[str, float], query_filter: Row
-    ) -> list[Hit]:
-        """Read hits; once more, if the collection was changed in a way that takes its past away."""
+    async def _ask(self, target: Target, query: SearchQuery, limit: int, stopwatch: Stopwatch) -> Ranking | KbError:
         try:
-            return await self._read_at_one_moment(chunks, scores, query_filter)
+            return await ask(target, query, limit=limit, stopwatch=stopwatch)
+        except RequestError as error:
+            # The index may be gone because the KB is.
+            failures: dict[str, KbError] = {}
+            await self._require(target.kb, failures)
+            return failures.get(target.kb.kb_id, error)
+
+    async def _require(self, kb: KnowledgeBase, failures: MutableMapping[str, KbError]) -> None:
+        """Note what else the lack of hits may mean: the KB has gone meanwhile."""
+        try:
+            await knowledge_bases.get(self._database, kb.organization_id, kb.kb_id)
+        except NotFound as error:
+            failures[kb.kb_id] = error
+
+    async def _read(self, ranked: Sequence[tuple[Target, Ranking]], query: SearchQuery) -> "_Read":
+        """Read hits; once more, if a collection was changed in a way that takes its past away."""
+        try:
+            return await self._read_at_one_moment(ranked, query)
         except OperationFailure as error:
             if error.code not in _SNAPSHOT_GONE:
                 raise
-        await knowledge_bases.get(self._database, kb.organization_id, kb.kb_id)
+        for target, _ in ranked:
+            await knowledge_bases.get(self._database, target.kb.organization_id, target.kb.kb_id)
         try:
-            return await self._read_at_one_moment(chunks, scores, query_filter)
+            return await self._read_at_one_moment(ranked, query)
         except OperationFailure as error:
             if error.code not in _SNAPSHOT_GONE:
                 raise
             raise TransientError("the collection keeps changing") from error
 
-    async def _read_at_one_moment(self, chunks: Chunks, scores: Mapping[str, float], query_filter: Row) -> list[Hit]:
-        if not scores:
-            return []
+    async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]], query: SearchQuery) -> "_Read":
         async with self._database.client.start_session(snapshot=True) as session:
-            rows = await vectors.read(chunks, session, scores.keys(), query_filter=query_filter)
-            documents = {row["document_id"] for row in rows.values()}
-            indexed = await document_index.versions(
-                self._database, session, chunks.organization_id, chunks.kb_id, documents
-            )
-        return showable(scores, rows, indexed)
+            snapshot = Snapshot(self._database, session)
+            found = [
+                await snapshot.hits(target, ranking, wanted=query.wanted, min_score=_min_score(target.kb, query))
+                for target, ranking in ranked
+            ]
+            page = page_of(found, skip=query.skip, top_k=query.top_k)
+            hits: dict[Place, Hit] = {}
+            neighbours: dict[Place, Row] = {}
+            for target, _ in ranked:
+                own = [hit for hit in page.hits if hit.kb_id == target.kb.kb_id]
+                hits |= {hit.place: hit for hit in await snapshot.with_relevance(target, own)}
+                neighbours |= await snapshot.neighbours(target, own, width_of(target.kb, query))
+        return _Read(replace(page, hits=[hits[hit.place] for hit in page.hits]), neighbours)
 
-    async def _make_sure_there_is_nothing(self, kb: KnowledgeBase, chunks: Chunks) -> None:
-        """Raise what else the lack of hits may mean: the KB has gone meanwhile, or its index answers no queries."""
-        await knowledge_bases.get(self._database, kb.organization_id, kb.kb_id)
-        await require_queryable(chunks)
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    page: Page
+    neighbours: Mapping[Place, Row]
 
 
-def _not_embedded(error: PermanentError) -> RequestError:
-    if isinstance(error, UnknownModel) or error.error_type in _FOR_OPERATORS:
-        return RequestError(
-            503,
-            "provider-refused",
-            "The embedding provider can't be used with the model and key of this knowledge base; "
-            "tell whoever runs this deployment.",
-            retry_after_s=60,
-        )
-    return RequestError(422, "query-refused", "The embedding provider refuses this query; shorten or reword it.")
+def _succeeded(
+    outcomes: Iterable[tuple[Target, T | KbError]], failures: MutableMapping[str, KbError]
+) -> list[tuple[Target, T]]:
+    """Note those that failed, and give the others."""
+    succeeded: list[tuple[Target, T]] = []
+    for target, outcome in outcomes:
+        if isinstance(outcome, KbError):
+            failures[target.kb.kb_id] = outcome
+        else:
+            succeeded.append((target, outcome))
+    return succeeded
+
+
+def _min_score(kb: KnowledgeBase, query: SearchQuery) -> float | None:
+    if query.mode is Mode.TEXT:
+        return None
+    return kb.min_score if query.min_score is None else query.min_score

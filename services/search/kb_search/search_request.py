@@ -1,40 +1,34 @@
 """What a search takes over HTTP."""
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field
-from pydantic.json_schema import SkipJsonSchema
+from pydantic import Field, StringConstraints, model_validator
 
 from kb_search.filter_schema import describe_filter
 from kb_search.filters import Criteria
-from kb_search.search_knowledge_base import MAX_SKIP, MAX_TOP_K, SearchQuery
+from kb_search.query import MAX_NEIGHBORS, MAX_SKIP, MAX_TOP_K, Mode, SearchQuery
 from kb_shared.contracts.documents import Text
 from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.problems import invalid_field
 from kb_shared.identifiers import Identifier
 
 MAX_IDS: Final = 100
 MAX_QUERY_CHARACTERS: Final = 8_000
+MAX_TOKENS: Final = 100_000
 
 
-def _available(mode: object) -> object:
-    if mode in ("hybrid", "text"):
-        raise ValueError("is not available yet: it comes with the text index; use vector")
-    return mode
-
-
-def _not_yet(_: object) -> None:
-    raise ValueError("is not available yet; leave it out")
-
-
+KbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_IDS)]
-NotYet: TypeAlias = SkipJsonSchema[Annotated[None, BeforeValidator(_not_yet)]]
 
 
 class SearchRequest(Model):
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
-    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Results on a page.")
-    skip: int = Field(0, ge=0, le=MAX_SKIP, description="Results before the page.")
-    mode: Annotated[Literal["vector"], BeforeValidator(_available)] = "vector"
+    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Matches on a page.")
+    skip: int = Field(0, ge=0, le=MAX_SKIP, description="Matches before the page.")
+    mode: Literal["hybrid", "vector", "text"] = Field(
+        "hybrid",
+        description="By meaning (`vector`), by words (`text`, which embeds nothing and costs nothing), or by both.",
+    )
     document_ids: Ids | None = Field(None, description="Only these documents.")
     tag_ids: Ids | None = Field(None, description="Only documents with any of these tags.")
     # Checked by `metadata_filter`, which names the key that is wrong and says why.
@@ -42,18 +36,42 @@ class SearchRequest(Model):
     upload_date_from: Timestamp | None = Field(None, description="Only documents uploaded at this time or later.")
     upload_date_to: Timestamp | None = Field(None, description="Only documents uploaded at this time or earlier.")
     min_score: float | None = Field(
-        None, ge=0, le=1, description="Least relevance of a result; by default what the knowledge base says."
+        None,
+        ge=0,
+        le=1,
+        description="Least relevance of a match; by default what the knowledge base says. Not with mode `text`.",
     )
-    coalesce_neighbors: NotYet = None
-    max_tokens: NotYet = None
-    prioritize_by: NotYet = None
+    coalesce_neighbors: int | None = Field(
+        None,
+        ge=0,
+        le=MAX_NEIGHBORS,
+        description="Chunks on either side of a match that come with it; by default what the knowledge base says.",
+    )
+    max_tokens: int | None = Field(
+        None, ge=1, le=MAX_TOKENS, description="Of all results together; the last may be truncated, others omitted."
+    )
+    prioritize_by: Literal["similarity", "recency", "balanced"] = Field(
+        "similarity", description="What `max_tokens` are spent on first, and so the order of results."
+    )
+
+    @model_validator(mode="after")
+    def _no_relevance_of_words(self) -> Self:
+        if self.mode == "text" and self.min_score is not None:
+            raise invalid_field("min_score", "With mode text nothing has a relevance; leave it out, or choose a mode")
+        if self.max_tokens is None and self.prioritize_by != "similarity":
+            raise invalid_field("prioritize_by", "It says what max_tokens are spent on; give max_tokens too")
+        return self
 
     def to_query(self) -> SearchQuery:
         return SearchQuery(
             text=self.query,
+            mode=Mode(self.mode),
             top_k=self.top_k,
             skip=self.skip,
             min_score=self.min_score,
+            coalesce_neighbors=self.coalesce_neighbors,
+            max_tokens=self.max_tokens,
+            prioritize_by=self.prioritize_by,
             criteria=Criteria(
                 document_ids=self.document_ids or (),
                 tag_ids=self.tag_ids or (),
@@ -62,3 +80,9 @@ class SearchRequest(Model):
                 upload_date_to=self.upload_date_to,
             ),
         )
+
+
+class SearchSeveralRequest(SearchRequest):
+    kb_ids: Annotated[list[KbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
+        None, description="Only these knowledge bases; by default all of the organization's."
+    )

@@ -1,19 +1,22 @@
 """What a search answers over HTTP."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_search.search_knowledge_base import Answer, SearchQuery
-from kb_search.selection import Hit
+from kb_search.query import SearchQuery
+from kb_search.results import Result
+from kb_search.search_knowledge_base import Answer
+from kb_shared.errors import KbError
+from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 
 class Scores(BaseModel):
-    vector: float | None = Field(description="(1 + cosine) / 2, as the vector index gave it.")
-    text: float | None = None
-    fused: float | None = None
+    vector: float | None = Field(description="(1 + cosine) / 2, as the vector index gave it; null where it did not.")
+    text: float | None = Field(description="BM25 of the words; null where none of them was found.")
+    fused: float | None = Field(description="What the ranks in both are worth together; the order of matches.")
 
 
 class SearchResult(BaseModel):
@@ -23,8 +26,10 @@ class SearchResult(BaseModel):
     source: str = Field(description="Name of the document.")
     document_id: str
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
-    relevance: float = Field(ge=0, le=1)
-    is_matched: bool
+    relevance: float | None = Field(
+        ge=0, le=1, description="(1 + cosine) / 2. Null of neighbours, and with mode `text`, which compares no vectors."
+    )
+    is_matched: bool = Field(description="False of a neighbour of a match.")
     kb_id: str
     scores: Scores
     page_start: int | None
@@ -32,49 +37,95 @@ class SearchResult(BaseModel):
     heading_path: list[str]
     metadata: dict[str, bool | int | float | str | datetime]
     citation: str = Field(description="Names this passage for good: the same text, also after the document changed.")
-    truncated: bool
+    truncated: bool = Field(description="`content` is the beginning of the chunk, because of `max_tokens`.")
 
 
 class TimingsMs(BaseModel):
+    """Both indexes are asked at the same time."""
+
     embed: float
     vector: float
+    text: float
     read: float
     total: float
 
 
-class SearchResponse(BaseModel):
+class Results(BaseModel):
     results: list[SearchResult]
     query: str
-    total_count: int = Field(description="Results known of, on all pages.")
+    total_count: int = Field(description="Matches known of, on all pages.")
     total_count_is_exact: bool
     skip: int
     top_k: int
-    omitted_count: int
-    total_tokens: int
-    kb_status: Literal["indexing", "active", "error"] = Field(
-        description="While `indexing`, documents are still being added."
-    )
+    omitted_count: int = Field(description="Results of this page that `max_tokens` had no room for.")
+    total_tokens: int = Field(description="Of the content of all results.")
     spu_charged: int
     timings_ms: TimingsMs
 
+
+KbStatus = Literal["indexing", "active", "error"]
+
+
+class SearchResponse(Results):
+    kb_status: KbStatus = Field(description="While `indexing`, documents are still being added.")
+
     @classmethod
     def of(cls, query: SearchQuery, answer: Answer) -> "SearchResponse":
+        [kb] = answer.kbs
+        return cls(**_results(query, answer), kb_status=_status(kb))
+
+
+class SearchedKnowledgeBase(BaseModel):
+    kb_id: str
+    name: str
+    kb_status: KbStatus
+
+
+class FailedKnowledgeBase(BaseModel):
+    """A knowledge base that could not be searched, as the problem that searching it alone would have been."""
+
+    kb_id: str
+    status: int
+    type: str
+    detail: str
+
+
+class SearchSeveralResponse(Results):
+    knowledge_bases: list[SearchedKnowledgeBase] = Field(description="Those that were searched.")
+    failures: list[FailedKnowledgeBase] = Field(description="Those that could not be, each with what to do about it.")
+
+    @classmethod
+    def of(cls, query: SearchQuery, answer: Answer) -> "SearchSeveralResponse":
         return cls(
-            results=[_result(answer.kb, hit) for hit in answer.page.hits],
-            query=query.text,
-            total_count=answer.page.total_count,
-            total_count_is_exact=answer.page.total_count_is_exact,
-            skip=query.skip,
-            top_k=query.top_k,
-            omitted_count=0,
-            total_tokens=sum(hit.chunk["token_count"] for hit in answer.page.hits),
-            kb_status=_status(answer.kb),
-            spu_charged=answer.spu_charged,
-            timings_ms=TimingsMs.model_validate(answer.timings_ms),
+            **_results(query, answer),
+            knowledge_bases=[
+                SearchedKnowledgeBase(kb_id=kb.kb_id, name=kb.name, kb_status=_status(kb)) for kb in answer.kbs
+            ],
+            failures=[_failure(kb_id, error) for kb_id, error in answer.failures.items()],
         )
 
 
-def _status(kb: KnowledgeBase) -> Literal["indexing", "active", "error"]:
+def _failure(kb_id: str, error: KbError) -> FailedKnowledgeBase:
+    problem = as_request_error(error)
+    return FailedKnowledgeBase(kb_id=kb_id, status=problem.status, type=problem.slug, detail=problem.detail)
+
+
+def _results(query: SearchQuery, answer: Answer) -> dict[str, Any]:
+    return {
+        "results": [_result(result) for result in answer.answered.results],
+        "query": query.text,
+        "total_count": answer.page.total_count,
+        "total_count_is_exact": answer.page.total_count_is_exact,
+        "skip": query.skip,
+        "top_k": query.top_k,
+        "omitted_count": answer.answered.omitted_count,
+        "total_tokens": answer.answered.total_tokens,
+        "spu_charged": answer.spu_charged,
+        "timings_ms": TimingsMs.model_validate(answer.timings_ms),
+    }
+
+
+def _status(kb: KnowledgeBase) -> KbStatus:
     match kb.status:
         case Status.ACTIVE:
             return "active"
@@ -84,22 +135,26 @@ def _status(kb: KnowledgeBase) -> Literal["indexing", "active", "error"]:
             return "indexing"
 
 
-def _result(kb: KnowledgeBase, hit: Hit) -> SearchResult:
-    chunk = hit.chunk
+def _result(result: Result) -> SearchResult:
+    chunk, hit = result.chunk, result.hit
     return SearchResult(
-        content=chunk["chunk_text"],
+        content=result.text,
         source=chunk["document_name"],
         document_id=chunk["document_id"],
         chunk_index=chunk["chunk_index"],
-        relevance=hit.relevance,
-        is_matched=True,
-        kb_id=kb.kb_id,
-        scores=Scores(vector=hit.score),
+        relevance=None if hit is None else hit.relevance,
+        is_matched=hit is not None,
+        kb_id=result.kb.kb_id,
+        scores=Scores(
+            vector=None if hit is None else hit.scores.vector,
+            text=None if hit is None else hit.scores.text,
+            fused=None if hit is None else hit.scores.fused,
+        ),
         page_start=chunk["page_start"],
         page_end=chunk["page_end"],
         heading_path=chunk["heading_path"],
         metadata=chunk["metadata_snapshot"],
         # The id of a chunk always means the same text; a position does not outlive a change of the document.
         citation=chunk["_id"],
-        truncated=False,
+        truncated=result.truncated,
     )

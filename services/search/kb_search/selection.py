@@ -1,34 +1,66 @@
-"""Which of the hits of the search index are results, in which order; and which page of them is answered.
+"""Which of the hits of the search indexes are results, in which order; and which page of them is answered. Pure.
 
-The index trails the collection, so its hits are only ids with scores. What they are is what one snapshot of the
+The indexes trail the collection, so their hits are only ids with scores. What they are is what one snapshot of the
 collection says.
 """
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from kb_search.coalescing import Place
+from kb_search.fusion import Candidate
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.vectors import visible
 
+MOST_CANDIDATES: Final = 10_000
 _OVERFETCH: Final = 1.2
 _OVERFETCH_AT_LEAST: Final = 10
+_FUSED_DEPTHS: Final = (100, 400, 1_600)
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A chunk that may be shown, as the snapshot has it."""
 
+    kb_id: str
     chunk: Row
-    score: float
-    """As the index gave it: (1 + cos) / 2."""
+    scores: Candidate
+    cosine_score: float | None = None
+    """(1 + cos) / 2 as computed here, where the vector index did not give it."""
 
     @property
-    def relevance(self) -> float:
-        """0..1; rounding of float32 can put a score slightly beyond."""
-        return min(max(self.score, 0.0), 1.0)
+    def relevance(self) -> float | None:
+        """0..1; None where nobody compared vectors. Rounding of float32 can put a score slightly beyond."""
+        score = self.scores.vector if self.scores.vector is not None else self.cosine_score
+        return None if score is None else min(max(score, 0.0), 1.0)
+
+    @property
+    def place(self) -> Place:
+        return Place(self.kb_id, self.chunk["document_id"], self.chunk["chunk_index"])
+
+    @property
+    def order(self) -> tuple[object, ...]:
+        """Sorts the best first; equal scores stand in a fixed order, so that pages neither repeat nor miss a hit."""
+        return *self.scores.order, self.place
+
+    def is_relevant(self, min_score: float | None) -> bool:
+        relevance = self.relevance
+        return min_score is None or relevance is None or relevance >= min_score
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is known of the hits in one KB."""
+
+    hits: Sequence[Hit]
+    """Those that may be shown and are relevant enough, best first; enough of them for the page if there are."""
+    unread: int
+    """Candidates beyond."""
+    is_all: bool
+    """There are no others than these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +70,28 @@ class Page:
     total_count_is_exact: bool
 
 
-def candidates_for(*, skip: int, top_k: int) -> int:
-    """How many hits to ask the index for, so that a page stays full when some of them may not be shown."""
-    return math.ceil((skip + top_k) * _OVERFETCH) + _OVERFETCH_AT_LEAST
+def candidates_for(wanted: int) -> int:
+    """How many hits to read, so that a page stays full when some of them may not be shown."""
+    return math.ceil(wanted * _OVERFETCH) + _OVERFETCH_AT_LEAST
 
 
-def showable(scores: Mapping[str, float], rows: Mapping[str, Row], indexed: Collection[str]) -> list[Hit]:
+def depth_for(wanted: int, *, fused: bool) -> int:
+    """How many hits to ask an index for.
+
+    The rank of a chunk in one leg changes what its rank in the other is worth: so that the order of the first pages
+    does not depend on which of them is asked for, two legs are asked for the same depth for all of them.
+    """
+    needed = candidates_for(wanted)
+    return next((depth for depth in _FUSED_DEPTHS if depth >= needed), needed) if fused else needed
+
+
+def showable(
+    kb_id: str, candidates: Iterable[Candidate], rows: Mapping[str, Row], indexed: Collection[str]
+) -> list[Hit]:
     """Give the hits that may be shown together, best first.
 
     Args:
-        scores: of the index, by chunk id.
+        candidates: what the indexes found.
         rows: of those chunks that are there and match the filter, by chunk id, of one snapshot.
         indexed: the documents that are in the KB at that snapshot.
     """
@@ -55,23 +99,44 @@ def showable(scores: Mapping[str, float], rows: Mapping[str, Row], indexed: Coll
     for row in rows.values():
         if row["document_id"] in indexed:
             by_document[row["document_id"]].append(row)
-    hits = [Hit(row, scores[row["_id"]]) for of_one in by_document.values() for row in visible(of_one)]
-    # Equal scores stand in a fixed order, so that pages neither repeat nor miss a hit.
-    return sorted(hits, key=lambda hit: (-hit.score, hit.chunk["document_id"], hit.chunk["chunk_index"]))
+    shown = {row["_id"]: row for of_one in by_document.values() for row in visible(of_one)}
+    hits = [Hit(kb_id, shown[one.chunk_id], one) for one in candidates if one.chunk_id in shown]
+    return sorted(hits, key=lambda hit: hit.order)
 
 
-def page_of(hits: Sequence[Hit], *, skip: int, top_k: int, min_score: float | None, exhausted: bool) -> Page:
-    """Cut one page out of the hits.
+def found_of(hits: Sequence[Hit], unread: Sequence[Candidate], *, min_score: float | None, exhausted: bool) -> Found:
+    """Tell what is known of a KB.
 
     Args:
-        hits: all that may be shown, best first.
+        hits: all that were read and may be shown, best first.
+        unread: candidates that were not read.
         min_score: of relevance.
-        exhausted: the index has no hits beyond these.
+        exhausted: the indexes have nothing beyond the candidates.
     """
-    relevant = [hit for hit in hits if min_score is None or hit.relevance >= min_score]
+    relevant = [hit for hit in hits if hit.is_relevant(min_score)]
+    if min_score is None:
+        return Found(relevant, len(unread), is_all=exhausted and not unread)
+    scores = [one.vector for one in (*(hit.scores for hit in hits), *unread) if one.vector is not None]
+    # Whatever the vector index still has is worse than a hit that is not relevant enough already.
+    cut = bool(scores) and min(scores) < min_score
+    left = [one for one in unread if (not cut if one.vector is None else one.vector >= min_score)]
+    return Found(relevant, len(left), is_all=(exhausted or cut) and not left)
+
+
+def page_of(found: Sequence[Found], *, skip: int, top_k: int) -> Page:
+    """Cut one page out of the hits of one KB or several. A chunk that stands in several comes once, in the first.
+
+    Ranks of different KBs are compared, by what they were worth in the fusion; scores of different models never.
+    """
+    hits: dict[str, Hit] = {}
+    for hit in sorted((hit for one in found for hit in one.hits), key=_across):
+        hits.setdefault(hit.chunk["_id"], hit)
     return Page(
-        hits=relevant[skip : skip + top_k],
-        total_count=len(relevant),
-        # Whatever the index still has is worse than a hit that is not relevant enough already.
-        total_count_is_exact=exhausted or len(relevant) < len(hits),
+        hits=[*hits.values()][skip : skip + top_k],
+        total_count=len(hits) + sum(one.unread for one in found),
+        total_count_is_exact=all(one.is_all for one in found),
     )
+
+
+def _across(hit: Hit) -> tuple[object, ...]:
+    return hit.scores.order[0], hit.kb_id, *hit.order

@@ -16,7 +16,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from kb_shared.errors import BudgetExhausted, Parked, ProviderUnavailable, RequestError, TransientError
+from kb_shared.errors import BudgetExhausted, KbError, Parked, ProviderUnavailable, RequestError, TransientError
 from kb_shared.http.request_context import request_id_of
 from kb_shared.mongo.database import mongo_errors
 
@@ -86,9 +86,8 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _routing_error)
-    app.add_exception_handler(TransientError, _unavailable)
-    app.add_exception_handler(Parked, _unavailable)
-    app.add_exception_handler(BudgetExhausted, _budget_exhausted)
+    app.add_exception_handler(TransientError, _expected_error)
+    app.add_exception_handler(Parked, _expected_error)
     app.add_exception_handler(PyMongoError, _mongo_error)
 
 
@@ -141,22 +140,26 @@ async def _routing_error(request: Request, error: Exception) -> JSONResponse:
     return problem(request, error.status_code, "bad-request", "The request can't be read.", headers=error.headers)
 
 
-async def _unavailable(request: Request, error: Exception) -> JSONResponse:
-    retry_after_s = DEFAULT_RETRY_AFTER_S
-    if isinstance(error, TransientError | Parked) and error.retry_after_s is not None:
-        retry_after_s = error.retry_after_s
-    slug, what = "unavailable", "The database"
-    if isinstance(error, ProviderUnavailable | Parked):
-        slug, what = "provider-unavailable", "The embedding provider"
-    return problem(
-        request, 503, slug, f"{what} can't serve this now; try again after Retry-After.", retry_after_s=retry_after_s
-    )
+async def _expected_error(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, KbError)
+    return await _request_error(request, as_request_error(error))
 
 
-async def _budget_exhausted(request: Request, error: Exception) -> JSONResponse:
-    assert isinstance(error, BudgetExhausted)
-    detail = f"Not done: {error}. PUT /budget with a higher hard limit, or wait for the next month."
-    return problem(request, HTTPStatus.PAYMENT_REQUIRED, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
+def as_request_error(error: KbError) -> RequestError:
+    """What an error that may pass, or a used up budget, is to an HTTP caller."""
+    match error:
+        case RequestError():
+            return error
+        case BudgetExhausted():
+            detail = f"Not done: {error}. PUT /budget with a higher hard limit, or wait for the next month."
+            return RequestError(402, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
+        case ProviderUnavailable() | Parked():
+            slug, what = "provider-unavailable", "The embedding provider"
+        case _:
+            slug, what = "unavailable", "The database"
+    retry_after_s = error.retry_after_s if isinstance(error, TransientError | Parked) else None
+    detail = f"{what} can't serve this now; try again after Retry-After."
+    return RequestError(503, slug, detail, retry_after_s=retry_after_s or DEFAULT_RETRY_AFTER_S)
 
 
 async def _mongo_error(request: Request, error: Exception) -> JSONResponse:
@@ -164,4 +167,4 @@ async def _mongo_error(request: Request, error: Exception) -> JSONResponse:
         with mongo_errors():
             raise error
     except TransientError as passing:
-        return await _unavailable(request, passing)
+        return await _expected_error(request, passing)

@@ -23,6 +23,7 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("tag_ids", ASCENDING)]),
     IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)]),
     IndexModel([("status", ASCENDING)]),
+    IndexModel([("filters_building", ASCENDING)], sparse=True),
 ]
 
 
@@ -65,6 +66,8 @@ class KnowledgeBase:
     min_score: float | None = None
     text_analyzer: str = "lucene.standard"
     filterable_metadata: tuple[str, ...] = ()
+    filters_building: tuple[str, ...] = ()
+    """Those of `filterable_metadata` that the search indexes do not know yet."""
     rate_limits: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     last_searched_at: datetime | None = None
@@ -106,7 +109,11 @@ async def by_ids(database: Database, organization_id: str, kb_ids: Collection[st
 
 async def get(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> KnowledgeBase:
     """Raises the same NotFound for an id that is malformed, missing, another organization's or being deleted."""
-    kb = await find(database, organization_id, kb_id, session) if is_kb_id(kb_id) else None
+    return require(await find(database, organization_id, kb_id, session) if is_kb_id(kb_id) else None)
+
+
+def require(kb: KnowledgeBase | None) -> KnowledgeBase:
+    """Raises NotFound unless it is there and stays."""
     if kb is None or kb.status is Status.DELETING:
         raise NotFound("knowledge base")
     return kb
@@ -156,6 +163,8 @@ async def in_transition(database: Database) -> list[KnowledgeBase]:
                 {"status": {"$in": [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING]}},
                 # One that nobody has looked at since has no time, which is less than any.
                 {"status": Status.ERROR, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
+                # Any key at all.
+                {"status": Status.ACTIVE, "filters_building": {"$gt": ""}},
             ]
         }
     )
@@ -220,6 +229,19 @@ async def change(
     return _from_row(row) if row else None
 
 
+async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
+    """Note that the search indexes filter by all of `kb.filterable_metadata`; False if that has changed meanwhile."""
+    written = await database[NAME].update_one(
+        {
+            "_id": kb.kb_id,
+            "organization_id": kb.organization_id,
+            "filterable_metadata": list(kb.filterable_metadata),
+        },
+        {"$set": {"filters_building": []}},
+    )
+    return written.matched_count == 1
+
+
 async def mark_deleting(database: Database, session: Session, organization_id: str, kb_id: str) -> bool:
     written = await database[NAME].update_one(
         {"_id": kb_id, "organization_id": organization_id},
@@ -262,7 +284,7 @@ _PLAIN = (
     "rate_limits",
     "last_searched_at",
 )
-_LISTS = ("tag_ids", "filterable_metadata", "warnings")
+_LISTS = ("tag_ids", "filterable_metadata", "filters_building", "warnings")
 
 
 def _to_row(kb: KnowledgeBase) -> Row:
@@ -278,5 +300,5 @@ def _to_row(kb: KnowledgeBase) -> Row:
 
 def _from_row(row: Row) -> KnowledgeBase:
     fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
-    fields |= {name: tuple(row[name]) for name in _LISTS}
+    fields |= {name: tuple(row.get(name, ())) for name in _LISTS}
     return KnowledgeBase(kb_id=row["_id"], status=Status(row["status"]), paused_at=row.get("paused_at"), **fields)

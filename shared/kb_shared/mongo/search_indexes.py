@@ -1,7 +1,8 @@
 """The search indexes of a collection as the deployment lists them."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from pymongo.errors import OperationFailure
 
@@ -16,6 +17,8 @@ class SearchIndex:
     status: str
     """`READY`, `BUILDING`, `FAILED` and others."""
     queryable: bool
+    definition: Mapping[str, Any]
+    """The latest, which is the one that answers once the index is `READY`."""
 
 
 async def listed(collection: Collection, name: str | None = None) -> list[SearchIndex]:
@@ -26,4 +29,7 @@ async def listed(collection: Collection, name: str | None = None) -> list[Search
         if error.code != _NAMESPACE_NOT_FOUND:
             raise
         return []
-    return [SearchIndex(row["name"], row["status"], queryable=bool(row["queryable"])) for row in rows]
+    return [
+        SearchIndex(row["name"], row["status"], queryable=bool(row["queryable"]), definition=row["latestDefinition"])
+        for row in rows
+    ]

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
-from pymongo.operations import SearchIndexModel
 
+from kb_shared.mongo.chunk_indexes import TEXT_INDEX, TEXT_PATHS, VECTOR_INDEX
 from kb_shared.mongo.database import Collection as MongoCollection
 from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -21,7 +21,6 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
     from kb_shared.embedding.vector import Vector
 
-VECTOR_INDEX = "kb_vector_index"
 RETIRED_LIFETIME = timedelta(seconds=60)
 """What no probe has deleted is deleted by the TTL."""
 SHOWN_AFTER_RETIREMENT = timedelta(seconds=10)
@@ -31,16 +30,6 @@ INDEXES = [
     IndexModel([("document_id", ASCENDING), ("chunk_index", ASCENDING)]),
     IndexModel([("retired_at", ASCENDING)], expireAfterSeconds=int(RETIRED_LIFETIME.total_seconds())),
 ]
-FILTER_PATHS = (
-    "organization_id",
-    "kb_id",
-    "document_id",
-    "document_name",
-    "tag_ids",
-    "upload_date",
-    "metadata_pairs",
-)
-
 Write = InsertOne[Row] | ReplaceOne[Row] | UpdateOne | UpdateMany
 
 
@@ -112,25 +101,6 @@ class EmbeddedChunk:
             "chunk_type": self.chunk_type,
             "token_count": self.token_count,
         }
-
-
-def search_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
-    """The search index of vectors of so many dimensions.
-
-    Args:
-        filterable_metadata: distinct metadata keys that get a filter path of their own.
-    """
-    paths = (*FILTER_PATHS, *(f"metadata_snapshot.{key}" for key in filterable_metadata))
-    return SearchIndexModel(
-        name=VECTOR_INDEX,
-        type="vectorSearch",
-        definition={
-            "fields": [
-                {"type": "vector", "path": "embedding", "numDimensions": dimensions, "similarity": "cosine"},
-                *({"type": "filter", "path": path} for path in paths),
-            ]
-        },
-    )
 
 
 def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, EmbeddedChunk]:
@@ -278,6 +248,46 @@ async def nearest(
     return {hit["_id"]: hit["score"] async for hit in hits}
 
 
+async def mentioning(
+    chunks: Chunks, words: str, *, limit: int, filters: Sequence[Mapping[str, Any]]
+) -> dict[str, float]:
+    """Ask the index of words, which knows retired chunks too.
+
+    Args:
+        filters: operators of `$search`, compiled; `organization_id` and `kb_id` are added to them.
+    Returns:
+        BM25 by chunk id, best first; content must be read from the collection.
+    """
+    scope = [{"equals": {"path": path, "value": value}} for path, value in chunks.scope.items()]
+    compound = {
+        "must": [{"text": {"path": list(TEXT_PATHS), "query": words}}],
+        "filter": [*scope, *filters],
+    }
+    hits = await chunks.collection.aggregate(
+        [
+            {"$search": {"index": TEXT_INDEX, "compound": compound}},
+            {"$limit": limit},
+            {"$project": {"_id": 1, "score": {"$meta": "searchScore"}}},
+        ],
+        batchSize=limit,
+    )
+    return {hit["_id"]: hit["score"] async for hit in hits}
+
+
+async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
+    """Whether the index of words knows one of these chunks of a document."""
+    filters = [{"equals": {"path": path, "value": value}} for path, value in chunks.of(document_id).items()]
+    hits = await chunks.collection.aggregate(
+        [
+            {"$search": {"index": TEXT_INDEX, "compound": {"filter": filters}}},
+            {"$match": {"_id": {"$in": list(ids)}, **chunks.scope}},
+            {"$limit": 1},
+            {"$project": {"_id": 1}},
+        ]
+    )
+    return bool(await hits.to_list())
+
+
 async def read(
     chunks: Chunks, session: Session, ids: Collection[str], *, query_filter: Mapping[str, Any]
 ) -> dict[str, Row]:
@@ -300,6 +310,22 @@ async def read(
     return {row["_id"]: row async for row in rows}
 
 
+async def embeddings(chunks: Chunks, session: Session, ids: Collection[str]) -> dict[str, bytes]:
+    """The vectors of chunks by their ids, as they are stored, as of the snapshot of `session`."""
+    rows = chunks.collection.find({"_id": {"$in": list(ids)}, **chunks.scope}, {"embedding": 1}, session=session)
+    return {row["_id"]: row["embedding"] async for row in rows}
+
+
+async def read_stretches(chunks: Chunks, session: Session, stretches: Iterable[tuple[str, int, int]]) -> list[Row]:
+    """The rows of documents from one chunk_index to another, both included, without vectors; retired ones too."""
+    ranges = [
+        {"document_id": document_id, "chunk_index": {"$gte": first, "$lte": last}}
+        for document_id, first, last in stretches
+    ]
+    rows = chunks.collection.find({**chunks.scope, "$or": ranges}, {"embedding": 0}, session=session)
+    return await rows.sort([("document_id", ASCENDING), ("chunk_index", ASCENDING)]).to_list()
+
+
 def visible(rows: Iterable[Row]) -> list[Row]:
     """Of the hits of one document, as `read` gives them, those that may be shown together.
 
@@ -315,6 +341,28 @@ def visible(rows: Iterable[Row]) -> list[Row]:
         return []
     version = max(row["until"] for row in lately)
     return [row for row in lately if row["since"] <= version <= row["until"]]
+
+
+def of_the_same_versions(rows: Iterable[Row], shown: Iterable[Row]) -> list[Row]:
+    """Of some rows, those that belong to the versions of which `shown`, as `visible` gave them, are a part."""
+    retired_at_version: dict[str, int | None] = {}
+    for row in shown:
+        document_id, until = row["document_id"], row["until"]
+        known = retired_at_version.get(document_id)
+        retired_at_version[document_id] = until if known is None or until is None else max(known, until)
+    return [
+        row
+        for row in rows
+        if row["document_id"] in retired_at_version and _belongs(row, retired_at_version[row["document_id"]])
+    ]
+
+
+def _belongs(row: Row, version: int | None) -> bool:
+    """Whether a row is live, for None, or else was retired as a part of `version`."""
+    if version is None or row["until"] is None:
+        # A live row may have moved since that version.
+        return version is None and row["until"] is None
+    return bool(row["since"] <= version <= row["until"])
 
 
 async def page_of_document(

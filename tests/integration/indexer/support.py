@@ -50,6 +50,7 @@ from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import (
     backfills,
+    chunk_indexes,
     circuits,
     document_index,
     index_jobs,
@@ -322,7 +323,7 @@ class Tenant:
 
         collection = await self.database.create_collection(kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)
-        await collection.create_search_index(vectors.search_index(dimensions))
+        await chunk_indexes.ensure(collection, kb)
         await in_transaction(self.database, work)
         return kb
 

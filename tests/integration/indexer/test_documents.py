@@ -11,7 +11,7 @@ import pytest
 from kb_local.python_server import ModelServer
 from kb_shared.contracts.documents import DateValue, DocumentEvent
 from kb_shared.contracts.outcomes import DocumentIndexed, DocumentRemoved
-from kb_shared.mongo import document_index, documents, outbox
+from kb_shared.mongo import document_index, documents, outbox, vectors
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -314,6 +314,34 @@ async def test_retired_chunks_go_once_what_replaced_them_is_found(tenant: Tenant
 
     await until(only_live_ones)
     await tenant.assert_holds(kb, {"d": CHANGED})
+
+
+async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_replaced_them(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else whoever searches by words alone would miss the document for as long as that index trails the other."""
+    kb = await tenant.create_kb("a")
+    known = vectors.any_in_text_index
+    asked, may_know = 0, False
+
+    async def trailing(*args: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return may_know and await known(*args)
+
+    monkeypatch.setattr(vectors, "any_in_text_index", trailing)
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+    await indexer.publish(tenant.ocr("d", CHANGED, revision=2))
+    await indexer.work()
+    await until(lambda: asked > 2, what="the index of words is asked")
+    assert any(row["until"] is not None for row in (await rows_of(tenant, kb)).values())
+    may_know = True
+
+    async def only_live_ones() -> bool:
+        return all(row["until"] is None for row in (await rows_of(tenant, kb)).values())
+
+    await until(only_live_ones)
 
 
 @pytest.mark.parametrize("workers", [2, 10])

@@ -3,9 +3,12 @@ from typing import Any
 
 import pytest
 
-from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox
+from kb_api import life_cycle, vector_collection
+from kb_shared.mongo import backfills, chunk_indexes, kb_slots, knowledge_bases, outbox, search_indexes
+from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.kb_api.organization import Organization
+from tests.waiting import until
 
 
 async def active(organization: Organization, **fields: Any) -> KnowledgeBase:
@@ -50,14 +53,64 @@ async def test_limits_are_replaced_as_a_whole(organization: Organization) -> Non
     }
 
 
-@pytest.mark.parametrize("field", [{"coalesce_neighbors": 1}, {"filterable_metadata": ["y"]}])
-async def test_what_would_have_no_effect_yet_is_refused_rather_than_ignored(
-    organization: Organization, field: dict[str, Any]
-) -> None:
-    kb_id = (await organization.create())["kb_id"]
-    response = await organization.request("PUT", f"/knowledge-bases/{kb_id}", json={"name": "n", **field})
-    assert (response.status_code, response.json()["type"]) == (422, "validation-error")
-    assert "is not available yet; leave it out" in response.json()["fields"][0]["message"]
+async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(organization: Organization) -> None:
+    kb = await active(organization, filterable_metadata=["year"])
+    await chunk_collection(organization, kb)
+    path = f"/knowledge-bases/{kb.kb_id}"
+    changed = await organization.ok("PUT", path, json={"filterable_metadata": ["year", "lang", "lang"]})
+    assert (changed["filterable_metadata"], changed["status"]) == (["year", "lang"], "active")
+    assert (await organization.stored(kb.kb_id)).filters_building == ("lang",)
+    # What another says meanwhile about the same keys takes back nothing.
+    await organization.ok("PUT", path, json={"filterable_metadata": ["lang", "year"], "name": "renamed"})
+    await until_built(organization, kb.kb_id)
+    built = await organization.stored(kb.kb_id)
+    collection = organization.database[built.vector_collection]
+    assert await chunk_indexes.state(collection, built) is IndexState.READY
+    assert {index.name for index in await search_indexes.listed(collection)} == set(chunk_indexes.NAMES)
+
+
+async def test_a_key_that_was_taken_back_and_given_again_waits_again(organization: Organization) -> None:
+    kb = await active(organization, filterable_metadata=["year", "lang"])
+    await chunk_collection(organization, kb)
+    path = f"/knowledge-bases/{kb.kb_id}"
+    await organization.ok("PUT", path, json={"filterable_metadata": ["year"]})
+    assert (await organization.stored(kb.kb_id)).filters_building == ()
+    await organization.ok("PUT", path, json={"filterable_metadata": ["year", "lang"]})
+    assert (await organization.stored(kb.kb_id)).filters_building == ("lang",)
+    await until_built(organization, kb.kb_id)
+
+
+async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(organization: Organization) -> None:
+    kb = await active(organization)
+    path = f"/knowledge-bases/{kb.kb_id}"
+    await organization.ok("PUT", path, json={"filterable_metadata": ["year"]})
+    seen = await organization.stored(kb.kb_id)
+    await organization.ok("PUT", path, json={"filterable_metadata": ["year", "lang"]})
+    assert not await knowledge_bases.set_filters_built(organization.database, seen)
+    assert (await organization.stored(kb.kb_id)).filters_building == ("year", "lang")
+
+
+async def chunk_collection(organization: Organization, kb: KnowledgeBase) -> None:
+    await vector_collection.create(organization.database, kb)
+
+    async def ready() -> bool:
+        return await vector_collection.search_index_state(organization.database, kb) is IndexState.READY
+
+    await until(ready)
+
+
+async def until_built(organization: Organization, kb_id: str) -> None:
+    """Take the steps that a life cycle takes, which finds the KB by itself."""
+
+    async def built() -> bool:
+        found = [kb for kb in await knowledge_bases.in_transition(organization.database) if kb.kb_id == kb_id]
+        for kb in found:
+            step = life_cycle.step_of(kb)
+            assert step is not None
+            await step(organization.database, kb)
+        return not found
+
+    await until(built)
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,8 @@ async def test_the_most_overlap_that_is_taken_is_the_most_that_a_chunker_takes(o
         ({"chunk_size": 50, "chunk_overlap": 35}, "chunk_overlap"),
         ({"chunk_size": 100, "chunk_overlap": 100}, "chunk_overlap"),
         ({"coalesce_neighbors": True}, "coalesce_neighbors"),
+        ({"coalesce_neighbors": 6}, "coalesce_neighbors"),
+        ({"coalesce_neighbors": -1}, "coalesce_neighbors"),
         ({"min_score": 1.1}, "min_score"),
         ({"max_chunks_per_document": 2001}, "max_chunks_per_document"),
         ({"filterable_metadata": "year"}, "filterable_metadata"),
@@ -250,31 +252,10 @@ async def test_a_knowledge_base_may_group_sentences_by_meaning(organization: Org
     assert (await organization.create(chunker_type=chunker_type))["chunker_type"] == chunker_type
 
 
-WITHOUT_EFFECT_YET = [
-    ({"coalesce_neighbors": 1}, "coalesce_neighbors"),
-    ({"text_analyzer": "lucene.german"}, "text_analyzer"),
-]
-
-
-@pytest.mark.parametrize(("fields", "named"), WITHOUT_EFFECT_YET)
-async def test_what_would_have_no_effect_yet_is_refused_rather_than_ignored(
-    organization: Organization, fields: dict[str, Any], named: str
-) -> None:
-    response = await organization.request("POST", "/knowledge-bases", json={"name": "n", **fields})
-    assert response.status_code == 422
-    [problem] = response.json()["fields"]
-    assert problem["field"] == named
-    assert "is not available yet; leave it out" in problem["message"]
-
-
-async def test_what_has_no_effect_yet_may_be_given_as_it_is(organization: Organization) -> None:
-    shown = {
-        "coalesce_neighbors": 0,
-        "text_analyzer": "lucene.standard",
-        "filterable_metadata": [],
-    }
-    created = await organization.create(**shown)
-    assert {name: created[name] for name in shown} == shown
+async def test_what_searches_go_by_may_be_given(organization: Organization) -> None:
+    given = {"coalesce_neighbors": 5, "text_analyzer": "lucene.english", "filterable_metadata": ["year"]}
+    created = await organization.create(**given)
+    assert {name: created[name] for name in given} == given
 
 
 async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: Organization) -> None:

@@ -1,25 +1,26 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from kb_api import life_cycle, vector_collection
 from kb_api.life_cycle import LifeCycle
-from kb_api.vector_collection import IndexState
+from kb_local.search_node.analyzers import ANALYZERS
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
 from kb_shared.mongo import (
     backfills,
+    chunk_indexes,
     document_index,
     index_jobs,
     kb_slots,
     knowledge_bases,
     leases,
     outbox,
-    vectors,
 )
+from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.kb_api.organization import FenceClosed, Organization
@@ -57,7 +58,9 @@ async def test_a_knowledge_base_becomes_active_once_its_index_is_queryable_and_i
     kb_id = (await organization.create())["kb_id"]
     await organization.until_status(kb_id, "indexing")
     stats = await organization.ok("GET", f"/knowledge-bases/{kb_id}/stats")
-    assert stats["search_indexes"] == [{"name": vectors.VECTOR_INDEX, "status": "READY", "queryable": True}]
+    assert sorted(stats["search_indexes"], key=lambda index: str(index["name"])) == [
+        {"name": name, "status": "READY", "queryable": True} for name in sorted(chunk_indexes.NAMES)
+    ]
     await organization.finish_scans()
     await organization.until_status(kb_id, "active")
 
@@ -67,9 +70,24 @@ async def test_filterable_metadata_has_filter_paths_of_its_own_in_the_index(orga
     kb_id = (await organization.create(filterable_metadata=["year"]))["kb_id"]
     await organization.until_status(kb_id, "indexing")
     collection = organization.database[(await organization.stored(kb_id)).vector_collection]
-    [index] = await (await collection.list_search_indexes(vectors.VECTOR_INDEX)).to_list()
+    [index] = await (await collection.list_search_indexes(chunk_indexes.VECTOR_INDEX)).to_list()
     paths = [field["path"] for field in index["latestDefinition"]["fields"] if field["type"] == "filter"]
-    assert paths == [*vectors.FILTER_PATHS, "metadata_snapshot.year"]
+    assert paths == [*chunk_indexes.FILTER_PATHS, "metadata_snapshot.year"]
+    [index] = await (await collection.list_search_indexes(chunk_indexes.TEXT_INDEX)).to_list()
+    assert list(index["latestDefinition"]["mappings"]["fields"]["metadata_snapshot"]["fields"]) == ["year"]
+
+
+@pytest.mark.usefixtures("living")
+async def test_the_text_index_has_the_analyzer_that_was_asked_for(organization: Organization) -> None:
+    kb_id = (await organization.create(text_analyzer="lucene.german"))["kb_id"]
+    assert (await organization.until_status(kb_id, "indexing"))["text_analyzer"] == "lucene.german"
+    collection = organization.database[(await organization.stored(kb_id)).vector_collection]
+    [index] = await (await collection.list_search_indexes(chunk_indexes.TEXT_INDEX)).to_list()
+    assert index["latestDefinition"]["analyzer"] == "lucene.german"
+
+
+def test_every_analyzer_that_may_be_asked_for_is_one_of_the_local_stack_too() -> None:
+    assert set(get_args(chunk_indexes.TextAnalyzer)) <= ANALYZERS.keys()
 
 
 async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(organization: Organization) -> None:
@@ -138,10 +156,13 @@ async def test_each_step_can_be_repeated_after_a_crash(organization: Organizatio
     assert (await organization.stored(kb_id)).status is Status.INDEXING
 
 
-async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(organization: Organization) -> None:
+@pytest.mark.parametrize("name", chunk_indexes.NAMES)
+async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(
+    organization: Organization, name: str
+) -> None:
     kb_id = (await organization.create())["kb_id"]
     building = await step_until(organization, kb_id, Status.BUILDING)
-    await organization.database[building.vector_collection].drop_search_index(vectors.VECTOR_INDEX)
+    await organization.database[building.vector_collection].drop_search_index(name)
     await step_until(organization, kb_id, Status.CREATING)
     await step_until(organization, kb_id, Status.INDEXING)
 

@@ -9,11 +9,12 @@ from typing import Any
 from kb_local.model_server.hash_model import vector_of
 from kb_shared.identifiers import new_kb_id
 from kb_shared.metadata_pairs import metadata_pairs
-from kb_shared.mongo import document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo import chunk_indexes, document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.vectors import VECTOR_INDEX, Chunks, EmbeddedChunk, Snapshot
+from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
 from tests.waiting import until
 
 DIMENSIONS = 64
@@ -128,16 +129,26 @@ class Knowledge:
         snapshot = {"document_name": document.name, "upload_date": document.upload_date}
 
         async def found() -> bool:
-            hits = await vectors.nearest(
+            by_vector = await vectors.nearest(
                 self.chunks,
                 vector_of("x", dimensions=DIMENSIONS),
                 limit=1000,
                 query_filter={"document_id": document.document_id, **snapshot},
                 exact=True,
             )
-            return wanted <= hits.keys()
+            return wanted <= by_vector.keys() and wanted <= await self._in_text_index(document)
 
         await until(found, what=f"all of {document.document_id!r} in the index")
+
+    async def _in_text_index(self, document: Document) -> set[str]:
+        filters = [
+            {"equals": {"path": "document_id", "value": document.document_id}},
+            {"equals": {"path": "document_name", "value": document.name}},
+            {"equals": {"path": "upload_date", "value": document.upload_date}},
+        ]
+        search = {"$search": {"index": TEXT_INDEX, "compound": {"filter": filters}}}
+        rows = await self.chunks.collection.aggregate([search, {"$limit": 1000}, {"$project": {"_id": 1}}])
+        return {row["_id"] async for row in rows}
 
     async def set_status(self, status: Status) -> None:
         assert await knowledge_bases.set_status(self.database, self.kb, status, only_from=self.kb.status)
@@ -154,7 +165,7 @@ class Knowledge:
 async def create(
     database: Database, organization_id: str, *, status: Status = Status.ACTIVE, ready: bool = True, **fields: Any
 ) -> Knowledge:
-    """Make an empty KB; by default wait until its index answers."""
+    """Make an empty KB; by default wait until its indexes answer."""
     kb_id = new_kb_id()
     kb = KnowledgeBase(
         kb_id=kb_id,
@@ -187,7 +198,7 @@ async def create(
     if "vector_collection" not in fields:
         collection = await database.create_collection(knowledge.kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)
-        await collection.create_search_index(vectors.search_index(DIMENSIONS, knowledge.kb.filterable_metadata))
+        await chunk_indexes.ensure(collection, knowledge.kb)
     if ready:
         await until(knowledge_is_queryable(knowledge))
     return knowledge
@@ -195,7 +206,6 @@ async def create(
 
 def knowledge_is_queryable(knowledge: Knowledge) -> Any:
     async def queryable() -> bool:
-        indexes = await (await knowledge.chunks.collection.list_search_indexes(VECTOR_INDEX)).to_list()
-        return any(index["queryable"] for index in indexes)
+        return await chunk_indexes.state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
 
     return queryable

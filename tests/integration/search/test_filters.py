@@ -14,9 +14,10 @@ from pymongo import AsyncMongoClient, MongoClient
 from kb_local.model_server.hash_model import vector_of
 from kb_search.filter_errors import FilterError
 from kb_search.filters import Criteria, compile_filter, parse
+from kb_search.text_filter import to_operator
 from kb_shared.embedding.vector import to_binary
+from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.vectors import VECTOR_INDEX
 from tests.filter_meaning import Known, means
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import DIMENSIONS, JANUARY, Document, Knowledge, create
@@ -25,7 +26,8 @@ ANY_PATH = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/{'0' * 24}/search"
 
 NAMES = ["a.pdf", "b.pdf", "Ünï 東京.pdf"]
 TAGS = ["t1", "t2", "t.3"]
-FILTERABLE = ("color", "size")
+FILTERABLE = ("color", "size", "read")
+READ: list[Any] = [{"$date": f"2026-03-0{day}T08:30:00.123Z"} for day in range(1, 5)]
 VALUES: list[Any] = [True, False, 0, 1, 1.0, 1.5, -7, 2**53 + 1, 2.0**53, "1", "true", "", "grün", "y" * 300, "y" * 301]
 DAYS = [JANUARY + timedelta(days=day) for day in range(-2, 3)]
 
@@ -36,7 +38,8 @@ CORPUS = [
         name=NAMES[n % 3],
         tag_ids=[tag for bit, tag in enumerate(TAGS) if n >> bit & 1],
         upload_date=DAYS[n % 5],
-        metadata={"color": VALUES[n % len(VALUES)]} | ({"a..b": n % 2, ".c": "x", "size": n % 7} if n % 4 else {}),
+        metadata={"color": VALUES[n % len(VALUES)], "read": datetime.fromisoformat(READ[n % 3]["$date"])}
+        | ({"a..b": n % 2, ".c": "x", "size": n % 7} if n % 4 else {}),
     )
     for n in range(45)
 ]
@@ -63,6 +66,12 @@ class Corpus:
             "filter": {**self.knowledge.chunks.scope, **query},
         }
         return {row["document_id"] for row in self._collection.aggregate([{"$vectorSearch": stage}])}
+
+    def found_by_words(self, operators: list[Row]) -> set[str]:
+        scope = [{"equals": {"path": path, "value": value}} for path, value in self.knowledge.chunks.scope.items()]
+        compound = {"must": [{"text": {"path": "chunk_text", "query": "text"}}], "filter": [*scope, *operators]}
+        stages = [{"$search": {"index": TEXT_INDEX, "compound": compound}}, {"$limit": 100}]
+        return {row["document_id"] for row in self._collection.aggregate(stages)}
 
     @property
     def _collection(self) -> Any:
@@ -116,6 +125,7 @@ equalities = st.fixed_dictionaries(
         "color": one_or_some(some_values | st.integers(-(2**63), 2**63 - 1) | st.text(max_size=5)),
         "a..b": one_or_some(st.integers(0, 1)),
         ".c": st.just("x"),
+        "read": one_or_some(st.sampled_from(READ)),
         "no": some_values,
     },
 )
@@ -125,6 +135,7 @@ comparisons = st.fixed_dictionaries(
         "document_name": compared(st.sampled_from(NAMES), st.sampled_from(["", "b", "c", *NAMES])),
         "tag_ids": compared(st.sampled_from(TAGS)),
         "color": compared(some_values, st.sampled_from([value for value in VALUES if not isinstance(value, bool)])),
+        "read": compared(st.sampled_from(READ), st.sampled_from([*READ, 5, "2026"])),
         "size": compared(st.integers(0, 7), st.integers(-1, 7) | st.sampled_from([2.5, "", "3"])),
     },
 )
@@ -148,9 +159,10 @@ all_criteria = st.builds(
 
 @settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(criteria=all_criteria)
-def test_the_index_and_mongodb_find_exactly_the_documents_that_match(corpus: Corpus, criteria: Criteria) -> None:
+def test_both_indexes_and_mongodb_find_exactly_the_documents_that_match(corpus: Corpus, criteria: Criteria) -> None:
     try:
-        query = compile_filter(parse(criteria), filterable_metadata=FILTERABLE)
+        clauses = parse(criteria)
+        query = compile_filter(clauses, filterable_metadata=FILTERABLE)
     except FilterError as error:
         # Nested deeper than may be; everything else that is made here can be asked.
         assert error.reason == "size"  # noqa: PT017  # most examples raise nothing
@@ -158,6 +170,7 @@ def test_the_index_and_mongodb_find_exactly_the_documents_that_match(corpus: Cor
     expected = {document.document_id for document in CORPUS if matches(document, criteria)}
     assert corpus.found_by_mongodb(query) == expected
     assert corpus.found_by_the_index(query) == expected
+    assert corpus.found_by_words([to_operator(clause) for clause in clauses]) == expected
 
 
 async def test_comparisons_over_http_find_exactly_what_they_say(searcher: Searcher, search_database: Database) -> None:
@@ -192,9 +205,30 @@ async def test_a_comparison_of_a_key_without_a_filter_path_says_what_to_do(
     assert "filterable_metadata" in problem["detail"]
 
 
+async def test_a_key_that_the_indexes_do_not_know_yet_is_for_later(
+    searcher: Searcher, search_database: Database
+) -> None:
+    knowledge = await create(
+        search_database, ORGANIZATION, filterable_metadata=("year", "lang"), filters_building=("lang",)
+    )
+    await knowledge.index(Document("d1", ["1"], metadata={"year": 2024, "lang": "de"}))
+    response = await searcher.post(knowledge, {"query": "x", "metadata_filter": {"lang": {"$ne": "en"}}})
+    assert (response.status_code, response.json()["type"]) == (409, "filter-building")
+    assert int(response.headers["retry-after"]) >= 1
+    assert await found(searcher, knowledge, metadata_filter={"year": {"$gt": 2000}, "lang": "de"}) == {"d1"}
+
+
 async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[str]:
-    answer = await searcher.search(knowledge, "x", top_k=20, **fields)
-    return {result["document_id"] for result in answer["results"]}
+    """What every mode finds; all texts are numbers."""
+    by_mode = [
+        {
+            result["document_id"]
+            for result in (await searcher.search(knowledge, "1 2 3", mode=mode, top_k=20, **fields))["results"]
+        }
+        for mode in ("vector", "text", "hybrid")
+    ]
+    assert by_mode[0] == by_mode[1] == by_mode[2]
+    return by_mode[0]
 
 
 async def test_filters_over_http_find_exactly_what_they_say(searcher: Searcher, knowledge: Knowledge) -> None:
@@ -235,8 +269,6 @@ async def test_filters_over_http_find_exactly_what_they_say(searcher: Searcher, 
         ("skip", {"skip": -1}),
         ("skip", {"skip": 1001}),
         ("skip", {"skip": 10**30}),
-        ("mode", {"mode": "hybrid"}),
-        ("mode", {"mode": "text"}),
         ("mode", {"mode": "no"}),
         ("min_score", {"min_score": 1.1}),
         ("min_score", {"min_score": "0.5"}),
@@ -269,8 +301,13 @@ async def test_filters_over_http_find_exactly_what_they_say(searcher: Searcher, 
         ("upload_date_from", {"upload_date_from": "1700000000"}),
         ("upload_date_to", {"upload_date_to": "0001-01-01T00:00:00+14:00"}),
         ("upload_date_to", {"upload_date_to": {"$date": "2026-01-01T00:00:00Z"}}),
-        ("coalesce_neighbors", {"coalesce_neighbors": 1}),
-        ("max_tokens", {"max_tokens": 100}),
+        ("min_score", {"mode": "text", "min_score": 0.5}),
+        ("coalesce_neighbors", {"coalesce_neighbors": -1}),
+        ("coalesce_neighbors", {"coalesce_neighbors": 6}),
+        ("coalesce_neighbors", {"coalesce_neighbors": True}),
+        ("max_tokens", {"max_tokens": 0}),
+        ("max_tokens", {"max_tokens": 100_001}),
+        ("prioritize_by", {"prioritize_by": "price", "max_tokens": 100}),
         ("prioritize_by", {"prioritize_by": "recency"}),
         ("organization_id", {"organization_id": "other"}),
         ("$where", {"$where": "1"}),
@@ -283,12 +320,6 @@ async def test_what_cannot_be_searched_for_is_refused_by_name(
     response = await searcher.post(ANY_PATH, {"query": "x", **fields})
     assert response.status_code == 422
     assert field in [problem["field"] for problem in response.json()["fields"]]
-
-
-@pytest.mark.parametrize("name", ["hybrid", "text"])
-async def test_other_modes_say_when_they_come(searcher: Searcher, name: str) -> None:
-    response = await searcher.post(ANY_PATH, {"query": "x", "mode": name})
-    assert "it comes with the text index" in response.text
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from kb_shared.mongo import document_index, vectors
+from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row, in_transaction
 from kb_shared.mongo.knowledge_bases import Status
-from kb_shared.mongo.vectors import VECTOR_INDEX
 from tests.integration.search.conftest import Searcher
-from tests.integration.search.knowledge import Document, Knowledge
+from tests.integration.search.knowledge import Document, Knowledge, create
 
 Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
 QUERY = "old 1"
@@ -138,14 +138,38 @@ async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Search
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 503
 
 
+@pytest.mark.parametrize(
+    ("missing", "refused", "answered"),
+    [(TEXT_INDEX, ["text", "hybrid"], ["vector"]), (VECTOR_INDEX, ["vector", "hybrid"], ["text"])],
+)
+async def test_only_a_search_that_needs_an_index_waits_for_it(
+    searcher: Searcher, knowledge: Knowledge, missing: str, refused: list[str], answered: list[str]
+) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.chunks.collection.drop_search_index(missing)
+    for mode in refused:
+        response = await searcher.post(knowledge, {"query": QUERY, "mode": mode})
+        assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
+        assert int(response.headers["retry-after"]) >= 1
+    for mode in answered:
+        assert contents(await searcher.search(knowledge, QUERY, mode=mode)) == {"old 1"}
+
+
 @pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING])
-async def test_a_kb_that_is_not_built_yet_is_no_empty_answer(
+async def test_a_kb_is_searched_as_soon_as_its_indexes_answer(
     searcher: Searcher, knowledge: Knowledge, status: Status
 ) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
     await knowledge.set_status(status)
-    response = await searcher.post(knowledge, {"query": QUERY})
-    assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
-    assert int(response.headers["retry-after"]) >= 1
+    answer = await searcher.search(knowledge, QUERY)
+    assert (contents(answer), answer["kb_status"]) == ({"old 1"}, "indexing")
+
+
+async def test_a_kb_without_a_collection_is_no_empty_answer(searcher: Searcher, search_database: Database) -> None:
+    creating = await create(search_database, "acme", status=Status.CREATING, vector_collection="none", ready=False)
+    for mode in ("vector", "text", "hybrid"):
+        response = await searcher.post(creating, {"query": QUERY, "mode": mode})
+        assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
 
 
 async def test_a_kb_that_is_being_deleted_is_gone_already(searcher: Searcher, knowledge: Knowledge) -> None:

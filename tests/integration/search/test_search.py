@@ -8,7 +8,9 @@ import structlog
 from prometheus_client import REGISTRY, generate_latest
 
 from kb_search.last_searched import LastSearched
-from kb_search.search_knowledge_base import KnowledgeBaseSearch, SearchQuery
+from kb_search.query import Asker, SearchQuery
+from kb_search.query_log import QueryLog
+from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.api_keys import Scope
@@ -36,7 +38,9 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     first, second = answer["results"]
     citation = first.pop("citation")
     assert citation in vectors.chunk_ids("d1", Document("d1", texts).chunks())
-    assert first.pop("scores") == {"vector": pytest.approx(1), "text": None, "fused": None}
+    scores = first.pop("scores")
+    assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(2 / 61)}
+    assert scores["text"] > 0
     assert first == {
         "content": texts[1],
         "source": "Ünï.pdf",
@@ -54,8 +58,8 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     assert second["relevance"] == pytest.approx(relevance(texts[1], second["content"]), abs=1e-5)
     assert 0 <= second["relevance"] <= first["relevance"] <= 1
     timings = answer.pop("timings_ms")
-    assert timings.keys() == {"embed", "vector", "read", "total"}
-    assert timings["total"] >= timings["embed"] + timings["vector"] + timings["read"] > 0
+    assert timings.keys() == {"embed", "vector", "text", "read", "total"}
+    assert timings["total"] >= timings["embed"] + max(timings["vector"], timings["text"]) + timings["read"] > 0
     del answer["results"]
     assert answer == {
         "query": texts[1],
@@ -115,9 +119,13 @@ async def test_a_large_kb_is_searched_by_the_graph(
 
     async def search(*, exact_up_to_chunks: int) -> list[str]:
         search = KnowledgeBaseSearch(
-            search_database, embedder, LastSearched(search_database), exact_up_to_chunks=exact_up_to_chunks
+            search_database,
+            embedder,
+            LastSearched(search_database),
+            QueryLog(search_database),
+            exact_up_to_chunks=exact_up_to_chunks,
         )
-        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"))
+        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"))
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
     await knowledge.index(Document("d1", ["one", "two"]))

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.filter_errors import FilterError
+from kb_search.filter_errors import FilterBuilding, FilterError
 from kb_search.filter_schema import describe_filter
 from kb_search.filters import Criteria, compile_filter, parse
 from kb_search.metadata_filter import INSTEAD, MAX_CLAUSES, MAX_VALUES, OPERATORS
@@ -33,7 +33,15 @@ HOSTILE_KEYS = [
 ]
 HOSTILE_VALUES: list[Any] = [
     *(None, {}, [], float("nan"), float("inf"), -float("inf"), 2**63, -(2**63) - 1, 10**400, "\ud800", "a\0b"),
-    *({"$where": "1"}, {"$ne": None}, {"$regex": "^(a+)+$"}, {"$oid": "0" * 24}, {"$date": "2026-01-01T00:00:00Z"}),
+    *({"$where": "1"}, {"$ne": None}, {"$regex": "^(a+)+$"}, {"$oid": "0" * 24}, {"$date": "2026-01-01"}),
+    *(
+        {"$date": 1},
+        {"$date": None},
+        {"$date": {"$date": "x"}},
+        {"$date": "2026-01-01T00:00:00Z", "$gt": 1},
+        {"$date": []},
+    ),
+    *([{"$date": "2026-01-01T00:00:00"}], {"$gt": {"$date": "\ud800"}}, {"$in": [{"$date": 0}]}),
     *({"$gt": 1}, {"$in": [{"a": 1}]}, {"$not": {}}, {"a": 1}, [[1]], [None], [{"$gt": 1}], [1, "\ud800"]),
     *({"$eq": [1]}, {"$eq": {"$eq": 1}}, {"$in": 1}, {"$in": []}, {"$nin": "x"}, {"$nin": []}, {"$gte": None}),
     *({"$eq": 1, "$where": "1"}, {"$gt": True}, {"$lt": float("nan")}, {"$lte": [1]}, {"$in": [[1]]}, {"$EQ": 1}),
@@ -98,6 +106,57 @@ def test_a_key_that_is_no_metadata_key_is_refused_by_name(key: str) -> None:
         compiled({key: "x"})
     shown = key[:64].encode(errors="backslashreplace").decode()
     assert refused.value.field == f"metadata_filter.{shown}"
+
+
+@pytest.mark.parametrize(
+    "operator",
+    [
+        *("$where", "$expr", "$function", "$accumulator", "$regex", "$options", "$not", "$nor", "$and", "$or"),
+        *("$jsonSchema", "$comment", "$text", "$geoWithin", "$near", "$lookup", "$elemMatch", "$exists", "$type"),
+        *(
+            "$mod",
+            "$all",
+            "$size",
+            "$numberLong",
+            "$code",
+            "$oid",
+            "$ref",
+            "$binary",
+            "eq",
+            "$",
+            "",
+            "\uff04eq",
+            "$eq ",
+        ),
+    ],
+)
+def test_an_operator_that_is_not_known_is_refused_by_the_name_of_its_key(operator: str) -> None:
+    values: list[Any] = [1, "x", {}, []]
+    for value in values:
+        with pytest.raises(FilterError) as refused:
+            compiled({"$or": [{"lang": "de"}, {"year": {"$gt": 1, operator: value}}]})
+        assert (refused.value.field, refused.value.status) == ("metadata_filter.$or.1.year", 422)
+
+
+def test_a_time_is_a_time_and_its_text_is_a_text() -> None:
+    said, same = "2026-01-31T12:00:00Z", "2026-01-31T13:00:00+01:00"
+    moment = datetime(2026, 1, 31, 12, tzinfo=UTC)
+    [clause] = parse(Criteria(metadata_filter={"read": {"$date": said}}))
+    assert clause == parse(Criteria(metadata_filter={"read": {"$eq": {"$date": same}}}))[0]
+    assert compiled({"read": {"$date": said}}) == {
+        "$and": [{"metadata_pairs": {"$in": list(metadata_pairs({"read": moment}))}}]
+    }
+    assert compiled({"read": {"$date": said}}) != compiled({"read": said})
+    assert compiled({"year": {"$lt": {"$date": said}}}) == {"$and": [{"metadata_snapshot.year": {"$lt": moment}}]}
+
+
+def test_a_key_whose_index_is_being_built_is_for_later() -> None:
+    clauses = parse(Criteria(metadata_filter={"$or": [{"lang": "de"}, {"year": {"$gt": 1}}]}))
+    with pytest.raises(FilterBuilding) as refused:
+        compile_filter(clauses, filterable_metadata=FILTERABLE, being_built=["year"])
+    assert (refused.value.status, refused.value.slug) == (409, "filter-building")
+    assert "metadata_filter.$or.1.year" in repr(refused.value.extra["fields"])
+    assert compile_filter(clauses, filterable_metadata=FILTERABLE, being_built=["lang"])
 
 
 @pytest.mark.parametrize("value", HOSTILE_VALUES, ids=lambda value: repr(value)[:30])

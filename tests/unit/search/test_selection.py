@@ -1,12 +1,14 @@
 """Which hits become results: rule 1, order, pages."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.selection import candidates_for, page_of, showable
+from kb_search.fusion import Candidate, Weights, fuse
+from kb_search.selection import Found, Page, candidates_for, depth_for, found_of, page_of, showable
 
 LATELY_MS, LONG_AGO_MS = 9_999, 10_000
 
@@ -31,7 +33,11 @@ def row(
 
 def shown(*rows: dict[str, Any], indexed: tuple[str, ...] = ("d",)) -> list[str]:
     by_id = {one["_id"]: one for one in rows}
-    return [hit.chunk["_id"] for hit in showable(dict.fromkeys(by_id, 0.5), by_id, indexed)]
+    return [hit.chunk["_id"] for hit in showable("k", ranked(dict.fromkeys(by_id, 0.5)), by_id, indexed)]
+
+
+def ranked(scores: Mapping[str, float]) -> list[Candidate]:
+    return fuse(scores, {}, Weights(1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -94,37 +100,75 @@ def test_results_stand_by_score_and_equal_scores_in_a_fixed_order() -> None:
     rows = [row("d:1"), row("e:1", document_id="e"), row("d:0"), row("e:2", document_id="e")]
     scores = {"d:1": 0.5, "e:1": 0.5, "d:0": 0.5, "e:2": 0.9}
     for order in (rows, rows[::-1]):
-        hits = showable(scores, {one["_id"]: one for one in order}, ["d", "e"])
+        hits = showable("k", ranked(scores), {one["_id"]: one for one in order}, ["d", "e"])
         assert [hit.chunk["_id"] for hit in hits] == ["e:2", "d:0", "d:1", "e:1"]
 
 
 def test_relevance_is_never_beyond_one() -> None:
-    assert showable({"d:1": 1.0000001}, {"d:1": row("d:1")}, ["d"])[0].relevance == 1.0
+    assert showable("k", ranked({"d:1": 1.0000001}), {"d:1": row("d:1")}, ["d"])[0].relevance == 1.0
 
 
-def hits_of(*scores: float) -> Any:
-    ids = {f"d:{n}": score for n, score in enumerate(scores)}
-    return showable(ids, {identity: row(identity) for identity in ids}, ["d"])
+def found(
+    *scores: float, unread: int = 0, min_score: float | None = None, exhausted: bool = True, kb_id: str = "k"
+) -> Found:
+    """What is known when the last `unread` of these scores have not been read."""
+    candidates = ranked({f"d:{n}": score for n, score in enumerate(scores)})
+    read = candidates[: len(candidates) - unread]
+    hits = showable(kb_id, read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    return found_of(hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted)
+
+
+def page(*found: Found, skip: int = 0, top_k: int = 20) -> Page:
+    return page_of(found, skip=skip, top_k=top_k)
 
 
 @given(st.integers(0, 30), st.integers(1, 20))
 def test_pages_of_any_size_cover_each_hit_once(total: int, top_k: int) -> None:
-    hits = hits_of(*(1 - n / 100 for n in range(total)))
-    pages = [
-        page_of(hits, skip=skip, top_k=top_k, min_score=None, exhausted=True).hits for skip in range(0, 30 + 1, top_k)
-    ]
-    assert [hit for page in pages for hit in page] == hits
+    known = found(*(1 - n / 100 for n in range(total)))
+    pages = [page(known, skip=skip, top_k=top_k).hits for skip in range(0, 30 + 1, top_k)]
+    assert [hit for hits in pages for hit in hits] == known.hits
 
 
 def test_min_score_cuts_by_relevance_and_makes_the_count_exact() -> None:
-    page = page_of(hits_of(0.9, 0.7, 0.69), skip=0, top_k=1, min_score=0.7, exhausted=False)
-    assert (len(page.hits), page.total_count, page.total_count_is_exact) == (1, 2, True)
+    cut = page(found(0.9, 0.7, 0.69, min_score=0.7, exhausted=False), top_k=1)
+    assert (len(cut.hits), cut.total_count, cut.total_count_is_exact) == (1, 2, True)
 
 
 def test_the_count_is_not_exact_while_the_index_may_have_more() -> None:
-    assert not page_of(hits_of(0.9, 0.8), skip=0, top_k=1, min_score=0.5, exhausted=False).total_count_is_exact
+    assert not page(found(0.9, 0.8, min_score=0.5, exhausted=False)).total_count_is_exact
+    assert not page(found(0.9, 0.8, exhausted=False)).total_count_is_exact
+
+
+def test_candidates_that_were_not_read_count_but_are_no_promise() -> None:
+    known = page(found(0.9, 0.8, 0.7, unread=2))
+    assert (len(known.hits), known.total_count, known.total_count_is_exact) == (1, 3, False)
+    relevant = page(found(0.9, 0.8, 0.6, unread=2, min_score=0.7))
+    assert (relevant.total_count, relevant.total_count_is_exact) == (2, False)
+
+
+def test_what_only_the_text_index_found_is_relevant_by_the_cosine_that_is_computed_for_it() -> None:
+    by_words = fuse({}, {"d:0": 7.0}, Weights(1.0, 1.0))
+    [hit] = showable("k", by_words, {"d:0": row("d:0")}, ["d"])
+    assert hit.relevance is None
+    near, far = (replace(hit, cosine_score=score) for score in (0.8, 0.6))
+    known = found_of([near, far], [], min_score=0.7, exhausted=True)
+    assert [one.relevance for one in known.hits] == [0.8]
+
+
+def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_once() -> None:
+    first, second = found(0.9, 0.8, kb_id="k1"), found(0.3, 0.2, kb_id="k2")
+    together = page(second, first)
+    assert [(hit.kb_id, hit.chunk["_id"]) for hit in together.hits] == [("k1", "d:0"), ("k1", "d:1")]
+    others = showable("k2", ranked({"e:0": 0.1}), {"e:0": row("e:0", document_id="e")}, ["e"])
+    third = found_of(others, [], min_score=None, exhausted=True)
+    assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
 
 def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
-    assert candidates_for(skip=0, top_k=5) == 16
-    assert candidates_for(skip=1000, top_k=20) == 1234
+    assert candidates_for(5) == depth_for(5, fused=False) == 16
+    assert candidates_for(1020) == depth_for(1020, fused=False) == 1234
+
+
+def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
+    assert {depth_for(wanted, fused=True) for wanted in range(1, 76)} == {100}
+    assert depth_for(1020, fused=True) >= candidates_for(1020)

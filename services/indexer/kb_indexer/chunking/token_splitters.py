@@ -10,8 +10,8 @@ from functools import partial
 from kb_indexer.chunking.boundaries import starts_grapheme, starts_word, trimmed
 from kb_indexer.chunking.chunk import Span
 from kb_indexer.chunking.counted_text import CountedText
-from kb_indexer.chunking.tokens import TokenStarts, token_starts
 from kb_indexer.chunking.windows import split_in_windows
+from kb_shared.tokens import TokenStarts, token_starts
 
 _WINDOW_CODE_POINTS = 32_768
 

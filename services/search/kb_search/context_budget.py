@@ -1,0 +1,120 @@
+"""Which passages a context has room for: pure, so that whoever hands text to a model decides alike.
+
+Passages are taken in the order of their priority until one does not fit. Of that one the beginning is kept when over
+100 tokens are left, cut after a sentence or else after a word; all that come after it are left out.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, Literal, TypeAlias
+
+PrioritizeBy: TypeAlias = Literal["similarity", "recency", "balanced"]
+
+DEFAULT_MAX_TOKENS: Final = 4_000
+CUT_ABOVE_TOKENS: Final = 100
+"""With so few tokens left, the beginning of a passage says nothing."""
+_WEIGHT_OF_SIMILARITY: Final = 0.7
+_OLD: Final = timedelta(days=365)
+"""At this age nothing is recent any more."""
+
+_SENTENCE_END: Final = re.compile(r"[.!?\u2026][\"')\]\u201d\u2019]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\s*\n)")
+_WORD_END: Final = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\S)")
+
+CountTokens: TypeAlias = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    text: str
+    tokens: int
+    """Of `text`."""
+    relevance: float
+    """0..1."""
+    upload_date: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    position: int
+    """Of the passage among those given."""
+    text: str
+    """All of it, or its beginning."""
+    tokens: int
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    kept: Sequence[Kept]
+    """By priority."""
+    omitted_count: int
+    total_tokens: int
+
+
+def fit(
+    passages: Sequence[Passage],
+    *,
+    max_tokens: int,
+    prioritize_by: PrioritizeBy,
+    now: datetime,
+    count: CountTokens,
+) -> Fitted:
+    """Keep what `max_tokens` have room for.
+
+    Args:
+        passages: best first; among equals of a priority the order stays.
+        now: what the age of a document is measured from.
+        count: the tokens of a text.
+    """
+    kept: list[Kept] = []
+    left = max_tokens
+    for position in _by_priority(passages, prioritize_by, now):
+        passage = passages[position]
+        if passage.tokens > left:
+            if (beginning := _beginning(passage.text, left, count)) is not None:
+                kept.append(Kept(position, beginning, count(beginning), truncated=True))
+            break
+        kept.append(Kept(position, passage.text, passage.tokens, truncated=False))
+        left -= passage.tokens
+    return Fitted(kept, len(passages) - len(kept), sum(one.tokens for one in kept))
+
+
+def _by_priority(passages: Sequence[Passage], prioritize_by: PrioritizeBy, now: datetime) -> Sequence[int]:
+    if prioritize_by == "similarity":
+        # As they were ranked, which says more than the number beside it.
+        return range(len(passages))
+    scores = [_priority(passage, prioritize_by, now) for passage in passages]
+    return sorted(range(len(passages)), key=lambda position: -scores[position])
+
+
+def _priority(passage: Passage, prioritize_by: PrioritizeBy, now: datetime) -> float:
+    if prioritize_by == "recency":
+        return passage.upload_date.timestamp()
+    recency = min(max(1 - (now - passage.upload_date) / _OLD, 0.0), 1.0)
+    return _WEIGHT_OF_SIMILARITY * passage.relevance + (1 - _WEIGHT_OF_SIMILARITY) * recency
+
+
+def _beginning(text: str, max_tokens: int, count: CountTokens) -> str | None:
+    """Give the longest beginning of whole sentences, else of whole words, that fits; None if there is none worth it."""
+    if max_tokens <= CUT_ABOVE_TOKENS:
+        return None
+    for ends in (_SENTENCE_END, _WORD_END):
+        cuts = [match.end() for match in ends.finditer(text)]
+        if longest := _longest_within(text, cuts, max_tokens, count):
+            return longest
+    return None
+
+
+def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, count: CountTokens) -> str:
+    """Give `text` up to the last of `cuts` that fits; "" if none does."""
+    # A token or two more or less at the cut: counts hardly ever fall when a text grows, so halving finds the place.
+    low, high = 0, len(cuts)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(text[: cuts[middle - 1]]) <= max_tokens:
+            low = middle
+        else:
+            high = middle - 1
+    return next((text[:cut] for cut in reversed(cuts[:low]) if text[:cut].strip()), "")

@@ -1,0 +1,113 @@
+"""One ranking out of two: reciprocal rank fusion, weighted by what the query looks like. Pure.
+
+The scores of a vector index and of BM25 mean different things, so only their ranks are added up. Which leg to trust
+more depends on the query: whoever types `INV-2024-0017` wants that word, and vectors know nothing of it.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+K: Final = 60
+"""How little the first ranks stand out; the usual value."""
+_SAME: Final = 5
+"""Decimals. Scores that agree in them are the same: the order of additions decides what comes after."""
+
+
+class Shape(StrEnum):
+    """What a query consists of."""
+
+    WORDS = "words"
+    MIXED = "mixed"
+    IDENTIFIER = "identifier"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    vector: float
+    text: float
+
+
+WEIGHTS: Final[Mapping[Shape, Weights]] = {
+    Shape.WORDS: Weights(vector=1.0, text=1.0),
+    Shape.MIXED: Weights(vector=0.7, text=1.0),
+    Shape.IDENTIFIER: Weights(vector=0.2, text=1.0),
+}
+
+_AROUND: Final = "\"'`()[]{}<>.,;:!?\u201c\u201d\u2018\u2019\u00ab\u00bb"
+_IDENTIFIER: Final = re.compile(
+    r"""
+    (?=.*\d)[^\s]*                 # with a digit: codes, numbers, versions, dates
+    | [^\W_]+(?:[._\\:@#]+[^\W_]+)+  # parts joined without a space: names with dots, paths, addresses
+    | [a-z]+(?:[A-Z][a-z]*)+       # camelCase
+    | (?:[A-Z][a-z]+){2,}          # PascalCase
+    | [A-Z]{2,}(?:[-_][A-Z]+)*     # ALL CAPITALS
+    """,
+    re.VERBOSE,
+)
+
+
+def shape_of(query: str) -> Shape:
+    """Tell whether a query names things, says something, or both."""
+    words = [word for word in (part.strip(_AROUND) for part in query.split()) if word]
+    if len(words) > 2 and query.isupper():
+        # Shouted, so that capitals say nothing.
+        words = [word.lower() for word in words]
+    identifiers = sum(1 for word in words if _IDENTIFIER.fullmatch(word))
+    if not identifiers:
+        return Shape.WORDS
+    return Shape.IDENTIFIER if identifiers == len(words) else Shape.MIXED
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk that an index found; a score is None where that leg did not find it."""
+
+    chunk_id: str
+    vector: float | None
+    """(1 + cos) / 2."""
+    text: float | None
+    """BM25."""
+    fused: float
+
+    @property
+    def order(self) -> tuple[float, float, float]:
+        """Sorts the best first, as far as scores go."""
+        return -self.fused, -(self.vector or 0.0), -(self.text or 0.0)
+
+
+def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weights) -> list[Candidate]:
+    """Rank all that either leg found, the best first; the order in which the legs list their hits makes no difference.
+
+    Args:
+        vector, text: scores by chunk id; empty for a leg that was not asked.
+    """
+    vector_ranks, text_ranks = _ranks(vector), _ranks(text)
+    candidates = [
+        Candidate(
+            chunk_id,
+            vector.get(chunk_id),
+            text.get(chunk_id),
+            _part(weights.vector, vector_ranks.get(chunk_id)) + _part(weights.text, text_ranks.get(chunk_id)),
+        )
+        for chunk_id in vector.keys() | text.keys()
+    ]
+    return sorted(candidates, key=lambda candidate: (*candidate.order, candidate.chunk_id))
+
+
+def _part(weight: float, rank: int | None) -> float:
+    return 0.0 if rank is None else weight / (K + rank)
+
+
+def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
+    """Ranks from 1; equal scores share one, so that a tie is never broken by chance."""
+    rounded = {chunk_id: round(score, _SAME) for chunk_id, score in scores.items()}
+    ranks: dict[str, int] = {}
+    rank, last = 0, None
+    for number, (chunk_id, score) in enumerate(sorted(rounded.items(), key=lambda item: -item[1]), 1):
+        if score != last:
+            rank, last = number, score
+        ranks[chunk_id] = rank
+    return ranks

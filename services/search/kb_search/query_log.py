@@ -1,0 +1,44 @@
+import asyncio
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.mongo import query_log
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.query_log import LoggedQuery
+
+_MOST_WAITING: Final = 10_000
+
+log = structlog.get_logger()
+
+
+class QueryLog:
+    """Writes down what was searched for, beside the search and never in its way; what can't be written is lost."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._waiting: list[LoggedQuery] = []
+        self._writer: asyncio.Task[None] | None = None
+
+    def note(self, query: LoggedQuery) -> None:
+        """Return at once. What comes while something is written is written next, all of it together."""
+        if len(self._waiting) >= _MOST_WAITING:
+            return
+        self._waiting.append(query)
+        if self._writer is None or self._writer.done():
+            self._writer = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            try:
+                await query_log.insert(self._database, batch)
+            except PyMongoError as error:
+                # Its text would repeat the queries.
+                log.warning("query_log.not_written", queries=len(batch), error=type(error).__name__)
+
+    async def close(self) -> None:
+        """Wait for what is being written."""
+        if self._writer is not None:
+            await self._writer

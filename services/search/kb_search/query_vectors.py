@@ -1,0 +1,72 @@
+"""Turns a query into the vectors of the models that KBs use."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from kb_search.at_once import all_of
+from kb_shared.embedding.embedder import Embedded, Embedder
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.vector import Vector
+from kb_shared.errors import (
+    KbError,
+    Parked,
+    PermanentError,
+    ProviderRefused,
+    RequestError,
+    TransientError,
+    UnknownModel,
+)
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+_FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
+
+
+@dataclass(frozen=True, slots=True)
+class QueryVectors:
+    """By KB; the failure of whose model had none."""
+
+    by_kb: Mapping[str, Vector | KbError]
+    generated: int
+
+
+async def embed_query(embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase]) -> QueryVectors:
+    """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
+
+    Failures are returned and not raised: the other KBs can be searched.
+    """
+    by_model: dict[tuple[str, int], list[KnowledgeBase]] = {}
+    for kb in kbs:
+        by_model.setdefault((kb.embedding_model, kb.embedding_dimensions), []).append(kb)
+    outcomes = await all_of(_embed(embedder, text, of_model[0]) for of_model in by_model.values())
+    by_kb: dict[str, Vector | KbError] = {}
+    generated = 0
+    for of_model, outcome in zip(by_model.values(), outcomes, strict=True):
+        if isinstance(outcome, Embedded):
+            generated += outcome.generated
+        found = outcome.vectors[0] if isinstance(outcome, Embedded) else outcome
+        by_kb |= dict.fromkeys((kb.kb_id for kb in of_model), found)
+    return QueryVectors(by_kb, generated)
+
+
+async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase) -> Embedded | KbError:
+    purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
+    try:
+        return await embedder.embed(
+            [text], model=kb.embedding_model, dimensions=kb.embedding_dimensions, purpose=purpose
+        )
+    except (ProviderRefused, UnknownModel) as error:
+        return _not_embedded(error)
+    except (TransientError, Parked) as error:
+        return error
+
+
+def _not_embedded(error: PermanentError) -> RequestError:
+    if isinstance(error, UnknownModel) or error.error_type in _FOR_OPERATORS:
+        return RequestError(
+            503,
+            "provider-refused",
+            "The embedding provider can't be used with the model and key of this knowledge base; "
+            "tell whoever runs this deployment.",
+            retry_after_s=60,
+        )
+    return RequestError(422, "query-refused", "The embedding provider refuses this query; shorten or reword it.")

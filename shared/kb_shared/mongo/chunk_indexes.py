@@ -1,0 +1,145 @@
+"""The search indexes of a KB's chunks: one of their vectors, one of their words. What they hold, and bringing it about.
+
+Both can filter by the same fields: the fixed ones, and of metadata the keys in the KB's `filterable_metadata`.
+"""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, Final, Literal, TypeAlias
+
+from pymongo.operations import SearchIndexModel
+
+from kb_shared.mongo import search_indexes
+from kb_shared.mongo.database import Collection, Row
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.search_indexes import SearchIndex
+
+VECTOR_INDEX: Final = "kb_vector_index"
+TEXT_INDEX: Final = "kb_text_index"
+NAMES: Final = (VECTOR_INDEX, TEXT_INDEX)
+
+TEXT_PATHS: Final = ("chunk_text", "heading_path")
+"""Where the words of a chunk stand."""
+TOKEN_PATHS: Final = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
+DATE_PATH: Final = "upload_date"
+FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")
+METADATA: Final = "metadata_snapshot"
+
+TextAnalyzer: TypeAlias = Literal[
+    "lucene.standard",
+    "lucene.english",
+    "lucene.armenian",
+    "lucene.basque",
+    "lucene.catalan",
+    "lucene.danish",
+    "lucene.dutch",
+    "lucene.finnish",
+    "lucene.french",
+    "lucene.german",
+    "lucene.hungarian",
+    "lucene.italian",
+    "lucene.norwegian",
+    "lucene.portuguese",
+    "lucene.romanian",
+    "lucene.russian",
+    "lucene.spanish",
+    "lucene.swedish",
+]
+"""How texts become words: split only, or by the word stems of a language as well."""
+
+# A key may have values of different types in different documents.
+_ANY_VALUE: Final[list[Row]] = [{"type": "token"}, {"type": "number"}, {"type": "boolean"}, {"type": "date"}]
+
+
+class IndexState(StrEnum):
+    """Of both indexes together; the first of these that one of them is in."""
+
+    FAILED = "failed"
+    MISSING = "missing"
+    """Not there, or not as the KB wants it."""
+    BUILDING = "building"
+    READY = "ready"
+
+
+def vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
+    """The search index of vectors of so many dimensions.
+
+    Args:
+        filterable_metadata: distinct metadata keys that get a filter path of their own.
+    """
+    paths = (*FILTER_PATHS, *(f"{METADATA}.{key}" for key in filterable_metadata))
+    return SearchIndexModel(
+        name=VECTOR_INDEX,
+        type="vectorSearch",
+        definition={
+            "fields": [
+                {"type": "vector", "path": "embedding", "numDimensions": dimensions, "similarity": "cosine"},
+                *({"type": "filter", "path": path} for path in paths),
+            ]
+        },
+    )
+
+
+def text_index(analyzer: str, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
+    """The search index of words. A `string` is for words only: `equals` finds nothing there, so filters have tokens."""
+    fields: dict[str, Any] = {path: {"type": "string"} for path in TEXT_PATHS}
+    fields |= {path: {"type": "token"} for path in TOKEN_PATHS}
+    fields[DATE_PATH] = {"type": "date"}
+    metadata = dict.fromkeys(filterable_metadata, _ANY_VALUE)
+    if metadata:
+        fields[METADATA] = {"type": "document", "dynamic": False, "fields": metadata}
+    return SearchIndexModel(
+        name=TEXT_INDEX,
+        type="search",
+        definition={"analyzer": analyzer, "mappings": {"dynamic": False, "fields": fields}},
+    )
+
+
+def wanted(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
+    """The indexes of a KB by name."""
+    return {
+        VECTOR_INDEX: vector_index(kb.embedding_dimensions, kb.filterable_metadata),
+        TEXT_INDEX: text_index(kb.text_analyzer, kb.filterable_metadata),
+    }
+
+
+async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
+    """Create what is missing, and bring up to date what filters by other keys; an old index answers meanwhile."""
+    found = await _found(collection)
+    missing = [model for name, model in wanted(kb).items() if name not in found]
+    if missing:
+        await collection.create_search_indexes(missing)
+    for name, index in found.items():
+        if _filters_by(index) != set(kb.filterable_metadata):
+            await collection.update_search_index(name, wanted(kb)[name].document["definition"])
+
+
+async def state(collection: Collection, kb: KnowledgeBase) -> IndexState:
+    found = await _found(collection)
+    states = {_state(found[name], kb) if name in found else IndexState.MISSING for name in NAMES}
+    return next(one for one in IndexState if one in states)
+
+
+async def _found(collection: Collection) -> dict[str, SearchIndex]:
+    """Our indexes that are there to stay."""
+    listed = await search_indexes.listed(collection)
+    gone = ("DOES_NOT_EXIST", "DELETING")
+    return {index.name: index for index in listed if index.name in NAMES and index.status not in gone}
+
+
+def _state(index: SearchIndex, kb: KnowledgeBase) -> IndexState:
+    if index.status == "FAILED":
+        return IndexState.FAILED
+    if _filters_by(index) != set(kb.filterable_metadata):
+        return IndexState.MISSING
+    # While an index is updated the old definition is queryable and the status says BUILDING.
+    return IndexState.READY if index.queryable and index.status == "READY" else IndexState.BUILDING
+
+
+def _filters_by(index: SearchIndex) -> set[str]:
+    """The metadata keys that an index can compare."""
+    if index.name == VECTOR_INDEX:
+        paths = [field["path"] for field in index.definition["fields"] if field["type"] == "filter"]
+        return {path.removeprefix(f"{METADATA}.") for path in paths if path.startswith(f"{METADATA}.")}
+    mapping = index.definition["mappings"]["fields"].get(METADATA, {})
+    return set(mapping.get("fields", ()))

@@ -1,0 +1,80 @@
+"""Knowledge bases get the search indexes they lack, and nothing else is touched."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from kb_reconciler.keep_indexes import keep_indexes
+from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
+from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import Status
+from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.waiting import until
+
+RECONCILER = "reconciler"
+
+
+@pytest.fixture
+async def knowledge(search_database: Database) -> Knowledge:
+    return await create(search_database, "acme", filterable_metadata=("year",))
+
+
+async def until_ready(knowledge: Knowledge) -> None:
+    async def ready() -> bool:
+        return await chunk_indexes.state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
+
+    await until(ready)
+
+
+async def test_a_knowledge_base_from_before_there_were_text_indexes_gets_one_that_finds_its_chunks(
+    search_database: Database, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("d1", ["kayak"], metadata={"year": 2024}))
+    collection = knowledge.chunks.collection
+    await collection.drop_search_index(TEXT_INDEX)
+    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    await until_ready(knowledge)
+    compound = {
+        "must": [{"text": {"path": "chunk_text", "query": "kayak"}}],
+        "filter": [{"range": {"path": "metadata_snapshot.year", "gte": 2024}}],
+    }
+    found = await (await collection.aggregate([{"$search": {"index": TEXT_INDEX, "compound": compound}}])).to_list()
+    assert [row["chunk_text"] for row in found] == ["kayak"]
+    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+
+
+async def test_a_vector_index_that_somebody_dropped_comes_back(search_database: Database, knowledge: Knowledge) -> None:
+    await knowledge.chunks.collection.drop_search_index(VECTOR_INDEX)
+    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    await until_ready(knowledge)
+
+
+async def test_an_index_that_filters_by_other_keys_is_brought_up_to_date(
+    search_database: Database, knowledge: Knowledge
+) -> None:
+    wanted = ["year", "language"]
+    await search_database[knowledge_bases.NAME].update_one(
+        {"_id": knowledge.kb.kb_id}, {"$set": {"filterable_metadata": wanted}}
+    )
+    assert await keep_indexes(search_database, owner=RECONCILER) == 1
+    await until_ready(replace(knowledge, kb=replace(knowledge.kb, filterable_metadata=tuple(wanted))))
+
+
+@pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING])
+async def test_one_whose_life_cycle_is_at_work_is_left_to_it(
+    search_database: Database, knowledge: Knowledge, status: Status
+) -> None:
+    await knowledge.set_status(status)
+    await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
+    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+
+
+async def test_one_that_is_leased_is_left_alone(search_database: Database, knowledge: Knowledge) -> None:
+    await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
+    lease = f"kb/{knowledge.kb.kb_id}"
+    assert await leases.take(search_database, lease, owner="life cycle", length=timedelta(minutes=5))
+    assert await keep_indexes(search_database, owner=RECONCILER) == 0
+    await leases.release(search_database, lease, owner="life cycle")
+    assert await keep_indexes(search_database, owner=RECONCILER) == 1

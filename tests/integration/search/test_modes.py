@@ -1,0 +1,141 @@
+"""By vectors, by words and by both."""
+
+from typing import Any
+
+import pytest
+
+from kb_search.fusion import WEIGHTS, K, Shape
+from kb_shared.mongo import spu_ledger
+from kb_shared.mongo.database import Database
+from tests.integration.search.conftest import Searcher
+from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+
+# The vectors of the hash model know nothing of words: only equal texts are near.
+NEAR = "how do I row a boat"
+NAMED = "the kayak INV-4711 is red"
+OTHERS = [f"filler number {n}" for n in range(130)]
+
+
+def contents(answer: dict[str, Any]) -> list[str]:
+    return [result["content"] for result in answer["results"]]
+
+
+@pytest.fixture
+async def library(knowledge: Knowledge) -> Knowledge:
+    await knowledge.index(Document("d1", [NEAR, NAMED]))
+    await knowledge.index(Document("d2", OTHERS))
+    return knowledge
+
+
+async def test_words_find_what_vectors_do_not_and_the_other_way_round(searcher: Searcher, library: Knowledge) -> None:
+    by_words = await searcher.search(library, "kayak", mode="text")
+    assert contents(by_words) == [NAMED]
+    assert (by_words["total_count"], by_words["total_count_is_exact"]) == (1, True)
+    assert contents(await searcher.search(library, NEAR, mode="vector", top_k=1)) == [NEAR]
+    assert (await searcher.search(library, "xyzzy", mode="text"))["results"] == []
+
+
+async def test_both_is_what_is_done_unless_said_otherwise(searcher: Searcher, library: Knowledge) -> None:
+    answer = await searcher.search(library, f"{NEAR} kayak")
+    explicit = await searcher.search(library, f"{NEAR} kayak", mode="hybrid")
+    assert contents(answer) == contents(explicit)
+    assert {NEAR, NAMED} <= set(contents(answer))
+    for result in answer["results"]:
+        ranks = {leg: result["scores"][leg] is not None for leg in ("vector", "text")}
+        assert any(ranks.values())
+        assert 0 < result["scores"]["fused"] <= 2 / (K + 1)
+
+
+async def test_an_identifier_leans_on_words(searcher: Searcher, library: Knowledge) -> None:
+    [first, *_] = (await searcher.search(library, "INV-4711"))["results"]
+    assert first["content"] == NAMED
+    assert first["scores"]["fused"] >= WEIGHTS[Shape.IDENTIFIER].text / (K + 1)
+
+
+async def test_a_hit_of_words_alone_has_the_relevance_of_its_vector(searcher: Searcher, knowledge: Knowledge) -> None:
+    # More chunks than the vector index is asked for, all nearer than this one.
+    texts = sorted((f"filler {n}" for n in range(150)), key=lambda text: relevance("kayak", text), reverse=True)
+    farthest = f"kayak {texts[-1]}"
+    assert sum(relevance("kayak", text) > relevance("kayak", farthest) for text in texts) >= 0
+    await knowledge.index(Document("d", [*texts, farthest]))
+    answer = await searcher.search(knowledge, "kayak", top_k=20)
+    [hit] = [result for result in answer["results"] if result["content"] == farthest]
+    assert hit["scores"]["text"] is not None
+    assert hit["relevance"] == pytest.approx(relevance("kayak", farthest), abs=1e-5)
+
+
+async def test_by_words_alone_nothing_is_embedded_or_charged_and_nothing_has_a_relevance(
+    searcher: Searcher, library: Knowledge, search_database: Database
+) -> None:
+    answer = await searcher.search(library, "kayak", mode="text")
+    assert (answer["spu_charged"], answer["timings_ms"]["embed"]) == (0, 0)
+    assert [result["relevance"] for result in answer["results"]] == [None]
+    assert await spu_ledger.total(search_database, "acme") == 0
+    assert await search_database["embedding_cache"].count_documents({}) == 0
+
+
+async def test_least_relevance_holds_for_what_words_found_too(searcher: Searcher, library: Knowledge) -> None:
+    query = "kayak"
+    limit = (relevance(query, NAMED) + 1) / 2
+    assert NAMED in contents(await searcher.search(library, query, min_score=relevance(query, NAMED) - 1e-4))
+    assert NAMED not in contents(await searcher.search(library, query, min_score=limit))
+
+
+async def test_the_knowledge_bases_own_least_relevance_does_not_empty_a_search_by_words(
+    searcher: Searcher, search_database: Database
+) -> None:
+    strict = await create(search_database, "acme", min_score=0.99)
+    await strict.index(Document("d", [NAMED]))
+    assert contents(await searcher.search(strict, "kayak", mode="text")) == [NAMED]
+    assert contents(await searcher.search(strict, "kayak")) == []
+
+
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_pages_neither_repeat_nor_miss_a_hit(searcher: Searcher, library: Knowledge, mode: str) -> None:
+    query = {"query": "filler number", "mode": mode}
+    found = [await searcher.search(library, **query, skip=skip, top_k=7) for skip in range(0, 70, 7)]
+    pages = [content for answer in found for content in contents(answer)]
+    assert len(pages) == len(set(pages)) == 70
+    whole = [await searcher.search(library, **query, skip=skip, top_k=20) for skip in (0, 20, 40)]
+    assert [content for answer in whole for content in contents(answer)] == pages[:60]
+
+
+async def test_equal_chunks_stand_in_a_fixed_order_whenever_they_were_indexed(
+    searcher: Searcher, search_database: Database
+) -> None:
+    answers = []
+    for order in (["a", "b", "c"], ["c", "a", "b"]):
+        knowledge = await create(search_database, "acme")
+        for document_id in order:
+            await knowledge.index(Document(document_id, ["the same words", "others"]))
+        answer = await searcher.search(knowledge, "the same words", top_k=6)
+        answers.append([(one["document_id"], one["chunk_index"]) for one in answer["results"]])
+    assert answers[0] == answers[1]
+    assert answers[0][:3] == [("a", 0), ("b", 0), ("c", 0)]
+
+
+async def test_headings_are_searched_by_their_words(searcher: Searcher, library: Knowledge) -> None:
+    assert contents(await searcher.search(library, "Title", mode="text", document_ids=["d1"])) == [NEAR, NAMED]
+
+
+@pytest.mark.parametrize(("analyzer", "found"), [("lucene.standard", 0), ("lucene.english", 1)])
+async def test_words_are_those_of_the_analyzer(
+    searcher: Searcher, search_database: Database, analyzer: str, found: int
+) -> None:
+    knowledge = await create(search_database, "acme", text_analyzer=analyzer)
+    await knowledge.index(Document("d", ["kayaks were paddling"]))
+    answer = await searcher.search(knowledge, "paddle the kayak", mode="text")
+    assert len(answer["results"]) == found
+
+
+async def test_a_query_longer_than_an_index_takes_is_looked_for_by_its_first_words(
+    searcher: Searcher, library: Knowledge
+) -> None:
+    words = " ".join(["kayak", *(f"w{n}" for n in range(1_200))])
+    assert contents(await searcher.search(library, words, mode="text")) == [NAMED]
+    assert (await searcher.search(library, words[6:] + " kayak", mode="text"))["results"] == []
+
+
+async def test_a_query_without_words_finds_nothing_by_words(searcher: Searcher, library: Knowledge) -> None:
+    assert (await searcher.search(library, "?!", mode="text"))["results"] == []
+    assert len((await searcher.search(library, "?!"))["results"]) == 5

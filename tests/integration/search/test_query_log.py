@@ -1,0 +1,167 @@
+"""What is searched for is written down, and people learn from it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from kb_search.query_log import QueryLog
+from kb_search.settings import Settings
+from kb_shared.mongo import query_log
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.query_log import LoggedQuery
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher, key_for
+from tests.integration.search.knowledge import Document, Knowledge
+from tests.waiting import until
+
+NOW = datetime(2026, 6, 1, tzinfo=UTC)
+INSIGHTS = f"/v0/orgs/{ORGANIZATION}/insights/queries"
+
+
+async def logged(database: Database, count: int) -> list[dict[str, Any]]:
+    async def written() -> bool:
+        return await database[query_log.NAME].count_documents({}) >= count
+
+    await until(written)
+    rows = await database[query_log.NAME].find({}, {"_id": 0}).sort("asked_at").to_list()
+    assert len(rows) == count
+    return rows
+
+
+async def test_each_search_is_written_down_with_who_asked_where(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    await knowledge.index(Document("d", ["kayak"]))
+    await searcher.search(knowledge, "Where is the  Kayak?")
+    headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "console"}
+    await searcher.http.post(knowledge.path, json={"query": "no", "mode": "text"}, headers=headers)
+    # Neither another page nor a refusal is a question.
+    await searcher.search(knowledge, "Where is the Kayak?", skip=5)
+    await searcher.post(knowledge, {"query": "x", "metadata_filter": {"$where": "1"}})
+    first, second = await logged(search_database, 2)
+    assert first.pop("duration_ms") > 0
+    assert datetime.now(UTC) - first.pop("asked_at") < timedelta(minutes=5)
+    assert first == {
+        "organization_id": ORGANIZATION,
+        "kb_ids": [knowledge.kb.kb_id],
+        "query": "Where is the  Kayak?",
+        "same": "where is the kayak?",
+        "mode": "hybrid",
+        "result_count": 1,
+        "origin": "sdk",
+        "key_id": searcher.key.split("_")[1],
+        "run_id": None,
+    }
+    assert (second["origin"], second["mode"], second["result_count"]) == ("console", "text", 0)
+
+
+async def test_only_people_say_where_they_ask_from(searcher: Searcher, knowledge: Knowledge) -> None:
+    headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "agent"}
+    response = await searcher.http.post(knowledge.path, json={"query": "x"}, headers=headers)
+    assert response.status_code == 422
+
+
+async def test_a_log_that_cannot_be_written_fails_no_search_and_repeats_no_query(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, app: FastAPI
+) -> None:
+    await search_database.create_collection(query_log.NAME, validator={"never": True})
+    assert (await searcher.search(knowledge, "canary"))["results"] == []
+    log = QueryLog(search_database)
+    log.note(entry("canary"))
+    await log.close()
+    assert await search_database[query_log.NAME].count_documents({}) == 0
+
+
+async def test_entries_go_after_ninety_days() -> None:
+    ttl = [index.document for index in query_log.INDEXES if "expireAfterSeconds" in index.document]
+    assert [index["expireAfterSeconds"] for index in ttl] == [90 * 86_400]
+
+
+def entry(query: str, *, results: int = 1, ms: float = 10.0, days: int = 1, **fields: Any) -> LoggedQuery:
+    values: dict[str, Any] = {
+        "organization_id": ORGANIZATION,
+        "kb_ids": ("k1",),
+        "query": query,
+        "mode": "hybrid",
+        "result_count": results,
+        "duration_ms": ms,
+        "origin": "sdk",
+        "key_id": "key",
+        "run_id": None,
+        "asked_at": NOW - timedelta(days=days),
+    }
+    return LoggedQuery(**{**values, **fields})
+
+
+@pytest.fixture
+async def history(search_database: Database) -> None:
+    await query_log.insert(
+        search_database,
+        [
+            entry("kayak", days=3),
+            entry(" KAYAK", days=2, ms=30.0, results=3),
+            entry("canoe", results=0, ms=90.0, kb_ids=("k2",)),
+            entry("raft", results=0, ms=5.0),
+            entry("raft", results=0, ms=5.0),
+            entry("raft", ms=5.0),
+            entry("old", days=60),
+            entry("theirs", organization_id="other"),
+        ],
+    )
+
+
+async def insights(http: httpx.AsyncClient, database: Database, settings: Settings, **params: Any) -> dict[str, Any]:
+    key = await key_for(database, settings, ORGANIZATION, Scope.READ)
+    response = await http.get(
+        INSIGHTS, params={"to": NOW.isoformat(), **params}, headers={"Authorization": f"Bearer {key}"}
+    )
+    assert response.status_code == 200, response.text
+    answer: dict[str, Any] = response.json()
+    return answer
+
+
+@pytest.mark.usefixtures("history")
+@pytest.mark.parametrize(
+    ("params", "queries"),
+    [
+        ({}, ["raft", " KAYAK", "canoe"]),
+        ({"by": "zero_results"}, ["raft", "canoe"]),
+        ({"by": "slow"}, ["canoe", " KAYAK", "raft"]),
+        ({"kb_id": "k2"}, ["canoe"]),
+        ({"skip": 1, "limit": 1}, [" KAYAK"]),
+        ({"from": "2026-01-01T00:00:00Z"}, ["raft", " KAYAK", "canoe", "old"]),
+        ({"from": "2026-05-30T00:00:00Z", "to": "2026-05-30T12:00:00Z"}, [" KAYAK"]),
+    ],
+)
+async def test_people_see_what_is_asked_most_in_vain_and_slowly(
+    http: httpx.AsyncClient, search_database: Database, settings: Settings, params: dict[str, Any], queries: list[str]
+) -> None:
+    answer = await insights(http, search_database, settings, **params)
+    assert [one["query"] for one in answer["queries"]] == queries
+
+
+@pytest.mark.usefixtures("history")
+async def test_all_ways_to_write_a_query_count_as_one(
+    http: httpx.AsyncClient, search_database: Database, settings: Settings
+) -> None:
+    answer = await insights(http, search_database, settings)
+    assert answer["total_count"] == 3
+    assert answer["queries"][1] == {
+        "query": " KAYAK",
+        "searches": 2,
+        "without_results": 0,
+        "mean_results": 2.0,
+        "mean_ms": 20.0,
+        "max_ms": 30.0,
+        "last_asked_at": "2026-05-30T00:00:00Z",
+    }
+
+
+async def test_a_time_that_ends_before_it_begins_is_refused(new_searcher: NewSearcher) -> None:
+    reader = await new_searcher(scope=Scope.READ)
+    params = {"from": "2026-06-02T00:00:00Z", "to": "2026-06-01T00:00:00Z"}
+    response = await reader.http.get(INSIGHTS, params=params, headers={"Authorization": f"Bearer {reader.key}"})
+    assert response.status_code == 422
