@@ -1,0 +1,104 @@
+"""The way of every document and every search: events in through Kafka, answers out over HTTP."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+
+from benchmarks.retrieval_quality.dataset import Document, Query
+from benchmarks.retrieval_quality.measures import DEPTH
+from kb_client.events import EventPublisher
+from kb_local.stack import Stack
+from kb_shared.contracts.documents import OcrCompleted
+
+_TAG: Final = "corpus"
+_LAST: Final = "indexed-after-all-others"
+_PAGE: Final = 20
+_DEEPEST: Final = 1_000
+_POLL_S: Final = 0.2
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBase:
+    http: httpx.AsyncClient
+    kb_id: str
+
+    async def rank(self, query: Query, mode: str) -> list[str]:
+        """The first ten documents, each where its best chunk is."""
+        ranking: dict[str, None] = {}
+        for skip in range(0, _DEEPEST, _PAGE):
+            results = await self.search(query.text, mode=mode, top_k=_PAGE, skip=skip)
+            ranking.update(dict.fromkeys(result["document_id"] for result in results))
+            if len(ranking) >= DEPTH or len(results) < _PAGE:
+                break
+        return list(ranking)[:DEPTH]
+
+    async def search(self, text: str, **options: Any) -> list[dict[str, Any]]:
+        answer = await self.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": text, **options})
+        results: list[dict[str, Any]] = answer.raise_for_status().json()["results"]
+        return results
+
+
+@asynccontextmanager
+async def indexed(
+    folder: Path, documents: Sequence[Document], modes: Sequence[str], **options: Any
+) -> AsyncIterator[KnowledgeBase]:
+    """A stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
+    async with (
+        Stack(folder, services=("kb_api", "kb_indexer", "kb_search")) as stack,
+        httpx.AsyncClient(
+            base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
+            headers={"Authorization": f"Bearer {stack.api_key}"},
+            timeout=60,
+            trust_env=False,
+        ) as http,
+    ):
+        (await http.post("/tags", json={"tag_id": _TAG, "name": _TAG})).raise_for_status()
+        body = {"name": "Quality", "tag_ids": [_TAG], **options}
+        created = (await http.post("/knowledge-bases", json=body)).raise_for_status().json()
+        kb = KnowledgeBase(http, created["kb_id"])
+        await _index(stack, kb, documents, modes)
+        yield kb
+
+
+async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document], modes: Sequence[str]) -> None:
+    """Publish all, then one more: the indexes follow in order, so when that is found, all before it are."""
+    async with EventPublisher(stack.kafka, source="/benchmark", idempotence=False) as events:
+        await events.publish_all([_event(stack.organization_id, document) for document in documents])
+        await _until_indexed(kb, len(documents))
+        await events.publish_all([_event(stack.organization_id, Document(_LAST, _LAST, _LAST))])
+    for mode in modes:
+        while not await kb.search(_LAST, mode=mode, document_ids=[_LAST]):  # noqa: ASYNC110  # another process works
+            await asyncio.sleep(_POLL_S)
+
+
+async def _until_indexed(kb: KnowledgeBase, count: int) -> None:
+    indexed, shown = -1, -1
+    while indexed < count:
+        answer = await kb.http.get(f"/knowledge-bases/{kb.kb_id}/documents", params={"limit": 1, "state": "failed"})
+        if failed := answer.raise_for_status().json()["total_count"]:
+            raise RuntimeError(f"{failed} documents could not be indexed: {answer.text}")
+        view = (await kb.http.get(f"/knowledge-bases/{kb.kb_id}")).raise_for_status().json()
+        indexed = view["document_count"]
+        if indexed // 500 != shown:
+            shown = indexed // 500
+            print(f"indexed {indexed} of {count}", file=sys.stderr)
+        await asyncio.sleep(_POLL_S)
+
+
+def _event(organization_id: str, document: Document) -> OcrCompleted:
+    return OcrCompleted(
+        organization_id=organization_id,
+        document_id=document.doc_id,
+        revision=1,
+        document_name=document.title or document.doc_id,
+        tag_ids=[_TAG],
+        upload_date=datetime(2026, 1, 1, tzinfo=UTC),
+        text=f"{document.title}\n\n{document.text}".strip(),
+    )
