@@ -81,7 +81,7 @@ async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document],
 async def _until_indexed(kb: KnowledgeBase, count: int) -> None:
     indexed, shown = -1, -1
     while indexed < count:
-        answer = await kb.http.get(f"/knowledge-bases/{kb.kb_id}/documents", params={"limit": 1, "state": "failed"})
+        answer = await kb.http.get(f"/knowledge-bases/{kb.kb_id}/documents", params={"limit": 1, "status": "failed"})
         if failed := answer.raise_for_status().json()["total_count"]:
             raise RuntimeError(f"{failed} documents could not be indexed: {answer.text}")
         view = (await kb.http.get(f"/knowledge-bases/{kb.kb_id}")).raise_for_status().json()
