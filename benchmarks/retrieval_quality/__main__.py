@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
@@ -19,7 +18,7 @@ from benchmarks.retrieval_quality import dataset, outcome
 from benchmarks.retrieval_quality.dataset import Document, Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.outcome import Outcome, outcome_of
-from benchmarks.retrieval_quality.pipeline import KnowledgeBase, indexed
+from benchmarks.retrieval_quality.pipeline import KnowledgeBase, folder_for, indexed
 
 MODES = ("vector", "text", "hybrid")
 
@@ -30,8 +29,8 @@ def main() -> None:
         documents, queries = _data(options)
     except UnusableData as error:
         raise SystemExit(str(error)) from None
-    with tempfile.TemporaryDirectory(prefix="kb-benchmark-") as folder:
-        figures = asyncio.run(_run(Path(folder), documents, queries, options))
+    with folder_for(options.keep) as folder:
+        figures = asyncio.run(_run(folder, documents, queries, options))
     if options.json:
         print(json.dumps(figures, indent=2))
         return
@@ -53,6 +52,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--concurrency", type=int, nargs="+", default=[4], help="searches at a time; of several all must rank alike"
     )
+    parser.add_argument("--keep", type=Path, help="folder that keeps what was indexed, for the next run over the same")
     parser.add_argument("--per-query", type=Path, help="folder for a file a mode, which `.compare` reads")
     parser.add_argument("--json", action="store_true")
     return parser.parse_args()

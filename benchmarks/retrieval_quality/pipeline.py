@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -45,6 +46,16 @@ class KnowledgeBase:
         return results
 
 
+@contextmanager
+def folder_for(kept: Path | None) -> Iterator[Path]:
+    """Where a stack lives: a folder that is kept, or one that goes."""
+    if kept is not None:
+        yield kept
+        return
+    with tempfile.TemporaryDirectory(prefix="kb-benchmark-") as folder:
+        yield Path(folder)
+
+
 @asynccontextmanager
 async def indexed(
     folder: Path, documents: Sequence[Document], modes: Sequence[str], **options: Any
@@ -59,16 +70,29 @@ async def indexed(
             trust_env=False,
         ) as http,
     ):
-        (await http.post("/tags", json={"tag_id": _TAG, "name": _TAG})).raise_for_status()
-        body = {"name": "Quality", "tag_ids": [_TAG], **options}
-        created = (await http.post("/knowledge-bases", json=body)).raise_for_status().json()
-        kb = KnowledgeBase(http, created["kb_id"])
+        kb = await _found(http, len(documents)) or await _created(http, options)
         await _index(stack, kb, documents, modes)
         yield kb
 
 
+async def _found(http: httpx.AsyncClient, documents: int) -> KnowledgeBase | None:
+    """The KB that an earlier run left in the folder."""
+    listed = (await http.get("/knowledge-bases")).raise_for_status().json()["knowledge_bases"]
+    return next((KnowledgeBase(http, kb["kb_id"]) for kb in listed if kb["document_count"] == documents + 1), None)
+
+
+async def _created(http: httpx.AsyncClient, options: Mapping[str, Any]) -> KnowledgeBase:
+    (await http.post("/tags", json={"tag_id": _TAG, "name": _TAG})).raise_for_status()
+    body = {"name": "Quality", "tag_ids": [_TAG], **options}
+    created = (await http.post("/knowledge-bases", json=body)).raise_for_status().json()
+    return KnowledgeBase(http, created["kb_id"])
+
+
 async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document], modes: Sequence[str]) -> None:
-    """Publish all, then one more: the indexes follow in order, so when that is found, all before it are."""
+    """Publish all, then one more: the indexes follow in order, so when that is found, all before it are.
+
+    What is indexed already changes nothing.
+    """
     async with EventPublisher(stack.kafka, source="/benchmark", idempotence=False) as events:
         await events.publish_all([_event(stack.organization_id, document) for document in documents])
         await _until_indexed(kb, len(documents))
