@@ -14,11 +14,12 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
 from benchmarks.retrieval_quality import dataset, outcome
-from benchmarks.retrieval_quality.dataset import Document, Query, UnusableData
+from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.outcome import Outcome, outcome_of
-from benchmarks.retrieval_quality.pipeline import KnowledgeBase, folder_for, indexed
+from benchmarks.retrieval_quality.ranking import rank
 
 MODES = ("vector", "text", "hybrid")
 
@@ -77,7 +78,7 @@ async def _run(
     async with indexed(folder, documents, modes, **settings) as kb:
         indexing_s = perf_counter() - began
         by_mode = {mode: await _ask(kb, queries, mode, options) for mode in modes}
-        chunks = (await kb.http.get(f"/knowledge-bases/{kb.kb_id}")).raise_for_status().json()["chunk_count"]
+        chunks = (await kb.view())["chunk_count"]
     figures = {mode: _figures(outcomes) for mode, outcomes in by_mode.items()}
     return {
         "options": {name: str(value) for name, value in vars(options).items() if name != "json" and value is not None},
@@ -103,12 +104,12 @@ async def _ask(kb: KnowledgeBase, queries: Sequence[Query], mode: str, options: 
 async def _rank_all(kb: KnowledgeBase, queries: Sequence[Query], mode: str, at_a_time: int) -> list[list[str]]:
     turns = asyncio.Semaphore(at_a_time)
 
-    async def rank(query: Query) -> list[str]:
+    async def take_turn(query: Query) -> list[str]:
         async with turns:
-            return await kb.rank(query, mode)
+            return await rank(kb, query.text, mode)
 
     print(f"{mode}: {len(queries)} queries, {at_a_time} at a time", file=sys.stderr)
-    return await asyncio.gather(*map(rank, queries))
+    return await asyncio.gather(*map(take_turn, queries))
 
 
 def _figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:

@@ -11,15 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.indexed_corpus import Document
+
 Judgements = Mapping[str, float]
 """Relevance by document; what is not in it is irrelevant."""
-
-
-@dataclass(frozen=True, slots=True)
-class Document:
-    doc_id: str
-    title: str
-    text: str
 
 
 @dataclass(frozen=True, slots=True)

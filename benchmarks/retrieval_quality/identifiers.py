@@ -7,7 +7,8 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from benchmarks.retrieval_quality.dataset import Document, Query
+from benchmarks.indexed_corpus import Document
+from benchmarks.retrieval_quality.dataset import Query
 
 _IDENTIFIER = re.compile(r"(?<![\w.-])(?=[\w.-]*\d)(?=[\w.-]*[A-Za-z])[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*(?![\w-])")
 _MOST_DOCUMENTS = 5

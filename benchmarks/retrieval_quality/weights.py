@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
 from benchmarks.retrieval_quality import dataset
-from benchmarks.retrieval_quality.dataset import Document, Query, UnusableData
+from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
-from benchmarks.retrieval_quality.pipeline import KnowledgeBase, folder_for, indexed
 from kb_search.fusion import Weights, fuse, shape_of
 
 VECTOR_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)

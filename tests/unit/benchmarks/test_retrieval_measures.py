@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.indexed_corpus import Document
 from benchmarks.retrieval_quality.compare import difference
-from benchmarks.retrieval_quality.dataset import Document
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
 

@@ -1,4 +1,4 @@
-"""The way of every document and every search: events in through Kafka, answers out over HTTP."""
+"""A knowledge base filled as every one is: events in through Kafka, searches over HTTP."""
 
 import asyncio
 import sys
@@ -12,33 +12,32 @@ from typing import Any, Final
 
 import httpx
 
-from benchmarks.retrieval_quality.dataset import Document, Query
-from benchmarks.retrieval_quality.measures import DEPTH
 from kb_client.events import EventPublisher
 from kb_local.stack import Stack
 from kb_shared.contracts.documents import OcrCompleted
 
 _TAG: Final = "corpus"
 _LAST: Final = "indexed-after-all-others"
-_PAGE: Final = 20
-_DEEPEST: Final = 1_000
 _POLL_S: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
+class Document:
+    doc_id: str
+    title: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class KnowledgeBase:
+    stack: Stack
     http: httpx.AsyncClient
     kb_id: str
 
-    async def rank(self, query: Query, mode: str) -> list[str]:
-        """The first ten documents, each where its best chunk is."""
-        ranking: dict[str, None] = {}
-        for skip in range(0, _DEEPEST, _PAGE):
-            results = await self.search(query.text, mode=mode, top_k=_PAGE, skip=skip)
-            ranking.update(dict.fromkeys(result["document_id"] for result in results))
-            if len(ranking) >= DEPTH or len(results) < _PAGE:
-                break
-        return list(ranking)[:DEPTH]
+    async def view(self) -> dict[str, Any]:
+        answer = await self.http.get(f"/knowledge-bases/{self.kb_id}")
+        view: dict[str, Any] = answer.raise_for_status().json()
+        return view
 
     async def search(self, text: str, **options: Any) -> list[dict[str, Any]]:
         answer = await self.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": text, **options})
@@ -70,22 +69,24 @@ async def indexed(
             trust_env=False,
         ) as http,
     ):
-        kb = await _found(http, len(documents)) or await _created(http, options)
+        kb = await _found(stack, http, len(documents)) or await _created(stack, http, options)
         await _index(stack, kb, documents, modes)
         yield kb
 
 
-async def _found(http: httpx.AsyncClient, documents: int) -> KnowledgeBase | None:
+async def _found(stack: Stack, http: httpx.AsyncClient, documents: int) -> KnowledgeBase | None:
     """The KB that an earlier run left in the folder."""
     listed = (await http.get("/knowledge-bases")).raise_for_status().json()["knowledge_bases"]
-    return next((KnowledgeBase(http, kb["kb_id"]) for kb in listed if kb["document_count"] == documents + 1), None)
+    return next(
+        (KnowledgeBase(stack, http, kb["kb_id"]) for kb in listed if kb["document_count"] == documents + 1), None
+    )
 
 
-async def _created(http: httpx.AsyncClient, options: Mapping[str, Any]) -> KnowledgeBase:
+async def _created(stack: Stack, http: httpx.AsyncClient, options: Mapping[str, Any]) -> KnowledgeBase:
     (await http.post("/tags", json={"tag_id": _TAG, "name": _TAG})).raise_for_status()
-    body = {"name": "Quality", "tag_ids": [_TAG], **options}
+    body = {"name": "Benchmark", "tag_ids": [_TAG], **options}
     created = (await http.post("/knowledge-bases", json=body)).raise_for_status().json()
-    return KnowledgeBase(http, created["kb_id"])
+    return KnowledgeBase(stack, http, created["kb_id"])
 
 
 async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document], modes: Sequence[str]) -> None:
@@ -108,8 +109,7 @@ async def _until_indexed(kb: KnowledgeBase, count: int) -> None:
         answer = await kb.http.get(f"/knowledge-bases/{kb.kb_id}/documents", params={"limit": 1, "status": "failed"})
         if failed := answer.raise_for_status().json()["total_count"]:
             raise RuntimeError(f"{failed} documents could not be indexed: {answer.text}")
-        view = (await kb.http.get(f"/knowledge-bases/{kb.kb_id}")).raise_for_status().json()
-        indexed = view["document_count"]
+        indexed = (await kb.view())["document_count"]
         if indexed // 500 != shown:
             shown = indexed // 500
             print(f"indexed {indexed} of {count}", file=sys.stderr)

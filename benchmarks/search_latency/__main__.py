@@ -1,0 +1,142 @@
+"""`python -m benchmarks.search_latency`: what a search costs beyond the aggregates of the indexes, in the same run.
+
+The chunks come in as events and searches go over HTTP. Vectors of the questions are in the cache, as those of repeated
+queries are. The raw aggregates are those that the service sends to the indexes, from this process.
+"""
+
+import argparse
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import psutil
+from pymongo import AsyncMongoClient
+
+from benchmarks.index_throughput import corpus
+from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.search_latency.asking import Question, Raw, Service
+from benchmarks.search_latency.load import arriving, at_once, in_turn
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.vectors import Chunks
+
+MODES = ("vector", "text", "hybrid")
+WORDS = 3_000
+CHUNKS_A_DOCUMENT = 44
+CHUNK_SIZE = 200
+CONCURRENCY = 16
+EXACT_UP_TO_CHUNKS = 10_000
+
+
+def main() -> None:
+    options = _options()
+    with folder_for(options.keep) as folder:
+        figures = asyncio.run(_run(folder, options))
+    if options.json:
+        print(json.dumps(figures, indent=2))
+        return
+    for name, value in figures.items():
+        print(f"{name}: {value}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.search_latency", description=__doc__)
+    parser.add_argument("--chunks", type=int, default=50_000)
+    parser.add_argument("--dims", type=int, default=384)
+    parser.add_argument("--questions", type=int, default=300, help="of each kind of load and mode")
+    parser.add_argument("--keep", type=Path, help="folder that keeps what was indexed, for the next run over the same")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args()
+
+
+async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    count = max(1, round(options.chunks / CHUNKS_A_DOCUMENT))
+    texts = list(corpus.texts(documents=count, words=WORDS))
+    documents = [Document(f"doc-{number}", "", text) for number, text in enumerate(texts)]
+    settings = {"embedding_model": f"hash-{options.dims}", "chunk_size": CHUNK_SIZE, "chunk_overlap": 0}
+    async with (
+        indexed(folder, documents, MODES, **settings) as kb,
+        AsyncMongoClient[dict[str, Any]](kb.stack.mongo_uri, tz_aware=True) as client,
+    ):
+        chunks = (await kb.view())["chunk_count"] - 1
+        raw_chunks = _chunks(client[kb.stack.database], kb)
+        questions = await _questions(kb, texts, options.questions)
+        exact = chunks <= EXACT_UP_TO_CHUNKS
+        by_mode = {
+            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(kb, mode), questions) for mode in MODES
+        }
+    return {
+        "options": {name: str(value) for name, value in vars(options).items() if name != "json" and value is not None},
+        "chunks": chunks,
+        **by_mode,
+    }
+
+
+def _chunks(database: Database, kb: KnowledgeBase) -> Chunks:
+    return Chunks(database[f"kb_vectors_{kb.kb_id}"], kb.stack.organization_id, kb.kb_id)
+
+
+async def _questions(kb: KnowledgeBase, texts: Sequence[str], number: int) -> list[Question]:
+    """Five words in a row of a document each, with their vectors; the service is asked once, and so knows these too."""
+    dice = random.Random(0)
+    asked = []
+    for _ in range(number):
+        words = dice.choice(texts).split()
+        start = dice.randrange(len(words) - 5)
+        asked.append(" ".join(words[start : start + 5]))
+    model = (await kb.view())["embedding_model"]
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as http:
+        answer = await http.post(f"{kb.stack.models_api_base}/embeddings", json={"model": model, "input": asked})
+    found = [np.asarray(each["embedding"], dtype=np.float32) for each in answer.raise_for_status().json()["data"]]
+    for text in asked:
+        await kb.search(text, mode="vector", top_k=1)
+    return [Question(text, vector) for text, vector in zip(asked, found, strict=True)]
+
+
+async def _compare(kb: KnowledgeBase, raw: Raw, service: Service, questions: Sequence[Question]) -> dict[str, Any]:
+    await in_turn([raw, service], questions[:20])  # connections, caches
+    calls = await _embedding_calls(kb)
+    cpu = _cpu_s(kb)
+    alone = await in_turn([raw, service], questions)
+    service_cpu_ms = (_cpu_s(kb) - cpu) * 1000 / len(questions)
+    capacity = [await at_once(asker, questions, concurrency=CONCURRENCY) for asker in (raw, service)]
+    arrival = [await arriving(asker, questions, per_second=capacity[0] / 2) for asker in (raw, service)]
+    return {
+        "one_at_a_time_ms": {
+            "raw": asdict(alone[0]),
+            "service": asdict(alone[1]),
+            "p50_over_raw": round(alone[1].p50 - alone[0].p50, 2),
+        },
+        "service_cpu_ms_a_search": round(service_cpu_ms, 2),
+        f"per_second_of_{CONCURRENCY}_at_once": {
+            "raw": round(capacity[0], 1),
+            "service": round(capacity[1], 1),
+            "share_of_raw": round(capacity[1] / capacity[0], 2),
+        },
+        "arriving_at_half_of_raw_ms": {
+            "raw": asdict(arrival[0]),
+            "service": asdict(arrival[1]),
+            "p99_of_raw": round(arrival[1].p99 / arrival[0].p99, 2),
+        },
+        "embedding_calls": await _embedding_calls(kb) - calls,
+    }
+
+
+async def _embedding_calls(kb: KnowledgeBase) -> int:
+    async with httpx.AsyncClient(trust_env=False) as http:
+        answer = await http.get(kb.stack.models_api_base.removesuffix("/v1") + "/admin/hash")
+    return int(answer.raise_for_status().json()["calls"])
+
+
+def _cpu_s(kb: KnowledgeBase) -> float:
+    times = psutil.Process(kb.stack.services["kb_search"].pid).cpu_times()
+    return float(times.user + times.system)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""The same question in two ways: to the service over HTTP, and as the raw aggregates that it sends at least."""
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.indexed_corpus import KnowledgeBase
+from kb_shared.embedding.vector import Vector
+from kb_shared.mongo import vectors
+from kb_shared.mongo.vectors import Chunks
+
+TOP_K = 10
+DEPTH = 100
+"""Hits that the service asks each index for, too, so that fusion knows the ranks of the first pages."""
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    vector: Vector
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    kb: KnowledgeBase
+    mode: str
+
+    async def ask(self, question: Question) -> None:
+        results = await self.kb.search(question.text, mode=self.mode, top_k=TOP_K)
+        assert results, "every question is made of words that a chunk holds"
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """The indexes only: no embedding, no fusion, no look at what the hits say."""
+
+    chunks: Chunks
+    mode: str
+    exact: bool
+
+    async def ask(self, question: Question) -> None:
+        legs: list[Any] = []
+        if self.mode != "text":
+            legs.append(vectors.nearest(self.chunks, question.vector, limit=DEPTH, query_filter={}, exact=self.exact))
+        if self.mode != "vector":
+            legs.append(vectors.mentioning(self.chunks, question.text, limit=DEPTH, filters=[]))
+        assert all(await asyncio.gather(*legs))
