@@ -23,7 +23,7 @@ from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from tests.chaos.run import ChaosServers, Verdict, run
 
-SEED_TIMEOUT_S = 400.0
+SEED_TIMEOUT_S = 1200.0
 
 
 @dataclass(frozen=True, slots=True)

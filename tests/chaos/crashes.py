@@ -151,7 +151,7 @@ class _Lane:
 
     async def recover(self) -> None:
         await self.system.stack.start_service("kb_indexer")
-        await until_quiescent(self.system, within_s=90)
+        await until_quiescent(self.system)
         await self.system.until_active(*self.oracle.knowledge_bases)
 
     async def _publish(self, *events: DocumentEvent) -> None:
