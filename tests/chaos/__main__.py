@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
@@ -75,7 +74,7 @@ async def _run_all(seeds: Iterable[int], conditions: Conditions, results: Path |
                 found += bool(verdict.problems)
                 _tell(seed, conditions, verdict)
                 if results is not None:
-                    _append(results, {"seed": seed, **asdict(conditions), **asdict(verdict)})
+                    record(results, seed, conditions, verdict)
     return found
 
 
@@ -92,7 +91,7 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
                 reconciler=conditions.reconciler,
             )
     except Exception:  # noqa: BLE001  # the other seeds are run all the same
-        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, seconds=0)
+        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, took_s=0)
 
 
 @asynccontextmanager
@@ -128,14 +127,14 @@ def green(results: Path | None, conditions: Conditions) -> set[int]:
     return {line["seed"] for line in lines if line.items() >= asdict(conditions).items() and not line["problems"]}
 
 
-def _append(results: Path, line: dict[str, Any]) -> None:
+def record(results: Path, seed: int, conditions: Conditions, verdict: Verdict) -> None:
     with results.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({"seed": seed, **asdict(conditions), **asdict(verdict)}) + "\n")
 
 
 def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
     outcome = "FOUND SOMETHING" if verdict.problems else "green"
-    print(f"seed {seed}: {outcome} ({verdict.seconds:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
+    print(f"seed {seed}: {outcome} ({verdict.took_s:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
     if verdict.problems:
         again = f"python -m tests.chaos {conditions.arguments(seed)}"
         print("\n".join([*(f"  {each}" for each in verdict.problems), f"  again: {again}"]), flush=True)  # noqa: T201  # its answer

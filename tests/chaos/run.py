@@ -63,7 +63,8 @@ class Verdict:
     reads: int
     refused_reads: int
     """With a 503, while the provider did not answer."""
-    seconds: float
+    took_s: float
+    """All in all: starting, living, healing and looking."""
 
 
 async def run(
