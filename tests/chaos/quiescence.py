@@ -8,6 +8,8 @@ from tests.e2e.system import System
 
 _OPEN = {"state": {"$in": ["pending", "running"]}}
 _BETWEEN_LOOKS_S = 0.25
+SLOW_S = 120.0
+"""What a busy machine may need for what takes a moment."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ from tests.chaos.plan import (
     Throw,
     plan_of,
 )
-from tests.chaos.quiescence import until_quiescent
+from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
 from tests.chaos.time_passing import let_circuits_close, let_leases_expire
@@ -41,8 +41,6 @@ from tests.e2e.system import QUICK, System, system, until
 
 STUCK_AFTER_S = 120.0
 """Longer than what waits for a provider waits between two attempts, so soon after they began."""
-SLOW_S = 120.0
-"""What a busy machine may need for what takes a moment."""
 BETWEEN_READS_S = 0.05
 AGAIN_S = 0.2
 _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
@@ -211,7 +209,7 @@ class _Chaos:
         stack = self.system.stack
         producers = [name for name in stack.services if name.partition(":")[0] in _PRODUCERS]
         for name in producers:
-            if status := await stack.stop_service(name):
+            if status := await stack.services[name].stop(timeout_s=SLOW_S):
                 faults.wrong.append(f"{name} stopped with status {status}")
         await let_leases_expire(self.system.database, relays=True)
         await let_circuits_close(self.system.database)
