@@ -99,8 +99,7 @@ async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -
     await indexer.publish(tenant.ocr("d", text_of(1)))
     [opened] = (await tenant.jobs()).values()
     for number in range(times + 1):
-        job = await index_jobs.claim(tenant.database, opened.command(), owner=f"process {number}", lease=LEASE)
-        assert job is not None
+        job = await _claimed(tenant, opened, owner=f"process {number}")
         if alone:
             await index_jobs.note_alone(tenant.database, job)
         await tenant.make_due()
@@ -108,13 +107,18 @@ async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -
     return job
 
 
+async def _claimed(tenant: Tenant, job: Job, *, owner: str) -> Job:
+    claimed = await index_jobs.claim(tenant.database, job.command(), owner=owner, lease=LEASE)
+    assert claimed is not None
+    return claimed
+
+
 async def test_work_that_went_to_another_replica_did_not_crash(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", text_of(1)))
     [opened] = (await tenant.jobs()).values()
     for owner in ("one", "other", "one"):
-        job = await index_jobs.claim(tenant.database, opened.command(), owner=owner, lease=LEASE)
-        assert job is not None
+        job = await _claimed(tenant, opened, owner=owner)
         await index_jobs.give_back(tenant.database, job, owner=owner, uncount_attempt=True)
     await indexer.work()
     assert (job.crashes, job.attempts) == (0, 1)
@@ -127,10 +131,9 @@ async def test_work_that_a_process_could_not_give_back_and_takes_up_again_did_no
     await indexer.publish(tenant.ocr("d", text_of(1)))
     [opened] = (await tenant.jobs()).values()
     for _ in range(3):
-        job = await index_jobs.claim(tenant.database, opened.command(), owner="the same", lease=LEASE)
+        job = await _claimed(tenant, opened, owner="the same")
     await tenant.make_due()
     await indexer.work()
-    assert job is not None
     assert (job.crashes, job.attempts) == (0, 1)
 
 
