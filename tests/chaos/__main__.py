@@ -110,7 +110,7 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
                 reconciler=conditions.reconciler,
             )
     except Exception:  # noqa: BLE001  # the other seeds are run all the same
-        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, took_s=0)
+        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, stuck=False, took_s=0)
 
 
 @asynccontextmanager

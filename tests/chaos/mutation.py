@@ -107,7 +107,10 @@ def _positional_ids() -> None:
 
 
 def _no_token_on_jobs() -> None:
-    """Who ends work on a document also ends what was asked for meanwhile."""
+    """Who ends work on a document also ends what was asked for meanwhile.
+
+    A seed shows it only if that was the document's last event; `test_jobs.py` asks at each point of the work.
+    """
 
     claimed_with_token = work._as_claimed
 

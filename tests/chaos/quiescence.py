@@ -10,6 +10,8 @@ _OPEN = {"state": {"$in": ["pending", "running"]}}
 _BETWEEN_LOOKS_S = 0.25
 SLOW_S = 120.0
 """What a busy machine may need for what takes a moment."""
+STUCK_AFTER_S = 120.0
+"""Longer than what waits for a provider waits between two attempts, so soon after they began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,13 @@ class Motion:
     told: str = field(compare=False)
 
 
-async def until_quiescent(system: System, *, stuck_after_s: float = 60.0) -> None:
+async def until_quiescent(system: System) -> None:
     """Wait until every event is consumed, every job done, every scan ended and every message sent.
 
     However long that takes: a busy machine is slow. What is stuck shows no motion that it had not shown before.
 
     Raises:
-        TimeoutError: nothing has come of what still moves for `stuck_after_s`.
+        TimeoutError: nothing has come of what still moves for `STUCK_AFTER_S`.
     """
     seen: set[Motion] = set()
     progressed_at = monotonic()
@@ -34,8 +36,8 @@ async def until_quiescent(system: System, *, stuck_after_s: float = 60.0) -> Non
         if motion not in seen:
             seen.add(motion)
             progressed_at = monotonic()
-        elif monotonic() - progressed_at > stuck_after_s:
-            raise TimeoutError(f"for {stuck_after_s:g} s nothing has come of {motion.told}")
+        elif monotonic() - progressed_at > STUCK_AFTER_S:
+            raise TimeoutError(f"for {STUCK_AFTER_S:g} s nothing has come of {motion.told}")
         await asyncio.sleep(_BETWEEN_LOOKS_S)
 
 

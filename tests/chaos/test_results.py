@@ -7,7 +7,7 @@ CONDITIONS = Conditions(seconds=20, replicas=2, reconciler=True)
 
 
 def _verdict(*problems: str) -> Verdict:
-    return Verdict(problems, reads=500, refused_reads=0, took_s=31.4)
+    return Verdict(problems, reads=500, refused_reads=0, stuck=False, took_s=31.4)
 
 
 def test_what_is_green_already_under_the_same_conditions_is_not_run_again(tmp_path: Path) -> None:
