@@ -24,7 +24,7 @@ from kb_local.zygote import PRELOADED, Zygote
 from tests.chaos.run import ChaosServers, Verdict, run
 
 SEED_TIMEOUT_S = 1200.0
-START_TIMEOUT_S = 300.0
+START_TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)

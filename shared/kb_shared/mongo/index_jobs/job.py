@@ -90,7 +90,7 @@ def from_row(row: Row) -> Job:
         force=row["force"],
         token=row["token"],
         attempts=row["attempts"],
-        crashes=row["crashes"],
+        crashes=row.get("crashes", 0),
         next_attempt_at=row["next_attempt_at"],
         lease_owner=row["lease_owner"],
         traceparent=row["traceparent"],

@@ -42,7 +42,7 @@ async def claim_all(
                     "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
                     "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
                     "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_LET_GO, 1, 0]}]}]},
-                    "crashes": {"$add": ["$crashes", {"$cond": [_died_of_it(owner), 1, 0]}]},
+                    "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_died_of_it(owner), 1, 0]}]},
                     "alone": False,
                     "claim_id": claim_id,
                 }
