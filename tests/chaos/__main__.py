@@ -10,20 +10,21 @@ import json
 import sys
 import tempfile
 import traceback
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import ModelServer
+from kb_local.server import Server
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from tests.chaos.run import ChaosServers, Verdict, run
 
-SEED_TIMEOUT_S = 400.0
+SEED_TIMEOUT_S = 1200.0
+START_TIMEOUT_S = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,11 @@ class Conditions:
 def main() -> None:
     options = _options()
     conditions = Conditions(options.seconds, options.replicas, not options.without_reconciler)
-    found = asyncio.run(_run_all(options.seeds or [options.seed], conditions, options.results, options.logs))
-    sys.exit(1 if found else 0)
+    known = green(options.results, conditions)
+    missing = [seed for seed in options.seeds or [options.seed] if seed not in known]
+    runs = Runs(iter(missing), conditions, options.results, options.logs)
+    asyncio.run(runs.at_once(options.at_once))
+    sys.exit(1 if runs.found else 0)
 
 
 def _options() -> argparse.Namespace:
@@ -53,6 +57,7 @@ def _options() -> argparse.Namespace:
     which.add_argument("--seeds", type=_range, metavar="A-B", help="from A to B, both included")
     parser.add_argument("--seconds", type=float, default=20, help="of chaos; healing and looking come on top")
     parser.add_argument("--replicas", type=int, default=2, help="indexers")
+    parser.add_argument("--at-once", type=int, default=1, metavar="N", help="seeds, each with servers of its own")
     parser.add_argument("--results", type=Path, help="file of JSON lines; what is green in it is skipped")
     parser.add_argument("--logs", type=Path, help="folder for the logs of all processes, by seed")
     parser.add_argument("--without-reconciler", action="store_true", help="so that it hides nothing")
@@ -64,19 +69,32 @@ def _range(text: str) -> range:
     return range(int(first), int(last) + 1)
 
 
-async def _run_all(seeds: Iterable[int], conditions: Conditions, results: Path | None, logs: Path | None) -> int:
-    """Returns how many seeds found something."""
-    missing = [seed for seed in seeds if seed not in green(results, conditions)]
-    found = 0
-    with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
-        async with shared_servers(logs or Path(folder), Path(folder)) as servers:
-            for seed in missing:
-                verdict = await judge(servers, (logs or Path(folder)) / f"seed-{seed}", seed, conditions)
-                found += bool(verdict.problems)
-                _tell(seed, conditions, verdict)
-                if results is not None:
-                    _append(results, {"seed": seed, **asdict(conditions), **asdict(verdict)})
-    return found
+@dataclass(slots=True)
+class Runs:
+    """Seeds that are run one after the other, each by whoever is free."""
+
+    missing: Iterator[int]
+    conditions: Conditions
+    results: Path | None
+    logs: Path | None
+    found: int = 0
+    """How many of them found something."""
+
+    async def at_once(self, number: int) -> None:
+        async with asyncio.TaskGroup() as group:
+            for n in range(number):
+                group.create_task(self._run_missing(f"servers-{n}"))
+
+    async def _run_missing(self, name: str) -> None:
+        with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
+            logs = self.logs or Path(folder)
+            async with shared_servers(logs / name, Path(folder)) as servers:
+                for seed in self.missing:
+                    verdict = await judge(servers, logs / f"seed-{seed}", seed, self.conditions)
+                    self.found += bool(verdict.problems)
+                    _tell(seed, self.conditions, verdict)
+                    if self.results is not None:
+                        record(self.results, seed, self.conditions, verdict)
 
 
 async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Conditions) -> Verdict:
@@ -92,7 +110,7 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
                 reconciler=conditions.reconciler,
             )
     except Exception:  # noqa: BLE001  # the other seeds are run all the same
-        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, seconds=0)
+        return Verdict([traceback.format_exc()], reads=0, refused_reads=0, stuck=False, took_s=0)
 
 
 @asynccontextmanager
@@ -102,6 +120,8 @@ async def shared_servers(logs: Path, data: Path, mutant: str = "") -> AsyncItera
     Args:
         mutant: which of `tests.chaos.mutation` the services are to be; none by default.
     """
+    # Of all servers of this process: on a busy machine they take their time, which is no finding.
+    Server.start_timeout_s = START_TIMEOUT_S
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
     mongod = Mongod(data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=5)
     models = ModelServer(port=free_port(), log=logs / "model-server.log")
@@ -128,14 +148,14 @@ def green(results: Path | None, conditions: Conditions) -> set[int]:
     return {line["seed"] for line in lines if line.items() >= asdict(conditions).items() and not line["problems"]}
 
 
-def _append(results: Path, line: dict[str, Any]) -> None:
+def record(results: Path, seed: int, conditions: Conditions, verdict: Verdict) -> None:
     with results.open("a") as file:
-        file.write(json.dumps(line) + "\n")
+        file.write(json.dumps({"seed": seed, **asdict(conditions), **asdict(verdict)}) + "\n")
 
 
 def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
     outcome = "FOUND SOMETHING" if verdict.problems else "green"
-    print(f"seed {seed}: {outcome} ({verdict.seconds:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
+    print(f"seed {seed}: {outcome} ({verdict.took_s:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
     if verdict.problems:
         again = f"python -m tests.chaos {conditions.arguments(seed)}"
         print("\n".join([*(f"  {each}" for each in verdict.problems), f"  again: {again}"]), flush=True)  # noqa: T201  # its answer

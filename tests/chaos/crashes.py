@@ -20,12 +20,12 @@ from kb_shared.contracts import topics
 from kb_shared.contracts.documents import DocumentEvent
 from kb_shared.failpoints import NAMES
 from tests.chaos.oracle import Oracle, Problem
-from tests.chaos.quiescence import until_quiescent
+from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.time_passing import let_leases_expire
 from tests.chaos.workload import Upstream, with_every_change
 from tests.e2e.system import QUICK, System, system
 
-DIES_WITHIN_S = 60.0
+DIES_WITHIN_S = 120.0
 LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
 """What dies there leaves leases of half a minute behind."""
 
@@ -127,8 +127,9 @@ class _Lane:
             before, _ = with_every_change(self.upstream, kill.documents)
             await self._publish(*before)
         await until_quiescent(self.system)
-        await self.system.until_active(*self.oracle.knowledge_bases)
-        assert await self.system.stack.stop_service("kb_indexer") == 0, "SIGTERM is an orderly end"
+        await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
+        stopped = await self.system.stack.services["kb_indexer"].stop(timeout_s=SLOW_S)
+        assert stopped == 0, "SIGTERM is an orderly end"
 
     async def kill(self, kill: Kill, *, let_time_pass: bool) -> int | None:
         """Let a process run into a failpoint, with everything going on that leads there; return how it ended."""
@@ -151,8 +152,8 @@ class _Lane:
 
     async def recover(self) -> None:
         await self.system.stack.start_service("kb_indexer")
-        await until_quiescent(self.system, within_s=90)
-        await self.system.until_active(*self.oracle.knowledge_bases)
+        await until_quiescent(self.system)
+        await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
 
     async def _publish(self, *events: DocumentEvent) -> None:
         self.oracle.published(*events)

@@ -10,6 +10,7 @@ from kb_local.service import Service
 from kb_local.stack import Stack
 from tests.chaos.clock import Clock
 from tests.chaos.plan import Freeze, Join, Kill, KillAt, Misbehave, Plan, ProcessFault, RestartBroker
+from tests.chaos.quiescence import SLOW_S
 
 
 def indexer_names(replicas: int) -> list[str]:
@@ -87,7 +88,7 @@ class Faults:
         joining = indexer_names(self.plan.replicas + 1)[-1]
         await self.stack.start_service(joining)
         await self.clock.reach(fault.until_s)
-        if status := await self.stack.stop_service(joining):
+        if status := await self.stack.services[joining].stop(timeout_s=SLOW_S):
             self.wrong.append(f"{joining} left with status {status}")
         del self.stack.services[joining]
 

@@ -1,48 +1,136 @@
-"""`python -m tests.chaos.mutants`: chaos must find out whenever a safeguard is missing.
+"""`python -m tests.chaos.mutants`: a missing safeguard must be noticed, whichever it is.
 
-Each mutant is run through seeds until one finds something. One that none finds is named, and makes this fail.
+Each mutant of `tests.chaos.mutation` is run until something notices that it is one: seeds of chaos, a kill at a
+failpoint, or a directed test, where what it leads to takes more than luck. What none notices has survived, and makes
+this fail.
 """
 
 import argparse
 import asyncio
+import os
+import re
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
+from typing import Protocol
 
-from tests.chaos.__main__ import Conditions, judge, shared_servers
+from kb_local.broker import Broker
+from kb_local.ports import free_port
+from tests.chaos.__main__ import shared_servers
+from tests.chaos.crashes import Kill, Servers, run_lane
 from tests.chaos.mutation import MUTANTS
+from tests.chaos.run import run
+
+TESTS_FAILED = 1
+_FAILED_TEST = re.compile(r"^FAILED \S*?(\w+\.py::\w+)", re.MULTILINE)
+
+
+class Catcher(Protocol):
+    async def catch(self, mutant: str, folder: Path) -> str | None:
+        """What noticed the mutant; None if nothing did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seeds:
+    """One after the other, until one finds something; without the reconciler, which would make good what mutants do."""
+
+    seeds: Sequence[int]
+
+    async def catch(self, mutant: str, folder: Path) -> str | None:
+        async with shared_servers(folder, folder, mutant) as servers:
+            for seed in self.seeds:
+                verdict = await run(servers, folder / f"seed-{seed}", seed, seconds=20, replicas=2, reconciler=False)
+                # What a busy machine does not finish is no mutant's doing.
+                if verdict.problems and not verdict.stuck:
+                    return f"seed {seed}: {verdict.problems[0]}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class KillAt:
+    """One kill at a failpoint, under the workload of `tests.chaos.crashes`."""
+
+    failpoint: str
+
+    async def catch(self, mutant: str, folder: Path) -> str | None:
+        broker = Broker(port=free_port(), log=folder / "broker.log")
+        async with shared_servers(folder, folder, mutant) as shared:
+            await broker.start()
+            try:
+                servers = Servers(shared.mongo_uri, broker, shared.models_api_base, shared.zygote)
+                kills = [Kill(0, self.failpoint)]
+                [outcome], others = await run_lane(servers, folder / "lane", kills, let_time_pass=True)
+            finally:
+                await broker.stop()
+        problems = [*outcome.problems, *others]
+        return f"kill at {self.failpoint}: {problems[0]}" if problems else None
+
+
+@dataclass(frozen=True, slots=True)
+class Directed:
+    """A test that goes through the interleavings, or the states, in which the safeguard counts."""
+
+    tests: str
+    """As on the command line of pytest."""
+
+    async def catch(self, mutant: str, folder: Path) -> str | None:
+        log = folder / "pytest.log"
+        with log.open("wb") as file:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "pytest", "-p", "tests.chaos.mutation", "-p", "no:cacheprovider"),
+                *("-x", "-q", "--tb=line", "-rf", *self.tests.split()),
+                env={**os.environ, "CHAOS_MUTANT": mutant},
+                stdout=file,
+                stderr=file,
+            )
+            status = await process.wait()
+        failed = _FAILED_TEST.search(log.read_text(errors="replace"))
+        return failed[1] if status == TESTS_FAILED and failed else None
+
+
+SOME_SEEDS = Seeds(range(1, 6))
+CATCHERS: Mapping[str, Catcher] = {
+    "commit-first": KillAt("fan_out.before_projection"),
+    "fence-by-reading": Directed("tests/integration/indexer/test_races.py -k after_fence"),
+    "positional-ids": SOME_SEEDS,
+    "no-token-on-jobs": Directed("tests/integration/indexer/test_jobs.py -k comes_while_its_document_is_worked_on"),
+    "acknowledged-by-one": Directed("tests/chaos/test_primary_kill.py"),
+    "no-revision-check": SOME_SEEDS,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    mutant: str
+    caught_by: str | None
+    seconds: float
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.mutants", description=__doc__)
     parser.add_argument("mutants", nargs="*", metavar="MUTANT", help=", ".join(MUTANTS))
-    parser.add_argument("--seeds", type=int, default=5, help="until it is given up on a mutant")
-    parser.add_argument("--seconds", type=float, default=20)
-    parser.add_argument("--replicas", type=int, default=2)
     options = parser.parse_args()
     if unknown := set(options.mutants) - MUTANTS.keys():
         parser.error(f"unknown: {', '.join(unknown)}")
-    # The reconciler would make good what mutants do.
-    conditions = Conditions(options.seconds, options.replicas, reconciler=False)
-    survived = [
-        mutant
-        for mutant in options.mutants or MUTANTS
-        if not asyncio.run(_is_found(mutant, range(1, options.seeds + 1), conditions))
-    ]
-    sys.exit(1 if survived else 0)
+    fates = []
+    for mutant in options.mutants or MUTANTS:
+        fates.append(asyncio.run(_fate_of(mutant)))
+        _tell(fates[-1])
+    sys.exit(1 if any(fate.caught_by is None for fate in fates) else 0)
 
 
-async def _is_found(mutant: str, seeds: Iterable[int], conditions: Conditions) -> bool:
+async def _fate_of(mutant: str) -> Fate:
+    began = monotonic()
     with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
-        async with shared_servers(Path(folder), Path(folder), mutant) as servers:
-            for seed in seeds:
-                verdict = await judge(servers, Path(folder) / f"seed-{seed}", seed, conditions)
-                if verdict.problems:
-                    print(f"{mutant}: found by seed {seed}: {verdict.problems[0]}", flush=True)  # noqa: T201  # its answer
-                    return True
-    print(f"{mutant}: SURVIVED", flush=True)  # noqa: T201  # its answer
-    return False
+        caught_by = await CATCHERS[mutant].catch(mutant, Path(folder))
+    return Fate(mutant, caught_by, monotonic() - began)
+
+
+def _tell(fate: Fate) -> None:
+    print(f"{fate.mutant:20}  {fate.seconds:5.0f} s  {fate.caught_by or 'SURVIVED'}", flush=True)  # noqa: T201  # its answer
 
 
 if __name__ == "__main__":

@@ -1,21 +1,22 @@
-"""Takes one safeguard out of the services. Imported by the zygote of a mutant, and by nothing else.
+"""Takes one safeguard out. Imported by the zygote of a mutant, whose services are all without it, or by pytest.
 
-`CHAOS_MUTANT` names which; every service that is forked is without it.
+`CHAOS_MUTANT` names which.
 """
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-from pymongo import InsertOne, ReplaceOne, ReturnDocument
+from pymongo import AsyncMongoClient, InsertOne, ReplaceOne, ReturnDocument, WriteConcern
 
 from kb_indexer import projection
 from kb_shared.kafka.attempts import Job as Record
 from kb_shared.kafka.tenure import Tenure
+from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, vectors
-from kb_shared.mongo.database import Database, Session
+from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job, work
 from kb_shared.mongo.vectors import Changes, EmbeddedChunk, Write
@@ -34,23 +35,52 @@ def _commit_first() -> None:
 
 
 def _fence_by_reading() -> None:
-    """A swap looks at the projection and does not write it."""
+    """A swap or a removal looks at the projection and does not write it.
+
+    Snapshots let it look at what was, and commit beside whoever changes it. What comes of that is mended by the
+    command that the change leads to, unless a particular one of their statements falls between two of the swap's: no
+    seed meets that reliably, `tests/integration/indexer/test_races.py` goes through them one by one.
+    """
+
+    async def numbered(database: Database, row: Row) -> int:
+        # What is announced is numbered all the same; outside of the transaction, so that this fences nothing.
+        found = await database[documents.NAME].find_one_and_update(
+            {"_id": row["_id"], "organization_id": row["organization_id"]},
+            {"$inc": {"fence": 1}},
+            return_document=ReturnDocument.AFTER,
+        )
+        assert found is not None
+        return int(found["fence"])
+
+    async def fence_content(
+        database: Database, session: Session, document: Document, *, any_of_tags: Collection[str]
+    ) -> tuple[Document, int] | None:
+        if document.text is None:
+            return None
+        as_read = {
+            **_row_of(document),
+            "alive": True,
+            "text_revision": document.text.revision,
+            "text_digest": document.text.digest,
+            "tag_ids": {"$in": sorted(any_of_tags)},
+        }
+        row = await database[documents.NAME].find_one(as_read, session=session)
+        return (documents._from_row(row), await numbered(database, row)) if row else None
 
     async def fence_projection(database: Database, session: Session, document: Document) -> int | None:
-        row = {
-            "_id": documents.row_id(document.organization_id, document.document_id),
-            "organization_id": document.organization_id,
-        }
-        as_read = {**row, "projection_version": document.projection_version}
-        if await database[documents.NAME].find_one(as_read, session=session) is None:
-            return None
-        # What is announced is numbered all the same.
-        numbered = await database[documents.NAME].find_one_and_update(
-            row, {"$inc": {"fence": 1}}, return_document=ReturnDocument.AFTER
-        )
-        return int(numbered["fence"]) if numbered else None
+        as_read = {**_row_of(document), "projection_version": document.projection_version}
+        row = await database[documents.NAME].find_one(as_read, session=session)
+        return await numbered(database, row) if row else None
 
+    patch.object(documents, "fence_content", fence_content).start()
     patch.object(documents, "fence_projection", fence_projection).start()
+
+
+def _row_of(document: Document) -> Row:
+    return {
+        "_id": documents.row_id(document.organization_id, document.document_id),
+        "organization_id": document.organization_id,
+    }
 
 
 def _positional_ids() -> None:
@@ -77,7 +107,10 @@ def _positional_ids() -> None:
 
 
 def _no_token_on_jobs() -> None:
-    """Who ends work on a document also ends what was asked for meanwhile."""
+    """Who ends work on a document also ends what was asked for meanwhile.
+
+    A seed shows it only if that was the document's last event; `test_jobs.py` asks at each point of the work.
+    """
 
     claimed_with_token = work._as_claimed
 
@@ -96,11 +129,26 @@ def _no_revision_check() -> None:
     patch.object(projection, "_latest", latest).start()
 
 
+def _acknowledged_by_one() -> None:
+    """A write counts when the primary alone has it.
+
+    A set of one member forgets nothing, so seeds can't find this; `test_primary_kill.py` kills the primary of three.
+    """
+
+    class FirstComeClient(AsyncMongoClient[Row]):
+        def __init__(self, *where: Any, **options: Any) -> None:
+            super().__init__(*where, **{**options, "w": 1})
+
+    patch.object(mongo, "AsyncMongoClient", FirstComeClient).start()
+    patch.object(mongo, "WriteConcern", lambda _: WriteConcern(1)).start()
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "commit-first": _commit_first,
     "fence-by-reading": _fence_by_reading,
     "positional-ids": _positional_ids,
     "no-token-on-jobs": _no_token_on_jobs,
+    "acknowledged-by-one": _acknowledged_by_one,
     "no-revision-check": _no_revision_check,
 }
 

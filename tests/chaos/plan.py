@@ -1,7 +1,7 @@
 """What a seed stands for: everything that upstreams, people and bad luck do in a run, and when. Pure.
 
-Seeds keep their meaning only while this module stays as it is: what a seed has found belongs into `test_seeds.py`
-beside the commit that it was found in.
+Seeds keep their meaning only while this module stays as it is: what a seed has found belongs into `REGRESSIONS` of
+`test_seeds.py`, beside its number.
 """
 
 import random

@@ -32,17 +32,15 @@ from tests.chaos.plan import (
     Throw,
     plan_of,
 )
-from tests.chaos.quiescence import until_quiescent
+from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
 from tests.chaos.time_passing import let_circuits_close, let_leases_expire
 from tests.chaos.workload import Upstream
 from tests.e2e.system import QUICK, System, system, until
 
-QUIET_WITHIN_S = 90.0
 BETWEEN_READS_S = 0.05
 AGAIN_S = 0.2
-HTTP_TRIES = 20
 _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
 
 
@@ -61,7 +59,10 @@ class Verdict:
     reads: int
     refused_reads: int
     """With a 503, while the provider did not answer."""
-    seconds: float
+    stuck: bool
+    """It never came to rest, so that the oracle was not asked."""
+    took_s: float
+    """All in all: starting, living, healing and looking."""
 
 
 async def run(
@@ -74,7 +75,8 @@ async def run(
     async with _system(servers, folder, plan, reconciler=reconciler) as opened:
         chaos = _Chaos(opened, plan, upstream)
         problems = await chaos.live()
-        return Verdict(problems, sum(each.reads for each in chaos.readings), chaos.refused, monotonic() - began)
+        reads = sum(each.reads for each in chaos.readings)
+        return Verdict(problems, reads, chaos.refused, chaos.stuck, took_s=monotonic() - began)
 
 
 @dataclass(slots=True)
@@ -85,6 +87,7 @@ class _Chaos:
     oracle: Oracle = field(default_factory=Oracle)
     readings: list[Reading] = field(default_factory=list)
     refused: int = 0
+    stuck: bool = False
     _kb_ids: dict[str, str] = field(default_factory=dict)
     _published: list[DocumentEvent] = field(default_factory=list)
     _thrown: list[Throw] = field(default_factory=list)
@@ -102,12 +105,13 @@ class _Chaos:
             await together(self._change(clock, faults), faults.fail_processes(), faults.fail_provider())
             await self._publish_again_if_lost(faults)
             await self._heal(faults)
-            problems = await self._wait_until_quiet()
+            problems = await self._what_keeps_moving()
+            self.stuck = bool(problems)
+            if not self.stuck:
+                problems = await self._what_is_wrong()
             stop.set()
         problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
-        problems += faults.wrong
-        problems += [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
-        return problems
+        return problems + faults.wrong
 
     async def _prepare(self) -> None:
         """Have what is read searchable before anything happens."""
@@ -119,9 +123,9 @@ class _Chaos:
             self.readings.append(reading)
             await self._publish(self._text_of(reading, 1))
         await until_quiescent(self.system)
-        await self.system.until_active(self._kb_ids[READ])
+        await self.system.until_active(self._kb_ids[READ], within_s=SLOW_S)
         for reading in self.readings:
-            await until(partial(_newest_is_read, reading), what="the first texts are found")
+            await until(partial(_newest_is_read, reading), within_s=SLOW_S, what="the first texts are found")
             reading.wrong.clear()
 
     async def _change(self, clock: Clock, faults: Faults) -> None:
@@ -188,11 +192,12 @@ class _Chaos:
 
     async def _ask(self, method: str, name: str, body: dict[str, object] | None = None) -> None:
         """Change a KB, and ask again where the answer says so, as a client does."""
-        for _ in range(HTTP_TRIES):
-            answer = await self.system.http.request(method, f"/knowledge-bases/{self._kb_ids[name]}", json=body)
-            if answer.status_code not in (409, 503):
-                break
-            await asyncio.sleep(AGAIN_S)
+        async with asyncio.timeout(SLOW_S):
+            while True:
+                answer = await self.system.http.request(method, f"/knowledge-bases/{self._kb_ids[name]}", json=body)
+                if answer.status_code not in (409, 503):
+                    break
+                await asyncio.sleep(AGAIN_S)
         assert answer.status_code == 200, answer.text
 
     async def _read_until(self, reading: Reading, stop: asyncio.Event) -> None:
@@ -208,23 +213,27 @@ class _Chaos:
         stack = self.system.stack
         producers = [name for name in stack.services if name.partition(":")[0] in _PRODUCERS]
         for name in producers:
-            if status := await stack.stop_service(name):
+            if status := await stack.services[name].stop(timeout_s=SLOW_S):
                 faults.wrong.append(f"{name} stopped with status {status}")
         await let_leases_expire(self.system.database, relays=True)
         await let_circuits_close(self.system.database)
         await together(*(stack.services[name].start() for name in producers))
 
-    async def _wait_until_quiet(self) -> list[str]:
+    async def _what_keeps_moving(self) -> list[str]:
         try:
-            await until_quiescent(self.system, within_s=QUIET_WITHIN_S)
-            await self.system.until_active(*self.oracle.knowledge_bases)
-            await until(self._deleted_are_gone, what="no KB left that is being deleted")
-            await until_quiescent(self.system, within_s=QUIET_WITHIN_S)
+            await until_quiescent(self.system)
+            await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
+            await until(self._deleted_are_gone, within_s=SLOW_S, what="no KB left that is being deleted")
+            await until_quiescent(self.system)
             for reading in self.readings:
-                await until(partial(_newest_is_read, reading), what=f"{reading.document_id} as it is")
+                what = f"{reading.document_id} as it is"
+                await until(partial(_newest_is_read, reading), within_s=SLOW_S, what=what)
         except (TimeoutError, httpx.HTTPError) as error:
             return [str(error)]
         return []
+
+    async def _what_is_wrong(self) -> list[str]:
+        return [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
 
     async def _deleted_are_gone(self) -> bool:
         there = await self.system.database.knowledge_bases.distinct("_id")
@@ -250,7 +259,7 @@ async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler
             zygote=servers.zygote,
             database=name,
         ) as stack,
-        system(stack) as opened,
+        system(stack, http_timeout_s=SLOW_S) as opened,
     ):
         yield opened
         await opened.database.client.drop_database(name)

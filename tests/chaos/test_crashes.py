@@ -9,7 +9,7 @@ import pytest
 from kb_shared.failpoints import NAMES
 from tests.chaos.crashes import Kill, Outcome, Servers, at_random, run_lane, shared_out
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 LANES = 3
 SEED = 20

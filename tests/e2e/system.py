@@ -91,13 +91,13 @@ class System:
 
 
 @asynccontextmanager
-async def system(stack: Stack) -> AsyncIterator[System]:
+async def system(stack: Stack, *, http_timeout_s: float = 30) -> AsyncIterator[System]:
     """Open what it takes to look at a stack that runs."""
     async with (
         httpx.AsyncClient(
             base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
             headers={"Authorization": f"Bearer {stack.api_key}"},
-            timeout=30,
+            timeout=http_timeout_s,
             trust_env=False,
         ) as http,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri, tz_aware=True) as mongo,

@@ -41,8 +41,8 @@ class World:
         self.oracle.rubbish.append(rubbish)
         await self.system.kafka.send(topic, key, rubbish)
 
-    async def assert_right(self, *, within_s: float = 60.0) -> None:
+    async def assert_right(self) -> None:
         """Wait until nothing moves, and let the oracle look at everything that all tests have done so far."""
-        await until_quiescent(self.system, within_s=within_s)
+        await until_quiescent(self.system)
         problems = await self.oracle.check(self.system)
         assert not problems, "\n".join(map(str, problems))

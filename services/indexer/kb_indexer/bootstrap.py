@@ -9,6 +9,7 @@ from datetime import timedelta
 
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.fan_out import FanOut
+from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
@@ -95,8 +96,11 @@ def _wire(
     requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
     truth = Truth(database)
-    fan_out = FanOut(database, requests, truth=truth)
-    sync = SyncDocumentHandler(database, embedder, truth=truth, leases=leases, probe=probe, cpu=cpu)
+    isolation = Isolation()
+    fan_out = FanOut(database, requests, truth=truth, isolation=isolation)
+    sync = SyncDocumentHandler(
+        database, embedder, truth=truth, leases=leases, probe=probe, cpu=cpu, isolation=isolation
+    )
     return Indexer(
         settings=settings,
         fan_out=_consumer(

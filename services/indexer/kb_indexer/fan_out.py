@@ -13,6 +13,7 @@ import structlog
 
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.crowds import Crowds
+from kb_indexer.isolation import Isolation
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.projection import apply
 from kb_indexer.truth import Of, Truth
@@ -57,10 +58,11 @@ log = structlog.get_logger()
 class FanOut:
     """Handler of `document-events`."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, truth: Truth) -> None:
+    def __init__(self, database: Database, requests: IndexRequests, *, truth: Truth, isolation: Isolation) -> None:
         self._database = database
         self._requests = requests
         self._truth = truth
+        self._isolation = isolation
         self._crowds = Crowds(database)
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, truth=truth)
@@ -75,11 +77,16 @@ class FanOut:
         tracing.start(tracing.from_headers(record.headers))
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         with mongo_errors():
-            match event:
-                case DocumentEvent():
-                    await self._document_event(envelope, event)
-                case TagUpserted() | TagDeleted():
-                    await self._tag_event(envelope, event)
+            # What dies of an event must not be put down to a document.
+            async with self._isolation.side_by_side():
+                await self._event(envelope, event)
+
+    async def _event(self, envelope: Envelope, event: Payload) -> None:
+        match event:
+            case DocumentEvent():
+                await self._document_event(envelope, event)
+            case TagUpserted() | TagDeleted():
+                await self._tag_event(envelope, event)
 
     async def _tag_event(self, envelope: Envelope, event: TagUpserted | TagDeleted) -> None:
         """Changes no document: a KB that names a deleted tag shows it as dead."""

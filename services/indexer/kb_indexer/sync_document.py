@@ -6,8 +6,9 @@ Duplicates and late commands are harmless, and nobody waits in the partition: wh
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
 from typing import Final
@@ -16,6 +17,7 @@ import structlog
 
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
+from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.source import SOURCE
@@ -53,6 +55,7 @@ from kb_shared.turns import Turns
 
 MAX_ATTEMPTS: Final = 10
 MAX_ATTEMPTS_AT_A_BUG: Final = 3
+MAX_CRASHES: Final = 10
 _MAX_DECISIONS: Final = 10
 _LONGEST_DELAY_S: Final = 300.0
 _LONGEST_WITHOUT_BUDGET_S: Final = 3_600.0
@@ -82,6 +85,7 @@ class SyncDocumentHandler:
         leases: JobLeases,
         probe: SearchableProbe,
         cpu: Executor,
+        isolation: Isolation,
     ) -> None:
         self._database = database
         self._truth = truth
@@ -89,6 +93,7 @@ class SyncDocumentHandler:
         self._leases = leases
         self._probe = probe
         self._cpu = cpu
+        self._isolation = isolation
         self._turns = Turns()
 
     def place(self, record: Record) -> Place:
@@ -106,13 +111,26 @@ class SyncDocumentHandler:
                 if job is None:
                     log.debug("job.absent")
                     return
-                await reach("sync.after_claim")
-                await self._attempt(command, job)
+                if job.crashes >= MAX_CRASHES:
+                    await self._fail(job, "worker_crashed", "the indexer died again and again at work on nothing else")
+                    return
+                async with self._at_work_on(job):
+                    await reach("sync.after_claim")
+                    await self._attempt(command, job)
+
+    @asynccontextmanager
+    async def _at_work_on(self, job: Job) -> AsyncIterator[None]:
+        """Beside others; alone if workers have died of `job`, or of what was beside it."""
+        if not job.is_suspect:
+            async with self._isolation.side_by_side():
+                yield
+            return
+        async with self._isolation.alone():
+            log.warning("document.isolated", crashes=job.crashes)
+            await index_jobs.note_alone(self._database, job)
+            yield
 
     async def _attempt(self, command: SyncDocument, job: Job) -> None:
-        if job.attempts > MAX_ATTEMPTS:
-            await self._fail(job, "attempts_exhausted", job.error_message or "the indexer stopped in each attempt")
-            return
         try:
             with mongo_errors():
                 await self._decide_and_act(command, job)

@@ -23,6 +23,7 @@ from kb_api.settings import ApiSettings
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.fan_out import FanOut
+from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.sweeper import Sweeper
@@ -169,11 +170,18 @@ class Replica:
     def __post_init__(self) -> None:
         self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
         truth = Truth(self.database)
-        self.fan_out = FanOut(self.database, self.requests, truth=truth)
+        self.isolation = Isolation()
+        self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation)
         self.probe = SearchableProbe()
         leases = JobLeases(self.database, length=self.lease)
         self.sync = SyncDocumentHandler(
-            self.database, self.embedder, truth=truth, leases=leases, probe=self.probe, cpu=self.cpu
+            self.database,
+            self.embedder,
+            truth=truth,
+            leases=leases,
+            probe=self.probe,
+            cpu=self.cpu,
+            isolation=self.isolation,
         )
         self.sweeper = Sweeper(self.database, self.requests, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)

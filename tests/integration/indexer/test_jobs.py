@@ -297,31 +297,6 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
     await tenant.assert_holds(kb, {"d": TEXT})
 
 
-async def test_a_document_that_kills_its_worker_each_time_is_given_up_too(tenant: Tenant, indexer: Replica) -> None:
-    await tenant.create_kb("a")
-    await indexer.publish(tenant.ocr("d", TEXT))
-    await set_attempts(tenant, MAX_ATTEMPTS)
-    await indexer.handle_commands()
-
-    job = await the_job(tenant)
-    assert (job.state, job.error_type) == (State.FAILED, "attempts_exhausted")
-
-
-async def test_a_request_gives_a_failed_document_all_its_attempts_again(tenant: Tenant, indexer: Replica) -> None:
-    kb = await tenant.create_kb("a")
-    event = tenant.ocr("d", TEXT)
-    await indexer.publish(event)
-    await set_attempts(tenant, MAX_ATTEMPTS)
-    await indexer.handle_commands()
-    assert (await the_job(tenant)).state is State.FAILED
-
-    await indexer.publish(event)
-    job = await the_job(tenant)
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, None)
-    await indexer.work()
-    await tenant.assert_holds(kb, {"d": TEXT})
-
-
 async def test_what_was_paid_before_a_failure_is_not_paid_again(
     tenant: Tenant, indexer: Replica, provider: Provider
 ) -> None:

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from kb_indexer.fan_out import FanOut
+from kb_indexer.isolation import Isolation
 from kb_indexer.truth import Truth
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import decode
@@ -38,7 +39,7 @@ async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outb
 async def handle(organization: Organization) -> None:
     """As relay and fan-out do."""
     requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
-    fan_out = FanOut(organization.database, requests, truth=Truth(organization.database))
+    fan_out = FanOut(organization.database, requests, truth=Truth(organization.database), isolation=Isolation())
     for _, message in await accepted(organization):
         await fan_out.handle(record(message.value, key=message.key))
 

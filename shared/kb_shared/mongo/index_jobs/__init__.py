@@ -11,7 +11,7 @@ that arrives meanwhile is not lost.
 """
 
 from kb_shared.mongo.index_jobs.due import make_all_due, make_due, published, take_due
-from kb_shared.mongo.index_jobs.job import INDEXES, NAME, UNCLAIMED_GRACE, UNDONE, Job, State, row_id
+from kb_shared.mongo.index_jobs.job import INDEXES, NAME, SUSPECT_AFTER, UNCLAIMED_GRACE, UNDONE, Job, State, row_id
 from kb_shared.mongo.index_jobs.queries import (
     any_open,
     count_all_open,
@@ -33,6 +33,7 @@ from kb_shared.mongo.index_jobs.work import (
     fail,
     finish,
     give_back,
+    note_alone,
     pause,
     postpone,
     wait_for_text,
@@ -41,6 +42,7 @@ from kb_shared.mongo.index_jobs.work import (
 __all__ = [
     "INDEXES",
     "NAME",
+    "SUSPECT_AFTER",
     "UNCLAIMED_GRACE",
     "UNDONE",
     "Job",
@@ -62,6 +64,7 @@ __all__ = [
     "in_states",
     "make_all_due",
     "make_due",
+    "note_alone",
     "of_documents",
     "of_kb",
     "open_ids",

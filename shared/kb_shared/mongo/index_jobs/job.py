@@ -22,6 +22,10 @@ UNCLAIMED_GRACE = timedelta(minutes=10)
 does not wait for that: the event's offset, or the scan's cursor, repeats the request."""
 
 
+SUSPECT_AFTER = 3
+"""So many of its workers may have died of another document; then this one is worked on alone, to find out."""
+
+
 class State(StrEnum):
     WAITING_FOR_TEXT = "waiting_for_text"
     PENDING = "pending"
@@ -44,6 +48,8 @@ class Job:
     force: bool
     token: str
     attempts: int
+    crashes: int
+    """How many workers died at work on it; after the first `SUSPECT_AFTER`, those that were alone with it."""
     next_attempt_at: datetime | None
     lease_owner: str | None
     traceparent: str | None
@@ -54,6 +60,11 @@ class Job:
     error_message: str | None = None
     postponed_until: datetime | None = None
     """After a failed attempt: before then nobody tries again."""
+
+    @property
+    def is_suspect(self) -> bool:
+        """Whether it may be what its workers die of."""
+        return self.crashes >= SUSPECT_AFTER
 
     def command(self) -> SyncDocument:
         return SyncDocument(
@@ -79,6 +90,7 @@ def from_row(row: Row) -> Job:
         force=row["force"],
         token=row["token"],
         attempts=row["attempts"],
+        crashes=row.get("crashes", 0),
         next_attempt_at=row["next_attempt_at"],
         lease_owner=row["lease_owner"],
         traceparent=row["traceparent"],

@@ -9,7 +9,7 @@ from pymongo import UpdateOne
 
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, upsert_all
-from kb_shared.mongo.index_jobs.job import NAME, UNCLAIMED_GRACE, State, milliseconds, row_id
+from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, UNCLAIMED_GRACE, State, milliseconds, row_id
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -53,6 +53,9 @@ def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, 
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
                     "token": str(uuid4()),
                     "attempts": 0,
+                    # Suspect it stays: whoever asks anew, it is not let near others before it has been done once.
+                    "crashes": {"$min": [{"$ifNull": ["$crashes", 0]}, SUSPECT_AFTER]},
+                    "alone": {"$ifNull": ["$alone", False]},
                     # Whoever holds the lease gives the job back; should it die, the job is due with the lease's end.
                     "next_attempt_at": {
                         "$cond": [

@@ -6,12 +6,13 @@ from uuid import uuid4
 
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, Row, Session
-from kb_shared.mongo.index_jobs.job import NAME, Job, State, from_row, milliseconds, row_id
+from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, Job, State, from_row, milliseconds, row_id
 
 
 async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> Job | None:
     """Take the job of `command` for `lease`, on the server's clock.
 
+    What a worker held that died goes on with the attempt that it was at: that one crashed, it did not fail.
     None if there is nothing to take: it is done, failed, waits for its text, or somebody is at work on it.
     """
     return (await claim_all(database, [command], owner=owner, lease=lease)).get(command)
@@ -40,7 +41,9 @@ async def claim_all(
                     "lease_owner": {"$literal": owner},
                     "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
                     "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
-                    "attempts": {"$add": ["$attempts", 1]},
+                    "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_LET_GO, 1, 0]}]}]},
+                    "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_died_of_it(owner), 1, 0]}]},
+                    "alone": False,
                     "claim_id": claim_id,
                 }
             }
@@ -50,6 +53,28 @@ async def claim_all(
         return {}
     rows = database[NAME].find({**ours, "claim_id": claim_id})
     return {wanted[row["_id"]]: from_row(row) async for row in rows}
+
+
+_LET_GO: Row = {"$eq": ["$lease_owner", None]}
+"""Who worked on it before said how that ended."""
+
+
+def _died_of_it(owner: str) -> Row:
+    """Whether the one who holds the lease died at work on it, and that tells something of the document."""
+    died = {"$not": {"$in": ["$lease_owner", [None, {"$literal": owner}]]}}
+    return {"$and": [died, {"$or": ["$alone", {"$lt": ["$crashes", SUSPECT_AFTER]}]}]}
+
+
+async def note_alone(database: Database, job: Job) -> None:
+    """Say that the holder of the lease works on nothing else: if it dies from here on, it dies of this job."""
+    await database[NAME].update_one(
+        {
+            "_id": row_id(job.kb_id, job.document_id),
+            "organization_id": job.organization_id,
+            "lease_owner": job.lease_owner,
+        },
+        {"$set": {"alone": True}},
+    )
 
 
 async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: timedelta) -> None:

@@ -1,0 +1,73 @@
+"""What MongoDB has acknowledged survives its primary."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from kb_indexer.fan_out import FanOut
+from kb_indexer.isolation import Isolation
+from kb_indexer.truth import Truth
+from kb_local.mongod import Mongod, is_writable
+from kb_shared.contracts.cloudevents import encode
+from kb_shared.contracts.documents import key_of
+from kb_shared.errors import TransientError
+from kb_shared.index_requests import IndexRequests
+from kb_shared.mongo import database as mongo
+from kb_shared.mongo import documents, schema
+from kb_shared.mongo.database import Database
+from kb_shared.settings import CommonSettings
+from tests.chaos.replica_set import WITHIN_S, ReplicaSet, replica_set
+from tests.chaos.workload import Upstream, paragraph
+from tests.e2e.system import until
+from tests.integration.indexer.support import Post, record
+
+ORGANIZATION = "org"
+EVENT = Upstream(ORGANIZATION).ocr("d", [paragraph("d")], tags=["a"])
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: Path) -> None:
+    async with replica_set(tmp_path) as nodes:
+        first = await nodes.primary()
+        database = mongo.connect(CommonSettings(mongo_uri=nodes.uri))
+        try:
+            await schema.ensure(database)
+            handled = await _handle_while_nobody_copies(nodes, first, database)
+            await nodes.primary()
+            if not handled:
+                # The consumer would hand it over again.
+                await until(lambda: _handles(database), within_s=WITHIN_S)
+            document = await documents.find(database, ORGANIZATION, "d")
+            assert document is not None, "its offset was committed, and nobody knows of it"
+        finally:
+            await database.client.close()
+
+
+async def _handle_while_nobody_copies(nodes: ReplicaSet, primary: Mongod, database: Database) -> bool:
+    """Whether the event was handled before the primary died, which had it alone."""
+    others = [member for member in nodes.members if member is not primary]
+    # Not frozen: what the primary sends them would wait for them in their sockets.
+    for member in others:
+        await member.kill()
+    handling = asyncio.create_task(_handles(database))
+
+    async def acknowledged_or_deposed() -> bool:
+        return handling.done() or not await is_writable(primary.port)
+
+    await until(acknowledged_or_deposed, within_s=WITHIN_S)
+    await primary.kill()
+    for member in others:
+        member.launch()
+    return await handling
+
+
+async def _handles(database: Database) -> bool:
+    requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
+    fan_out = FanOut(database, requests, truth=Truth(database), isolation=Isolation())
+    try:
+        await fan_out.handle(record(encode(EVENT, source="/upstream"), key=key_of(EVENT)))
+    except TransientError:
+        return False
+    return True
