@@ -14,7 +14,7 @@ from itertools import count
 
 import numpy as np
 
-from benchmarks.index_throughput import corpus
+from benchmarks.indexing import corpus
 from kb_indexer.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
 from kb_shared.embedding.vector import Vector
 

@@ -18,8 +18,8 @@ import numpy as np
 import psutil
 from pymongo import AsyncMongoClient
 
-from benchmarks.index_throughput import corpus
 from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.indexing import corpus
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
 from kb_shared.mongo.database import Database

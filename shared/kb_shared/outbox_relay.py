@@ -22,7 +22,8 @@ from kb_shared.mongo.database import Database
 _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0
 _BATCH = 500
-_IDLE_S = 0.1
+_REST_S = 0.05
+"""Between two looks. Under load, too: what comes meanwhile goes out together, in as many commands as one message."""
 _AFTER_FAILURE_S = 10.0
 """Longer than another relay takes to see that the buckets are free."""
 
@@ -54,7 +55,7 @@ class OutboxRelay:
     async def _send_some(self) -> float:
         """Send one batch; returns how many seconds to rest before the next."""
         try:
-            messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH)
+            messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
             if messages:
                 await self._send(messages)
         except (TransientError, PyMongoError) as error:
@@ -63,8 +64,8 @@ class OutboxRelay:
             log.warning("outbox.send_failed", error=type(error).__name__)
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
-            return _IDLE_S
-        return 0 if messages else _IDLE_S
+            return _REST_S
+        return 0 if len(messages) == _BATCH else _REST_S
 
     async def _send(self, messages: Sequence[outbox.Message]) -> None:
         try:

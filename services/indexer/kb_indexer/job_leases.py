@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from uuid import uuid4
 
 import structlog
@@ -18,6 +20,12 @@ from kb_shared.mongo.index_jobs import Job
 log = structlog.get_logger()
 
 
+@dataclass(frozen=True, slots=True)
+class _Held:
+    job: Job
+    since: float
+
+
 class JobLeases:
     """Claims jobs for this process. A lease keeps others from paying for the same work; fences keep it right."""
 
@@ -25,7 +33,7 @@ class JobLeases:
         self._database = database
         self._length = length
         self._owner = str(uuid4())
-        self._held: dict[str, Job] = {}
+        self._held: dict[str, _Held] = {}
         self._claimed = Gathering(self._claim)
 
     @asynccontextmanager
@@ -40,7 +48,7 @@ class JobLeases:
         if job is None:
             yield None
             return
-        self._held[key] = job
+        self._held[key] = _Held(job, monotonic())
         try:
             yield job
         except asyncio.CancelledError:
@@ -60,12 +68,20 @@ class JobLeases:
             return  # the lease expires
 
     async def keep(self) -> None:
-        """Extend what is held, for ever; cancel to stop."""
+        """Extend what is worked on for long, for ever; cancel to stop."""
+        a_while = self._length / 6
         while True:
-            await asyncio.sleep(self._length.total_seconds() / 3)
+            await asyncio.sleep(a_while.total_seconds())
             try:
-                await index_jobs.extend(
-                    self._database, list(self._held.values()), owner=self._owner, lease=self._length
-                )
+                await self.extend(held_for=a_while)
             except PyMongoError as error:
                 log.warning("lease.not_extended", error=type(error).__name__)
+
+    async def extend(self, *, held_for: timedelta) -> None:
+        """Extend the leases that have been held for so long.
+
+        Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin anew.
+        """
+        latest = monotonic() - held_for.total_seconds()
+        old = [held.job for held in self._held.values() if held.since <= latest]
+        await index_jobs.extend(self._database, old, owner=self._owner, lease=self._length)

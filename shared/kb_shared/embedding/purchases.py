@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import count
 from typing import Final, Literal
 from uuid import uuid4
 
@@ -66,9 +67,11 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
     """
     # Made before the first attempt: a commit whose outcome was unknown does not charge again.
     ledger_ids = {bought.purpose: str(uuid4()) for bought in purchase.bought}
+    attempts = count(1)
 
     async def work(session: Session) -> set[str]:
-        return await _store_and_charge(database, session, purchase, ledger_ids)
+        # The cache was asked before the provider: only another replica can have bought one of them since.
+        return await _store_and_charge(database, session, purchase, ledger_ids, all_new=next(attempts) == 1)
 
     try:
         async for attempt in stamina.retry_context(
@@ -87,12 +90,14 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
 
 
 async def _store_and_charge(
-    database: Database, session: Session, purchase: Purchase, ledger_ids: Mapping[Purpose, str]
+    database: Database, session: Session, purchase: Purchase, ledger_ids: Mapping[Purpose, str], *, all_new: bool
 ) -> set[str]:
     rows = [
         NewVector(bought.chunk_hash, to_binary(bought.vector), ledger_ids[bought.purpose]) for bought in purchase.bought
     ]
-    new = await embedding_cache.store(database, session, purchase.space, rows, lifetime=purchase.lifetime)
+    new = await embedding_cache.store(
+        database, session, purchase.space, rows, lifetime=purchase.lifetime, all_new=all_new
+    )
     if not new:
         # Others were first and paid, or an earlier attempt of ours was committed without our hearing of it.
         hashes = [bought.chunk_hash for bought in purchase.bought]

@@ -6,10 +6,12 @@ from numpy.typing import NDArray
 
 Vector = NDArray[np.float32]
 
+_HEAD = bytes([BinaryVectorDtype.FLOAT32.value[0], 0])
+
 
 def to_binary(vector: Vector) -> Binary:
     """BSON vector of float32: two bytes of head, then the numbers, little-endian."""
-    return Binary(bytes([BinaryVectorDtype.FLOAT32.value[0], 0]) + vector.astype("<f4").tobytes(), 9)
+    return Binary(_HEAD + vector.astype("<f4", copy=False).tobytes(), 9)
 
 
 def from_binary(binary: bytes) -> Vector:

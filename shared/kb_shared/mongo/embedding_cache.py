@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from bson.binary import Binary
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from kb_shared.mongo.database import Database, Session
+from kb_shared.mongo.database import Database, Row, Session
 
 NAME = "embedding_cache"
 INDEXES = [IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)]
@@ -64,32 +64,42 @@ async def store(
     vectors: Sequence[NewVector],
     *,
     lifetime: timedelta | None,
+    all_new: bool,
 ) -> list[NewVector]:
-    """Keep vectors; returns those that were new. `$setOnInsert`: a plain duplicate would abort."""
+    """Keep vectors; returns those that were new.
+
+    Args:
+        all_new: none is expected to be there. A third of the work for the server, but one that is there aborts the
+            transaction, with a duplicate key.
+    """
+    rows = _rows(space, vectors, lifetime)
+    if all_new:
+        await database[NAME].insert_many(rows, ordered=False, session=session)
+        return list(vectors)
+    written = await database[NAME].bulk_write([_upsert(row) for row in rows], ordered=False, session=session)
+    return [vectors[index] for index in written.upserted_ids or ()]
+
+
+def _rows(space: VectorSpace, vectors: Sequence[NewVector], lifetime: timedelta | None) -> list[Row]:
     now = datetime.now(UTC)
-    fields: dict[str, object] = {"embedding_model": space.model, "created_at": now}
+    fields: Row = {"scope": space.scope, "embedding_model": space.model, "created_at": now}
     if lifetime is not None:
         fields["expires_at"] = now + lifetime
-    written = await database[NAME].bulk_write(
-        [
-            UpdateOne(
-                {"_id": space.key(vector.chunk_hash), "scope": space.scope},
-                {
-                    "$setOnInsert": {
-                        **fields,
-                        "chunk_hash": vector.chunk_hash,
-                        "embedding": vector.embedding,
-                        "ledger_id": vector.ledger_id,
-                    }
-                },
-                upsert=True,
-            )
-            for vector in vectors
-        ],
-        ordered=False,
-        session=session,
-    )
-    return [vectors[index] for index in written.upserted_ids or ()]
+    return [
+        {
+            "_id": space.key(vector.chunk_hash),
+            **fields,
+            "chunk_hash": vector.chunk_hash,
+            "embedding": vector.embedding,
+            "ledger_id": vector.ledger_id,
+        }
+        for vector in vectors
+    ]
+
+
+def _upsert(row: Row) -> UpdateOne:
+    key = {name: row.pop(name) for name in ("_id", "scope")}
+    return UpdateOne(key, {"$setOnInsert": row}, upsert=True)
 
 
 async def paid_by(

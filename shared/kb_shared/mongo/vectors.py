@@ -150,11 +150,12 @@ def changes(
 
     now = datetime.now(UTC)
     wanted = chunk_ids(document_id, chunks)
+    carried = snapshot.fields()
     rows = {row["_id"]: row for row in before}
     writes: list[Write] = []
     inserted: list[str] = []
     for identity, chunk in wanted.items():
-        fields = chunk.position() | snapshot.fields()
+        fields = chunk.position() | carried
         row = rows.get(identity)
         if row is not None and row["until"] is None:
             if any(row.get(name) != value for name, value in fields.items()):

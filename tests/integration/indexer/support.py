@@ -173,12 +173,12 @@ class Replica:
         self.isolation = Isolation()
         self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation)
         self.probe = SearchableProbe()
-        leases = JobLeases(self.database, length=self.lease)
+        self.leases = JobLeases(self.database, length=self.lease)
         self.sync = SyncDocumentHandler(
             self.database,
             self.embedder,
             truth=truth,
-            leases=leases,
+            leases=self.leases,
             probe=self.probe,
             cpu=self.cpu,
             isolation=self.isolation,

@@ -76,5 +76,8 @@ _MANY = {"update": ("updates", "q"), "delete": ("deletes", "q"), "insert": ("doc
 
 
 def _of_stage(stage: Mapping[str, Any]) -> Mapping[str, Any]:
+    if "$search" in stage:
+        clauses = stage["$search"].get("compound", {}).get("filter", ())
+        return {clause["equals"]["path"]: clause["equals"]["value"] for clause in clauses if "equals" in clause}
     query: Mapping[str, Any] = stage.get("$match") or stage.get("$vectorSearch", {}).get("filter", {})
     return query

@@ -126,6 +126,33 @@ async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_wor
     await tenant.assert_settled()
 
 
+async def test_the_lease_of_work_that_takes_long_is_extended_and_that_of_short_work_is_left_alone(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    ends: list[datetime] = []
+
+    async def note_when_the_lease_ends() -> None:
+        row = await tenant.database[index_jobs.NAME].find_one({"kb_id": kb.kb_id})
+        assert row is not None
+        ends.append(row["lease_until"])
+
+    async def leases_are_kept() -> None:
+        await tenant.make_due()
+        await note_when_the_lease_ends()
+        await indexer.leases.extend(held_for=timedelta(hours=1))
+        await note_when_the_lease_ends()
+        await indexer.leases.extend(held_for=timedelta(0))
+        await note_when_the_lease_ends()
+
+    async with failpoints.during("sync.after_chunking", leases_are_kept):
+        await indexer.handle_commands()
+    expired, left_alone, extended = ends
+    assert left_alone == expired
+    assert extended > expired
+
+
 async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired(
     tenant: Tenant, indexer: Replica
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY, generate_latest
 
+from kb_search.fusion import WEIGHTS, K, Shape
 from kb_search.last_searched import LastSearched
 from kb_search.query import Asker, SearchQuery
 from kb_search.query_log import QueryLog
@@ -39,7 +40,8 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     citation = first.pop("citation")
     assert citation in vectors.chunk_ids("d1", Document("d1", texts).chunks())
     scores = first.pop("scores")
-    assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(2 / 61)}
+    fused = (WEIGHTS[Shape.WORDS].vector + WEIGHTS[Shape.WORDS].text) / (K + 1)
+    assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(fused)}
     assert scores["text"] > 0
     assert first == {
         "content": texts[1],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kb_search import search_knowledge_base
-from kb_search.fusion import K
+from kb_search.fusion import WEIGHTS, K, Shape
 from kb_search.search_index import index_not_ready
 from kb_shared.mongo import vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX
@@ -35,7 +35,8 @@ async def test_hits_of_all_come_by_their_ranks_whatever_the_models(
     await others.index(Document("d2", ["a kayak is a boat"]))
     answer = await search(searcher, others, boats)
     assert {one["kb_id"] for one in answer["results"][:2]} == {boats.kb.kb_id, others.kb.kb_id}
-    assert [one["scores"]["fused"] for one in answer["results"][:2]] == [2 / (K + 1)] * 2
+    weights = WEIGHTS[Shape.WORDS]
+    assert [one["scores"]["fused"] for one in answer["results"][:2]] == [(weights.vector + weights.text) / (K + 1)] * 2
     assert {(one["kb_id"], one["name"], one["kb_status"]) for one in answer["knowledge_bases"]} == {
         (boats.kb.kb_id, "Boats", "active"),
         (others.kb.kb_id, "Others", "active"),

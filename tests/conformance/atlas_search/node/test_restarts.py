@@ -28,6 +28,7 @@ from tests.conformance.atlas_search.deployment import (
     wait_ready,
 )
 from tests.conformance.atlas_search.node.wire import read_reply, request
+from tests.waiting import until
 
 LOOPBACK = "127.0.0.1"
 QUERY = [1.0, 0.0, 0.0, 0.0]
@@ -175,10 +176,15 @@ async def test_sigterm_ends_the_process_at_once_and_cleanly(mongod: Mongod, tmp_
     log = tmp_path / "node.log"
     server = SearchNode(mongod=mongod.address, port=free_port(), log=log)
     await server.start()
+
+    def said_ready() -> bool:
+        return "search_node.ready" in log.read_text()
+
     # Left open over the end of the server.
     reader, writer = await asyncio.open_connection(LOOPBACK, server.port)
     writer.write(request({"ping": 1, "$db": "admin"}))
     assert (await read_reply(reader))[3]["ok"] == 1
+    await until(said_ready)
     assert await server.stop() == 0
     writer.close()
     text = log.read_text()

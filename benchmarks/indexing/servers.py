@@ -1,5 +1,6 @@
-"""What mongod, the indexer and the embedding server did between two moments."""
+"""What mongod, the embedding server and every process of the system did between two moments."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,7 +9,6 @@ import httpx
 import psutil
 from pymongo import AsyncMongoClient
 
-from kb_local.server import Server
 from kb_local.stack import Stack
 
 BACKGROUND: Final = frozenset(
@@ -31,8 +31,7 @@ BACKGROUND: Final = frozenset(
 class Moment:
     commands: Mapping[str, int]
     documents_examined: int
-    mongod_cpu_s: float
-    indexer_cpu_s: float
+    cpu_s: Mapping[str, float]
     embed_calls: int
     embed_inputs: int
 
@@ -43,24 +42,37 @@ class Spent:
 
     commands: dict[str, int]
     documents_examined: int
-    mongod_cpu_s: float
-    indexer_cpu_s: float
+    cpu_s: dict[str, float]
+    """By process, the benchmark's own included: two cores have 2 s a second for all of them."""
     embed_calls: int
     embed_inputs: int
+
+    def figures(self, *, documents: int, chunks: int) -> dict[str, Any]:
+        """As they stand in the output."""
+        return {
+            "indexer_cpu_s": self.cpu_s["kb-indexer"],
+            "cpu_s": self.cpu_s,
+            "cpu_ms_per_doc": round(1000 * sum(self.cpu_s.values()) / documents, 2),
+            "embed_calls": self.embed_calls,
+            "embed_inputs": self.embed_inputs,
+            "mongo_commands_per_doc": round(sum(self.commands.values()) / documents, 2),
+            "mongo_commands_per_doc_by_name": {
+                name: round(count / documents, 3) for name, count in self.commands.items()
+            },
+            "mongo_docs_examined_per_chunk": round(self.documents_examined / chunks, 3),
+        }
 
 
 async def look(stack: Stack, mongod: AsyncMongoClient[dict[str, Any]]) -> Moment:
     status = await mongod.admin.command("serverStatus")
     async with httpx.AsyncClient() as http:
         model = (await http.get(stack.models_api_base.removesuffix("/v1") + "/admin/hash")).raise_for_status().json()
-    assert stack.mongod is not None, "the benchmark launches its own mongod"
     return Moment(
         commands={
             name: counts["total"] for name, counts in status["metrics"]["commands"].items() if isinstance(counts, dict)
         },
         documents_examined=status["metrics"]["queryExecutor"]["scannedObjects"],
-        mongod_cpu_s=_cpu_s(stack.mongod),
-        indexer_cpu_s=_cpu_s(stack.services["kb_indexer"]),
+        cpu_s={server.name: _cpu_s(server.pid) for server in stack.servers} | {"benchmark": _cpu_s(os.getpid())},
         embed_calls=model["calls"],
         embed_inputs=model["inputs"],
     )
@@ -71,13 +83,12 @@ def spent(before: Moment, after: Moment) -> Spent:
     return Spent(
         commands={name: count for name, count in sorted(counts.items()) if count and name not in BACKGROUND},
         documents_examined=after.documents_examined - before.documents_examined,
-        mongod_cpu_s=round(after.mongod_cpu_s - before.mongod_cpu_s, 2),
-        indexer_cpu_s=round(after.indexer_cpu_s - before.indexer_cpu_s, 2),
+        cpu_s={name: round(total - before.cpu_s[name], 2) for name, total in after.cpu_s.items()},
         embed_calls=after.embed_calls - before.embed_calls,
         embed_inputs=after.embed_inputs - before.embed_inputs,
     )
 
 
-def _cpu_s(server: Server) -> float:
-    times = psutil.Process(server.pid).cpu_times()
+def _cpu_s(pid: int) -> float:
+    times = psutil.Process(pid).cpu_times()
     return float(times.user + times.system)

@@ -10,9 +10,9 @@ import string
 from collections.abc import Iterator
 
 
-def texts(*, documents: int, words: int) -> Iterator[str]:
-    """`documents` texts of `words` words each."""
-    for number in range(documents):
+def texts(*, documents: int, words: int, first: int = 0) -> Iterator[str]:
+    """`documents` texts of `words` words each, from the one with the number `first` on."""
+    for number in range(first, first + documents):
         yield _text(random.Random(number), words)
 
 

@@ -1,6 +1,6 @@
 """What the indexer tells the world, which costs MongoDB nothing to wait for."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,14 +17,18 @@ class Outcomes:
     def __init__(self, consumer: Any) -> None:
         self._consumer = consumer
 
-    async def until_indexed(self, documents: int, *, revision: int) -> list[str]:
-        """Wait until so many documents are indexed in `revision`; returns their ids in that order."""
-        indexed: dict[str, None] = {}
-        while len(indexed) < documents:
+    async def until_indexed(self, document_ids: Collection[str], *, revision: int) -> list[str]:
+        """Wait until all of them are indexed in `revision`; returns their ids in that order."""
+        missing = set(document_ids)
+        indexed: list[str] = []
+        while missing:
             _, outcome = decode((await self._consumer.getone()).value, KB_EVENTS)
-            if isinstance(outcome, DocumentIndexed) and outcome.revision == revision:
-                indexed[outcome.document_id] = None
-        return list(indexed)
+            if not isinstance(outcome, DocumentIndexed) or outcome.revision != revision:
+                continue
+            if outcome.document_id in missing:
+                missing.remove(outcome.document_id)
+                indexed.append(outcome.document_id)
+        return indexed
 
 
 @asynccontextmanager
