@@ -22,7 +22,7 @@ from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
 from kb_search.fusion import Weights, fuse, shape_of
 
-VECTOR_WEIGHTS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.2, 1.5, 2.0, 3.0)
+VECTOR_WEIGHTS = (0.0, 0.01, 0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Beside 1 for the text leg: only their ratio counts."""
 DEPTH = 100
 PAGE = 20

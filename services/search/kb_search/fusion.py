@@ -31,8 +31,8 @@ class Weights:
 
 
 WEIGHTS: Final[Mapping[Shape, Weights]] = {
-    Shape.WORDS: Weights(vector=0.6, text=1.0),
-    Shape.MIXED: Weights(vector=0.4, text=1.0),
+    Shape.WORDS: Weights(vector=0.99, text=1.0),
+    Shape.MIXED: Weights(vector=0.95, text=1.0),
     # Just enough to order what the words leave equal.
     Shape.IDENTIFIER: Weights(vector=0.01, text=1.0),
 }
