@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 K: Final = 60
 """How little the first ranks stand out; the usual value."""
@@ -63,8 +63,7 @@ def shape_of(query: str) -> Shape:
     return Shape.IDENTIFIER if identifiers == len(words) else Shape.MIXED
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk that an index found; a score is None where that leg did not find it."""
 
     chunk_id: str
