@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 K: Final = 60
 """How little the first ranks stand out; the usual value."""
@@ -63,8 +63,7 @@ def shape_of(query: str) -> Shape:
     return Shape.IDENTIFIER if identifiers == len(words) else Shape.MIXED
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A chunk that an index found; a score is None where that leg did not find it."""
 
     chunk_id: str
@@ -86,21 +85,21 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
     Args:
         vector, text: scores by chunk id; empty for a leg that was not asked.
     """
-    vector_ranks, text_ranks = _ranks(vector), _ranks(text)
+    by_vector, by_text = _worth(vector, weights.vector), _worth(text, weights.text)
     candidates = [
         Candidate(
             chunk_id,
             vector.get(chunk_id),
             text.get(chunk_id),
-            _part(weights.vector, vector_ranks.get(chunk_id)) + _part(weights.text, text_ranks.get(chunk_id)),
+            by_vector.get(chunk_id, 0.0) + by_text.get(chunk_id, 0.0),
         )
         for chunk_id in vector.keys() | text.keys()
     ]
     return sorted(candidates, key=lambda candidate: (*candidate.order, candidate.chunk_id))
 
 
-def _part(weight: float, rank: int | None) -> float:
-    return 0.0 if rank is None else weight / (K + rank)
+def _worth(scores: Mapping[str, float], weight: float) -> dict[str, float]:
+    return {chunk_id: weight / (K + rank) for chunk_id, rank in _ranks(scores).items()}
 
 
 def _ranks(scores: Mapping[str, float]) -> dict[str, int]:

@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 from typing import Final
 
 import structlog
@@ -8,21 +9,26 @@ from kb_shared.mongo import query_log
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.query_log import LoggedQuery
 
+GATHERED_FOR_S: Final = 1.0
 _MOST_WAITING: Final = 10_000
 
 log = structlog.get_logger()
 
 
 class QueryLog:
-    """Writes down what was searched for, beside the search and never in its way; what can't be written is lost."""
+    """Writes down what was searched for, a second's searches at once and never in their way.
+
+    What can't be written is lost.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._waiting: list[LoggedQuery] = []
         self._writer: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def note(self, query: LoggedQuery) -> None:
-        """Return at once. What comes while something is written is written next, all of it together."""
+        """Return at once."""
         if len(self._waiting) >= _MOST_WAITING:
             return
         self._waiting.append(query)
@@ -31,6 +37,8 @@ class QueryLog:
 
     async def _write(self) -> None:
         while self._waiting:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), GATHERED_FOR_S)
             batch, self._waiting = self._waiting, []
             try:
                 await query_log.insert(self._database, batch)
@@ -39,6 +47,7 @@ class QueryLog:
                 log.warning("query_log.not_written", queries=len(batch), error=type(error).__name__)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Write what waits."""
+        self._closing.set()
         if self._writer is not None:
             await self._writer

@@ -249,9 +249,9 @@ class KnowledgeBaseSearch:
 
     async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]], query: SearchQuery) -> "_Read":
         async with self._database.client.start_session(snapshot=True) as session:
-            snapshot = Snapshot(self._database, session)
+            snapshot = Snapshot(session)
             found = [
-                await snapshot.hits(target, ranking, wanted=query.wanted, min_score=_min_score(target.kb, query))
+                await snapshot.hits(target, ranking, query, min_score=_min_score(target.kb, query))
                 for target, ranking in ranked
             ]
             page = page_of(found, skip=query.skip, top_k=query.top_k)

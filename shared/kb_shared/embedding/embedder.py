@@ -23,6 +23,7 @@ from kb_shared.embedding.patience import Patience
 from kb_shared.embedding.provider import Provider
 from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
 from kb_shared.embedding.rate_limiter import RateLimiter
+from kb_shared.embedding.recent_vectors import RecentVectors
 from kb_shared.embedding.splitting import ask_in_parts
 from kb_shared.embedding.sub_batches import MAX_TEXTS
 from kb_shared.embedding.vector import Vector, from_binary
@@ -120,6 +121,7 @@ class Embedder:
         self._limiter = limiter
         self._cache_scope = cache_scope
         self._patience_s = patience_s
+        self._recent = RecentVectors()
         self._looked_up = Gathering(self._look_up, at_most=_QUESTIONS_AT_ONCE)
         self._queues: dict[_Order, BatchQueue] = {}
 
@@ -188,7 +190,7 @@ class Embedder:
         order = self._order(model, dimensions, purpose)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         distinct = dict(zip(hashes, texts, strict=True))
-        vectors = await self._looked_up(_Question(order.space, distinct)) or {}
+        vectors = await self._known(order.space, distinct)
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
@@ -196,8 +198,17 @@ class Embedder:
             await self._take(bucket, missing.values())
         delivered = await self._buy(missing, model, order, purpose) if missing else {}
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
+        if order.input_type == "query":
+            self._recent.keep(order.space, vectors)
         generated = sum(delivery.charged for delivery in delivered.values())
         return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated)
+
+    async def _known(self, space: VectorSpace, chunk_hashes: Collection[str]) -> dict[str, Vector]:
+        """What was paid for before."""
+        recent = self._recent.find(space, chunk_hashes)
+        if len(recent) == len(chunk_hashes):
+            return recent
+        return await self._looked_up(_Question(space, chunk_hashes)) or {}
 
     def _order(self, model: Model, dimensions: int | None, purpose: Purpose) -> _Order:
         space = VectorSpace(

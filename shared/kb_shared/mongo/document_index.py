@@ -155,16 +155,11 @@ async def last_indexed_at(database: Database, organization_id: str, kb_id: str) 
     return row["indexed_at"] if row else None
 
 
-async def versions(
-    database: Database, session: Session, organization_id: str, kb_id: str, document_ids: Collection[str]
-) -> dict[str, int]:
-    """Version by document, as of the snapshot of `session`; a document that is not in the KB is absent."""
-    rows = database[NAME].find(
-        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id},
-        {"document_id": 1, "version": 1},
-        session=session,
-    )
-    return {row["document_id"]: row["version"] async for row in rows}
+def united_with(organization_id: str, kb_id: str, document_ids: Collection[str]) -> Row:
+    """The stage of a query on another collection that adds an `indexed_document` for each that is in the KB."""
+    rows = {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
+    only_id = {"_id": 0, "indexed_document": "$document_id"}
+    return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": rows}, {"$project": only_id}]}}
 
 
 def _from_row(row: Row) -> IndexedDocument:

@@ -9,10 +9,11 @@ replaces stays for a while: a chunk is live from version `since`, and until vers
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
+from kb_shared.mongo import document_index
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, TEXT_PATHS, VECTOR_INDEX
 from kb_shared.mongo.database import Collection as MongoCollection
 from kb_shared.mongo.database import Database, Row, Session
@@ -30,6 +31,26 @@ INDEXES = [
     IndexModel([("document_id", ASCENDING), ("chunk_index", ASCENDING)]),
     IndexModel([("retired_at", ASCENDING)], expireAfterSeconds=int(RETIRED_LIFETIME.total_seconds())),
 ]
+_SHOWN: Final = dict.fromkeys(
+    (
+        "document_id",
+        "document_name",
+        "upload_date",
+        "metadata_snapshot",
+        "chunk_index",
+        "chunk_text",
+        "token_count",
+        "start",
+        "end",
+        "page_start",
+        "page_end",
+        "heading_path",
+        "since",
+        "until",
+    ),
+    1,
+)
+"""What a result is made of, and what tells whether it may be shown."""
 Write = InsertOne[Row] | ReplaceOne[Row] | UpdateOne | UpdateMany
 
 
@@ -112,6 +133,11 @@ def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, Em
         occurrences[chunk.chunk_hash] = n + 1
         ids[f"{document_id}:{chunk.chunk_hash[:24]}:{n}"] = chunk
     return ids
+
+
+def document_of(chunk_id: str) -> str:
+    """The document whose text a chunk is a part of; no id of a document holds a colon."""
+    return chunk_id.rsplit(":", 2)[0]
 
 
 async def stored(chunks: Chunks, session: Session, document_id: str) -> list[Row]:
@@ -244,9 +270,10 @@ async def nearest(
     }
     stage |= {"exact": True} if exact else {"numCandidates": min(10_000, max(20 * limit, 200))}
     hits = await chunks.collection.aggregate(
-        [{"$vectorSearch": stage}, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}], batchSize=limit
+        [{"$vectorSearch": stage}, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}],
+        batchSize=_in_one_batch(limit),
     )
-    return {hit["_id"]: hit["score"] async for hit in hits}
+    return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
 
 
 async def mentioning(
@@ -270,9 +297,14 @@ async def mentioning(
             {"$limit": limit},
             {"$project": {"_id": 1, "score": {"$meta": "searchScore"}}},
         ],
-        batchSize=limit,
+        batchSize=_in_one_batch(limit),
     )
-    return {hit["_id"]: hit["score"] async for hit in hits}
+    return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
+
+
+def _in_one_batch(count: int) -> int:
+    """The size of a batch that holds so many rows and is seen to be the last: a full one is asked for more."""
+    return count + 1
 
 
 async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
@@ -290,40 +322,64 @@ async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[st
 
 
 async def read(
-    chunks: Chunks, session: Session, ids: Collection[str], *, query_filter: Mapping[str, Any]
-) -> dict[str, Row]:
-    """The rows of hits, without vectors, as of the snapshot of `session`, that still match the filter.
+    chunks: Chunks,
+    session: Session,
+    ids: Collection[str],
+    *,
+    query_filter: Mapping[str, Any],
+    with_vectors: Collection[str] = (),
+) -> tuple[dict[str, Row], set[str]]:
+    """What hits are as of the snapshot of `session`, in one query.
 
-    A retired row has `retired_for_ms`, by the server's clock.
+    Args:
+        query_filter: compiled; what no longer matches it is left out.
+        with_vectors: those of `ids` that come with `embedding`; the others have none.
+    Returns:
+        The rows by id, a retired one with `retired_for_ms` by the server's clock; and those of their documents that
+        are in the KB.
     """
     match: Row = {"_id": {"$in": list(ids)}, **chunks.scope}
     if query_filter:
         match["$and"] = [dict(query_filter)]
-    rows = await chunks.collection.aggregate(
+    documents = {document_of(chunk_id) for chunk_id in ids}
+    found = await chunks.collection.aggregate(
         [
             {"$match": match},
-            {"$unset": "embedding"},
-            {"$set": {"retired_for_ms": {"$subtract": ["$$NOW", "$retired_at"]}}},
+            {
+                "$project": {
+                    **_SHOWN,
+                    "embedding": {"$cond": [{"$in": ["$_id", list(with_vectors)]}, "$embedding", "$$REMOVE"]},
+                    "retired_for_ms": {"$subtract": ["$$NOW", "$retired_at"]},
+                }
+            },
+            document_index.united_with(chunks.organization_id, chunks.kb_id, documents),
         ],
         session=session,
-        batchSize=len(ids) + 1,
+        batchSize=_in_one_batch(len(ids) + len(documents)),
     )
-    return {row["_id"]: row async for row in rows}
+    rows: dict[str, Row] = {}
+    indexed: set[str] = set()
+    for row in await found.to_list():
+        if "_id" in row:
+            rows[row["_id"]] = row
+        else:
+            indexed.add(row["indexed_document"])
+    return rows, indexed
 
 
 async def embeddings(chunks: Chunks, session: Session, ids: Collection[str]) -> dict[str, bytes]:
     """The vectors of chunks by their ids, as they are stored, as of the snapshot of `session`."""
     rows = chunks.collection.find({"_id": {"$in": list(ids)}, **chunks.scope}, {"embedding": 1}, session=session)
-    return {row["_id"]: row["embedding"] async for row in rows}
+    return {row["_id"]: row["embedding"] for row in await rows.to_list()}
 
 
 async def read_stretches(chunks: Chunks, session: Session, stretches: Iterable[tuple[str, int, int]]) -> list[Row]:
-    """The rows of documents from one chunk_index to another, both included, without vectors; retired ones too."""
+    """The rows of documents from one chunk_index to another, both included; retired ones too."""
     ranges = [
         {"document_id": document_id, "chunk_index": {"$gte": first, "$lte": last}}
         for document_id, first, last in stretches
     ]
-    rows = chunks.collection.find({**chunks.scope, "$or": ranges}, {"embedding": 0}, session=session)
+    rows = chunks.collection.find({**chunks.scope, "$or": ranges}, _SHOWN, session=session)
     return await rows.sort([("document_id", ASCENDING), ("chunk_index", ASCENDING)]).to_list()
 
 

@@ -61,7 +61,11 @@ def app(search_database: Database, settings: Settings, embedder: Embedder) -> Fa
 
 @pytest.fixture
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client:
+    async with (
+        # What is written down beside a search is, before its database is dropped.
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client,
+    ):
         yield client
 
 

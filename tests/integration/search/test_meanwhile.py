@@ -106,7 +106,7 @@ async def test_a_lost_snapshot_is_taken_once_more(
     read = vectors.read
     failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
 
-    async def failing(*args: Any, **kwargs: Any) -> dict[str, Row]:
+    async def failing(*args: Any, **kwargs: Any) -> tuple[dict[str, Row], set[str]]:
         for failure in failures:
             raise failure
         return await read(*args, **kwargs)

@@ -1,5 +1,7 @@
 """What is searched for is written down, and people learn from it."""
 
+import asyncio
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -73,6 +75,24 @@ async def test_a_log_that_cannot_be_written_fails_no_search_and_repeats_no_query
     log.note(entry("canary"))
     await log.close()
     assert await search_database[query_log.NAME].count_documents({}) == 0
+
+
+async def test_searches_are_written_down_together(search_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches: list[int] = []
+    insert = query_log.insert
+
+    async def counted(database: Database, queries: Sequence[LoggedQuery]) -> None:
+        batches.append(len(queries))
+        await insert(database, queries)
+
+    monkeypatch.setattr(query_log, "insert", counted)
+    log = QueryLog(search_database)
+    log.note(entry("first"))
+    await asyncio.sleep(0)  # the writer has begun to wait for more
+    log.note(entry("second"))
+    await log.close()
+    assert batches == [2]
+    await logged(search_database, 2)
 
 
 async def test_entries_go_after_ninety_days() -> None:

@@ -114,6 +114,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
 ) -> None:
     exact: list[bool] = []
     nearest = vectors.nearest
+    query_log = QueryLog(search_database)
 
     async def spied(*args: Any, **kwargs: Any) -> dict[str, float]:
         exact.append(kwargs["exact"])
@@ -124,7 +125,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
             search_database,
             embedder,
             LastSearched(search_database),
-            QueryLog(search_database),
+            query_log,
             exact_up_to_chunks=exact_up_to_chunks,
         )
         answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"))
@@ -135,6 +136,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
     assert await search(exact_up_to_chunks=1) == ["one", "two"]
     assert await search(exact_up_to_chunks=2) == ["one", "two"]
     assert exact == [False, True]
+    await query_log.close()
 
 
 async def test_a_kb_is_searched_while_it_is_being_filled(searcher: Searcher, search_database: Database) -> None:
