@@ -37,7 +37,7 @@ class ChatRequest(BaseModel):
             raise OpenAIError(400, f"{name!r}: {first['msg']}.", param=name) from None
 
     @property
-    def schema(self) -> dict[str, Any] | None:
+    def answer_schema(self) -> dict[str, Any] | None:
         """That the answer must follow, if any."""
         if (self.response_format or {}).get("type") != "json_schema":
             return None

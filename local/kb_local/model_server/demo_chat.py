@@ -48,8 +48,8 @@ def reply(request: ChatRequest) -> ChatReply:
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
     quotes = best_quotes(question, list(chain.from_iterable(map(passages_in, results))))
-    if request.schema is not None:
-        text = json.dumps(value_for(request.schema, quotes), ensure_ascii=False)
+    if request.answer_schema is not None:
+        text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
     else:
         text = answer(quotes)
     return ChatReply(text, prompt_tokens=request.words, completion_tokens=len(text.split()))

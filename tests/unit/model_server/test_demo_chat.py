@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_local.model_server import demo_chat
-from kb_local.model_server.chat_api import ChatRequest, chat_events
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_events
 from kb_local.model_server.demo_chat import LABEL, NOTHING_FOUND, Quote, best_quotes, passages_in
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"properties": {"query": {}}}}}
@@ -101,7 +101,7 @@ def test_what_it_fills_in_is_valid(schema: dict[str, Any], quotes: list[Quote]) 
 @given(st.text())
 def test_a_streamed_answer_is_the_whole_one_in_pieces(text: str) -> None:
     asked = request(("user", "x"), stream=True, stream_options={"include_usage": True})
-    events = [event.removeprefix("data: ").strip() for event in chat_events(asked, demo_chat.ChatReply(text))]
+    events = [event.removeprefix("data: ").strip() for event in chat_events(asked, ChatReply(text))]
     assert events[-1] == "[DONE]"
     bodies = [json.loads(event) for event in events[:-1]]
     assert "".join(choice["delta"].get("content", "") for each in bodies for choice in each["choices"]) == text
