@@ -139,6 +139,12 @@ RECONCILER_QUEUED = Counter(
 RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "kb_reconciler_last_success_timestamp_seconds", "Unix time of the last full pass. Old: the reconciler is stuck."
 )
+RUNS = Counter("kb_runs_total", "Runs of models with tools by how they ended.", ["status"])
+RUN_SECONDS = Histogram(
+    "kb_run_seconds",
+    "Seconds of a whole run. High: look at the duration of its calls, and at kb_chat_request_seconds.",
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+)
 SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
 SEARCH_SECONDS = Histogram(
     "kb_search_seconds",

@@ -41,6 +41,8 @@ __all__ = ["LITELLM_ERRORS", "AsyncHTTPHandler", "failure_of", "httpx", "litellm
 litellm.DEFAULT_MAX_RETRIES = 0
 litellm.suppress_debug_info = True
 litellm.telemetry = False
+# Some providers refuse results of tools in a call without tools, which is how a run ends.
+litellm.modify_params = True
 # What it would log are requests and the answers to them.
 litellm.turn_off_message_logging = True
 for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):

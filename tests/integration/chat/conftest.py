@@ -17,7 +17,7 @@ async def scripted(model_server: ModelServer) -> AsyncIterator[ScriptedModel]:
 
 @pytest.fixture
 async def chat(database: Database, model_server: ModelServer) -> AsyncIterator[Chat]:
-    settings = ChatSettings(local_models_api_base=model_server.api_base, chat_patience_s=0.2)
+    settings = ChatSettings(local_models_api_base=model_server.api_base, chat_patience_s=0.2, chat_timeout_s=600)
     chat = create_chat(database, settings)
     yield chat
     await chat.close()

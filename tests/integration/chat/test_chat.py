@@ -25,7 +25,7 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 QUESTION = Question([{"role": "user", "content": SECRET}], tools=[TOOL])
 
 
-async def ask(chat: Chat, scripted: ScriptedModel, *, within_s: float = 60.0, **fields: Any) -> Completion:
+async def ask(chat: Chat, scripted: ScriptedModel, *, within_s: float = 600.0, **fields: Any) -> Completion:
     model = await chat.model(ORGANIZATION, scripted.name)
     return await chat.complete(ORGANIZATION, QUESTION, model=model, within_s=within_s, **fields)
 
@@ -86,7 +86,7 @@ async def test_what_goes_wrong_says_what_to_do_and_quotes_nothing(
 ) -> None:
     await scripted.says(turn)
     with pytest.raises(error) as raised:
-        await ask(chat, scripted, within_s=1.0 if "delay_s" in turn else 60.0)
+        await ask(chat, scripted, within_s=1.0 if "delay_s" in turn else 600.0)
     assert error_type in ("*", vars(raised.value)["error_type"])
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 

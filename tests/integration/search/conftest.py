@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from kb_local.python_server import ModelServer
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import api_keys
@@ -55,8 +56,15 @@ async def embedder(search_database: Database, settings: Settings) -> AsyncIterat
 
 
 @pytest.fixture
-def app(search_database: Database, settings: Settings, embedder: Embedder) -> FastAPI:
-    return create_app(settings, database=search_database, embedder=embedder)
+async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
+    chat = create_chat(search_database, settings)
+    yield chat
+    await chat.close()
+
+
+@pytest.fixture
+def app(search_database: Database, settings: Settings, embedder: Embedder, chat: Chat) -> FastAPI:
+    return create_app(settings, database=search_database, embedder=embedder, chat=chat)
 
 
 @pytest.fixture
