@@ -11,7 +11,7 @@ import httpx
 from kb_local.python_server import ModelServer
 from kb_local.server import poll_until
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,15 @@ class ScriptedModel:
             return len(await self.requests()) >= times
 
         assert await poll_until(asked, timeout_s=PATIENCE_S)
+
+    async def was_left_by_all(self) -> None:
+        """Wait until nobody waits any more for what it was asked, if it was asked at all."""
+
+        async def left() -> bool:
+            report = await self._report()
+            return bool(report["left"] == len(report["requests"]))
+
+        assert await poll_until(left, timeout_s=PATIENCE_S)
 
     async def was_left(self) -> None:
         """Wait until a caller went away before the end of its answer."""

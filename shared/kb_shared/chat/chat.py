@@ -1,6 +1,5 @@
 """The only way to a chat model: with the organization's key, within its limits, and not while its provider is out."""
 
-import asyncio
 import os
 from datetime import timedelta
 from typing import Final
@@ -75,7 +74,6 @@ class Chat:
         question: Question,
         *,
         model: ChatModel,
-        within_s: float,
         on_text: OnText | None = None,
     ) -> Completion:
         """Ask, and for some seconds again while the provider is unavailable and nothing was heard of an answer.
@@ -84,7 +82,6 @@ class Chat:
             organization_id: whose limits and circuit count.
             question: what is asked.
             model: of this organization.
-            within_s: for all attempts together.
             on_text: told each piece of the text as it comes.
 
         Raises:
@@ -93,19 +90,16 @@ class Chat:
             Parked: a limit is used up for longer than the patience, or the provider is known to be out.
         """
         heard = _Heard(on_text)
-        patience_s = min(self._patience_s, within_s)
-        patience = Patience(patience_s)
-        deadline = asyncio.get_running_loop().time() + within_s
+        patience = Patience(self._patience_s)
 
         def again(error: Exception) -> bool | float:
             return False if heard.anything else patience.decide(error)
 
         async for attempt in stamina.retry_context(
-            on=again, attempts=None, timeout=patience_s, wait_max=4.0, wait_jitter=0.5
+            on=again, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
         ):
             with attempt:
-                left_s = max(0.1, deadline - asyncio.get_running_loop().time())
-                return await self._ask_once(organization_id, question, model, min(left_s, self._timeout_s), heard)
+                return await self._ask_once(organization_id, question, model, heard)
         raise AssertionError("the last attempt returns or raises")
 
     async def close(self) -> None:
@@ -113,7 +107,7 @@ class Chat:
         await self._provider.close()
 
     async def _ask_once(
-        self, organization_id: str, question: Question, model: ChatModel, timeout_s: float, heard: "_Heard"
+        self, organization_id: str, question: Question, model: ChatModel, heard: "_Heard"
     ) -> Completion:
         access = model.access
         bucket = Bucket.of_model(
@@ -124,8 +118,10 @@ class Chat:
         )
         try:
             async with self._circuits.guard(CircuitId(organization_id, model.fingerprint, _CIRCUITS + model.name)):
-                await self._limiter.take(bucket, tokens=estimated_tokens(question.messages), patience_s=timeout_s)
-                return await self._provider.complete(question, model=model, timeout_s=timeout_s, on_text=heard.listener)
+                await self._limiter.take(bucket, tokens=estimated_tokens(question.messages), patience_s=self._timeout_s)
+                return await self._provider.complete(
+                    question, model=model, timeout_s=self._timeout_s, on_text=heard.listener
+                )
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:
                 # For every replica: the next one to ask would only be told the same.

@@ -168,6 +168,20 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
     )
 
 
+def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
+    """What is known of an answer that ended after `text`: its tokens are spent, though nobody has counted them."""
+    prompt_tokens, completion_tokens = estimated_tokens(question.messages), _estimated(text)
+    return Completion(
+        text=text,
+        tool_calls=[],
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost_usd=model.cost_usd(prompt_tokens, completion_tokens),
+        tokens_are_counted=False,
+        is_cut=True,
+    )
+
+
 def _tool_call(call: Any) -> ToolCall:
     function = call.function
     return ToolCall(str(call.id or ""), str(function.name or ""), str(function.arguments or ""))

@@ -25,9 +25,9 @@ TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "ob
 QUESTION = Question([{"role": "user", "content": SECRET}], tools=[TOOL])
 
 
-async def ask(chat: Chat, scripted: ScriptedModel, *, within_s: float = 600.0, **fields: Any) -> Completion:
+async def ask(chat: Chat, scripted: ScriptedModel, **fields: Any) -> Completion:
     model = await chat.model(ORGANIZATION, scripted.name)
-    return await chat.complete(ORGANIZATION, QUESTION, model=model, within_s=within_s, **fields)
+    return await chat.complete(ORGANIZATION, QUESTION, model=model, **fields)
 
 
 async def listened(chat: Chat, scripted: ScriptedModel, **fields: Any) -> tuple[Completion, list[str]]:
@@ -61,6 +61,17 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted
     assert len(heard) > 1
 
 
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_provider_that_reports_no_tokens_has_them_estimated(
+    chat: Chat, scripted: ScriptedModel, is_streamed: bool
+) -> None:
+    await scripted.says({"text": "one two three", "prompt_tokens": 0, "completion_tokens": 0})
+    said = (await listened(chat, scripted))[0] if is_streamed else await ask(chat, scripted)
+    assert (said.text, said.tokens_are_counted) == ("one two three", False)
+    assert said.prompt_tokens > 0
+    assert said.completion_tokens > 0
+
+
 @pytest.mark.parametrize(
     ("turn", "error", "error_type"),
     [
@@ -78,27 +89,37 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted
         ({"status": 503}, ProviderUnavailable, "provider_5xx"),
         ({"status": 504}, ProviderUnavailable, "provider_timeout"),
         ({"garbage": True}, ProviderUnavailable, "*"),
-        ({"delay_s": 60}, ProviderUnavailable, "provider_timeout"),
+        ({"delay_s": 300}, ProviderUnavailable, "provider_timeout"),
     ],
 )
 async def test_what_goes_wrong_says_what_to_do_and_quotes_nothing(
     chat: Chat, scripted: ScriptedModel, turn: dict[str, Any], error: type[KbError], error_type: str
 ) -> None:
     await scripted.says(turn)
+    if "delay_s" in turn:
+        chat._timeout_s = 1.0
     with pytest.raises(error) as raised:
-        await ask(chat, scripted, within_s=1.0 if "delay_s" in turn else 600.0)
+        await ask(chat, scripted)
     assert error_type in ("*", vars(raised.value)["error_type"])
     assert SECRET not in "".join(traceback.format_exception(raised.value))
 
 
-@pytest.mark.parametrize("turn", [{"stall_s": 60}, {"cut": True}])
 async def test_an_answer_that_breaks_off_is_an_outage_and_is_not_asked_for_again(
-    chat: Chat, scripted: ScriptedModel, turn: dict[str, Any]
+    chat: Chat, scripted: ScriptedModel
 ) -> None:
-    await scripted.says({"text": "one two three four five six seven eight nine ten", **turn})
+    await scripted.says({"text": "one two three four five six seven eight nine ten", "cut": True})
+    chat._patience_s = 30.0
     with pytest.raises(ProviderUnavailable):
-        await listened(chat, scripted, within_s=2.0)
+        await listened(chat, scripted)
     assert len(await scripted.requests()) == 1
+
+
+async def test_an_answer_that_stalls_is_an_outage_when_its_time_is_over(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": "one two three four five six seven eight nine ten", "stall_s": 300})
+    chat._timeout_s = 1.0
+    with pytest.raises(ProviderUnavailable) as raised:
+        await listened(chat, scripted)
+    assert raised.value.error_type == "provider_timeout"
 
 
 async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:
@@ -117,7 +138,7 @@ async def test_a_refused_key_is_not_tried_with_again_for_a_while(chat: Chat, scr
 
 
 async def test_a_caller_who_is_cancelled_leaves_the_provider(chat: Chat, scripted: ScriptedModel) -> None:
-    await scripted.says({"text": "one two three four five six", "stall_s": 60})
+    await scripted.says({"text": "one two three four five six", "stall_s": 300})
     asking = asyncio.create_task(listened(chat, scripted))
     await scripted.was_asked()
     asking.cancel()

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from kb_local.python_server import ModelServer
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
-from kb_shared.chat.chat import create_chat
+from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
@@ -59,16 +59,27 @@ async def scripted(model_server: ModelServer) -> AsyncIterator[ScriptedModel]:
 def settings(model_server: ModelServer) -> Settings:
     # On a machine that is busy with other things the first call alone may take a minute.
     return Settings(
-        local_models_api_base=model_server.api_base, chat_patience_s=0.2, chat_timeout_s=600, run_max_seconds=600
+        local_models_api_base=model_server.api_base, chat_patience_s=60, chat_timeout_s=600, run_max_seconds=600
     )
 
 
 @pytest.fixture
-async def app(search_database: Database, settings: Settings) -> AsyncIterator[FastAPI]:
-    embedder = create_embedder(search_database, settings, patience_s=0.2)
+async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
     chat = create_chat(search_database, settings)
-    yield create_app(settings, database=search_database, embedder=embedder, chat=chat)
+    yield chat
     await chat.close()
+
+
+@pytest.fixture
+def impatient(chat: Chat) -> None:
+    """For a test whose model fails for good."""
+    chat._patience_s = 0.2
+
+
+@pytest.fixture
+async def app(search_database: Database, settings: Settings, chat: Chat) -> AsyncIterator[FastAPI]:
+    embedder = create_embedder(search_database, settings, patience_s=60)
+    yield create_app(settings, database=search_database, embedder=embedder, chat=chat)
     await embedder.close()
 
 

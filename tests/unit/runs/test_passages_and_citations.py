@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.runs.citations import citations_of, without_marks
+from kb_search.runs.citations import citations_of, without_marks, without_unknown
 from kb_search.runs.passages import Fence, Passage, PassageBook, cleaned, shown
 
 PASSAGE = Passage(0, "d:1", "kb", "d", "a.pdf", 0, None, None, 0.9, False, "text")
@@ -38,7 +38,31 @@ def test_every_citation_is_of_the_book_whatever_the_answer_says(answer: str, cou
 
 
 def test_numbers_of_an_earlier_run_are_taken_out() -> None:
-    assert without_marks("So [1] and [2, 3].") == "So  and ."
+    assert without_marks("So [1] and [2, 3].") == "So and."
+
+
+def test_marks_of_what_was_never_returned_are_taken_out_of_an_answer_but_not_out_of_its_code() -> None:
+    book = book_of("a", "b")
+    answer = "So [2] [9], or [1,7], not[3]: `rows[9]`\n```\nrows [0]\n```"
+    assert without_unknown(answer, book) == "So [2], or [1], not: `rows[9]`\n```\nrows [0]\n```"
+    assert citations_of(answer, book).dropped == 3
+
+
+@given(st.text(alphabet="ab [1],23`\n", max_size=60))
+def test_an_answer_without_unknown_marks_still_cites_what_it_cited(answer: str) -> None:
+    book = book_of("a", "b")
+    cleaned_answer = without_unknown(answer, book)
+    assert set(citations_of(answer, book).passages) <= set(citations_of(cleaned_answer, book).passages)
+    if citations_of(answer, book).dropped == 0:
+        assert cleaned_answer == answer
+
+
+def test_numbers_in_json_are_data_and_only_its_texts_cite() -> None:
+    found = citations_of('{"years": [1], "said": ["so [2]", {"x": "and [9]"}]}', book_of("a", "b"), is_json=True)
+    assert [each.citation for each in found.passages] == ["b"]
+    assert found.dropped == 1
+    deep = "[" * 900 + '"[1]"' + "]" * 900
+    assert len(citations_of(deep, book_of("a"), is_json=True).passages) == 1
 
 
 def test_what_nobody_sees_is_taken_out() -> None:

@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 
 from kb_search.query import Asker
 from kb_search.runs import loop
-from kb_search.runs.citations import citations_of
+from kb_search.runs.citations import Citations, citations_of, without_unknown
 from kb_search.runs.events import Tell, tell_nobody
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
 from kb_search.runs.plan import Plan
@@ -22,7 +22,7 @@ from kb_search.runs.run_tools import Returned, RunTools
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Completion, Question, ToolCall
-from kb_shared.chat.provider import estimated_tokens
+from kb_shared.chat.provider import broken_off, estimated_tokens
 from kb_shared.errors import (
     BatchRefused,
     BudgetExhausted,
@@ -142,6 +142,7 @@ class _Making:
         self._state = State(plan.messages(), plan.schema, has_tools=bool(plan.tools))
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
+        self._citations = Citations([], 0)
         self._spus = 0
         self._began = asyncio.get_running_loop().time()
 
@@ -162,7 +163,7 @@ class _Making:
 
     def ended(self, status: Status, failure: RequestError | None) -> Run:
         """The run as it is stored."""
-        citations = citations_of(self._answer or "", self._tools.book)
+        citations = self._citations
         state = self._state
         return replace(
             self.run,
@@ -196,8 +197,7 @@ class _Making:
             case CallTools():
                 self._state = loop.returned(self._state, await self._call(next_action))
             case Answered(text):
-                self._answer = text
-                await self._tell_citations(text)
+                await self._answer_with(text)
             case Unusable(text, violations):
                 raise _invalid_answer(text, violations)
 
@@ -208,17 +208,22 @@ class _Making:
             schema=self._plan.schema,
         )
 
+        heard: list[str] = []
+
         async def on_text(text: str) -> None:
+            heard.append(text)
             await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
 
-        return await self._chat.complete(
-            self._plan.organization_id,
-            question,
-            model=self._plan.model,
-            within_s=self._plan.budget.max_seconds - self._elapsed_s,
-            # Streaming costs more: only for whoever listens.
-            on_text=None if self._tell is tell_nobody else on_text,
-        )
+        # Streaming costs more: only for whoever listens.
+        listener = None if self._tell is tell_nobody else on_text
+        model = self._plan.model
+        try:
+            return await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
+        except BaseException:
+            # A caller who left and a budget of seconds end it, too.
+            if heard:
+                self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
+            raise
 
     async def _call(self, action: CallTools) -> Sequence[tuple[ToolCall, str]]:
         for call in action.calls:
@@ -236,8 +241,12 @@ class _Making:
         await self._tell("tool.returned", record)
         return returned.content
 
-    async def _tell_citations(self, answer: str) -> None:
-        for passage in citations_of(answer, self._tools.book).passages:
+    async def _answer_with(self, text: str) -> None:
+        is_json = self._plan.schema is not None
+        self._citations = citations_of(text, self._tools.book, is_json=is_json)
+        # Of JSON nothing is taken out: it follows the schema as it stands.
+        self._answer = text if is_json else without_unknown(text, self._tools.book)
+        for passage in self._citations.passages:
             await self._tell("citation", passage.as_citation())
 
     @property

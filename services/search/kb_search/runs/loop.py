@@ -123,6 +123,11 @@ def heard(
     return replace(state, messages=[*state.messages, *said, again], is_repair=True), Repair()
 
 
+def broke_off(state: State, completion: Completion) -> State:
+    """Count an answer that ended in its middle: it was paid for."""
+    return _counted(state, completion)
+
+
 def returned(state: State, results: Sequence[tuple[ToolCall, str]]) -> State:
     """Add what the calls returned: one message each, in their order."""
     said: list[Message] = [

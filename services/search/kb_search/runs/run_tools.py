@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
 from pymongo.errors import PyMongoError
 
 from kb_search.query import Asker
@@ -19,6 +20,9 @@ _GONE: Final = "A knowledge base of this tool does not exist any more; tell the 
 _FAILED: Final = "The search failed for now. Search again, or answer with what you have and say that this is missing."
 _NO_BUDGET: Final = "The budget of searches of this run is used up. Answer with what you have."
 _NO_SPUS: Final = "The organization's budget of SPUs is used up. Answer with what you have and say so."
+
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ class RunTools:
         try:
             answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker)
         except (KbError, PyMongoError) as error:
+            log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
             # What failed may have been charged: it stays counted.
             return Returned(_told(error), problem=_told(error))
         self._spus_left += len(kb_ids) - answer.spu_charged
