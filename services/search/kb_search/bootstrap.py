@@ -4,12 +4,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
 from kb_search.authoring.agent_routes import agent_tools_router, agents_router
 from kb_search.authoring.prompt_routes import prompts_router
 from kb_search.authoring.written import Writing
 from kb_search.insight_routes import insights_router
 from kb_search.last_searched import LastSearched
+from kb_search.mcp.endpoint import McpEndpoint
+from kb_search.mcp.tools import McpTools
 from kb_search.query_log import QueryLog
 from kb_search.request_limits import RequestLimits
 from kb_search.routes import search_router
@@ -51,10 +54,12 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     conductor = Conductor(database, search, chat, max_passage_tokens=settings.run_passage_tokens)
     preparation = Preparation(database, chat, settings)
     writing = Writing(database, preparation, settings)
+    mcp = McpEndpoint(McpTools(database, search, limits, max_passage_tokens=settings.run_passage_tokens))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        async with mcp.running():
+            yield
         await conductor.close()
         await last_searched.close()
         await query_log.close()
@@ -68,5 +73,10 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         agent_tools_router(writing),
     ]
     return application.create_app(
-        "Knowledge base search", settings, database=database, routers=routers, lifespan=lifespan
+        "Knowledge base search",
+        settings,
+        database=database,
+        routers=routers,
+        endpoints=[Route("/mcp", mcp, methods=["POST"])],
+        lifespan=lifespan,
     )

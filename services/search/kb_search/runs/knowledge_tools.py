@@ -44,43 +44,63 @@ class KnowledgeTool:
 
     def described(self) -> Tool:
         """The function-calling schema of the tool."""
-        parameters = {
-            "type": "object",
-            "properties": {
-                "query": {"type": "string", "description": "What to look for, in a sentence or a few words."},
-                "top_k": {
-                    "type": "integer",
-                    "minimum": 1,
-                    "maximum": MAX_TOP_K,
-                    "description": f"How many passages; {self.default_top_k} by default.",
-                },
-                "metadata_filter": {
-                    "type": "object",
-                    "description": 'Only documents whose metadata is so, such as {"year": {"$gte": 2025}}.',
-                },
-                "coalesce_neighbors": {
-                    "type": "integer",
-                    "minimum": 0,
-                    "maximum": MAX_NEIGHBORS,
-                    "description": "How many chunks before and after each passage come along.",
-                },
-                "upload_date_from": {"type": "string", "description": "RFC 3339; only documents since then."},
-                "upload_date_to": {"type": "string", "description": "RFC 3339; only documents until then."},
-            },
-            "required": ["query"],
-            "additionalProperties": False,
-        }
+        parameters = parameters_of_search(self.default_top_k)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
-class _Arguments(Model):
+def parameters_of_search(default_top_k: int) -> dict[str, Any]:
+    """The JSON schema of `SearchArguments`, as models are told of it."""
+    return {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "What to look for, in a sentence or a few words."},
+            "top_k": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": MAX_TOP_K,
+                "description": f"How many passages; {default_top_k} by default.",
+            },
+            "metadata_filter": {
+                "type": "object",
+                "description": 'Only documents whose metadata is so, such as {"year": {"$gte": 2025}}.',
+            },
+            "coalesce_neighbors": {
+                "type": "integer",
+                "minimum": 0,
+                "maximum": MAX_NEIGHBORS,
+                "description": "How many chunks before and after each passage come along.",
+            },
+            "upload_date_from": {"type": "string", "description": "RFC 3339; only documents since then."},
+            "upload_date_to": {"type": "string", "description": "RFC 3339; only documents until then."},
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+
+
+class SearchArguments(Model):
+    """What a model may say of a search."""
+
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
     metadata_filter: dict[str, Any] | None = None
     coalesce_neighbors: Annotated[int, Field(ge=0, le=MAX_NEIGHBORS)] | None = None
     upload_date_from: Timestamp | None = None
     upload_date_to: Timestamp | None = None
+
+    def to_query(self, *, default_top_k: int, min_score: float | None) -> SearchQuery:
+        return SearchQuery(
+            text=self.query,
+            top_k=self.top_k or default_top_k,
+            min_score=min_score,
+            coalesce_neighbors=self.coalesce_neighbors,
+            criteria=Criteria(
+                metadata_filter=self.metadata_filter,
+                upload_date_from=self.upload_date_from,
+                upload_date_to=self.upload_date_to,
+            ),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,23 +139,10 @@ def understood(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> Asked:
     if tool is None:
         raise UnusableCall(f"There is no such tool. There are: {', '.join(sorted(tools)) or 'none'}.")
     arguments = _arguments(call.arguments)
-    return Asked(
-        tool,
-        SearchQuery(
-            text=arguments.query,
-            top_k=arguments.top_k or tool.default_top_k,
-            min_score=tool.min_score,
-            coalesce_neighbors=arguments.coalesce_neighbors,
-            criteria=Criteria(
-                metadata_filter=arguments.metadata_filter,
-                upload_date_from=arguments.upload_date_from,
-                upload_date_to=arguments.upload_date_to,
-            ),
-        ),
-    )
+    return Asked(tool, arguments.to_query(default_top_k=tool.default_top_k, min_score=tool.min_score))
 
 
-def _arguments(written: str) -> _Arguments:
+def _arguments(written: str) -> SearchArguments:
     if len(written) > MAX_ARGUMENTS_CHARACTERS:
         raise UnusableCall(f"The arguments have more than {MAX_ARGUMENTS_CHARACTERS} characters.")
     try:
@@ -143,10 +150,15 @@ def _arguments(written: str) -> _Arguments:
     except ValueError as error:
         raise UnusableCall(f"The arguments are no JSON: {error}.") from None
     try:
-        return _Arguments.model_validate(parsed)
+        return SearchArguments.model_validate(parsed)
     except ValidationError as invalid:
-        problems = [
-            f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"
-            for error in invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
-        ]
-        raise UnusableCall(f"The arguments can't be used: {'; '.join(problems)}.") from None
+        raise UnusableCall(problems_of(invalid)) from None
+
+
+def problems_of(invalid: ValidationError) -> str:
+    """What a model is told of arguments that a tool does not take."""
+    problems = [
+        f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"
+        for error in invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]
+    ]
+    return f"The arguments can't be used: {'; '.join(problems)}."
