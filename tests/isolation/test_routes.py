@@ -114,6 +114,7 @@ MATRIX = [
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/knowledge-bases/{kb_id}/documents", Scope.READ, query={"by": "never_cited"}),
     Route(
         "search",
         "POST",

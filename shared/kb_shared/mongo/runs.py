@@ -101,6 +101,76 @@ async def of_thread(database: Database, organization_id: str, thread_id: str, *,
 
 
 @dataclass(frozen=True, slots=True)
+class CitedDocument:
+    """How often runs have cited a document of a KB."""
+
+    document_id: str
+    document_name: str
+    """As it was when it was cited last."""
+    runs: int
+    citations: int
+    last_cited_at: datetime
+
+
+async def most_cited(
+    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
+) -> tuple[list[CitedDocument], int]:
+    """One page of the documents that the most runs of that time cite, and how many are cited at all."""
+    by_run = {
+        "_id": {"document_id": "$citations.document_id", "run_id": "$_id"},
+        "document_name": {"$last": "$citations.source"},
+        "citations": {"$sum": 1},
+        "started_at": {"$last": "$started_at"},
+    }
+    by_document = {
+        "_id": "$_id.document_id",
+        "document_name": {"$last": "$document_name"},
+        "runs": {"$sum": 1},
+        "citations": {"$sum": "$citations"},
+        "last_cited_at": {"$max": "$started_at"},
+    }
+    order = {"runs": DESCENDING, "citations": DESCENDING, "_id": ASCENDING}
+    rows = await database[NAME].aggregate(
+        [
+            *_citations(organization_id, kb_id, since, until),
+            {"$group": by_run},
+            {"$sort": {"started_at": ASCENDING}},
+            {"$group": by_document},
+            {
+                "$facet": {
+                    "page": [{"$sort": order}, {"$skip": skip}, {"$limit": limit}],
+                    "total": [{"$count": "count"}],
+                }
+            },
+        ],
+        allowDiskUse=True,
+    )
+    [found] = await rows.to_list()
+    total = found["total"][0]["count"] if found["total"] else 0
+    return [CitedDocument(document_id=row.pop("_id"), **row) for row in found["page"]], total
+
+
+async def cited_documents(
+    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime
+) -> list[str]:
+    """Ids of all documents that runs of that time cite."""
+    rows = await database[NAME].aggregate(
+        [*_citations(organization_id, kb_id, since, until), {"$group": {"_id": "$citations.document_id"}}]
+    )
+    return [row["_id"] async for row in rows]
+
+
+def _citations(organization_id: str, kb_id: str, since: datetime, until: datetime) -> list[Row]:
+    in_time = {"started_at": {"$gte": since, "$lt": until}}
+    return [
+        {"$match": {"organization_id": organization_id, "citations.kb_id": kb_id, **in_time}},
+        {"$project": {"started_at": 1, "citations": 1}},
+        {"$unwind": "$citations"},
+        {"$match": {"citations.kb_id": kb_id}},
+    ]
+
+
+@dataclass(frozen=True, slots=True)
 class Thread:
     thread_id: str
     organization_id: str

@@ -66,6 +66,23 @@ async def test_a_run_searches_answers_cites_and_is_kept_whole(asked: Asked, know
     assert (listed["total_count"], listed["runs"][0]["run_id"]) == (1, run["run_id"])
 
 
+async def test_documents_are_told_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
+    await knowledge.index(Document("unread", ["Nobody ever asks for this."], name="unread.md"))
+    await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
+    await asked.run({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "[1] again [1]"})
+    path = f"/insights/knowledge-bases/{knowledge.kb.kb_id}/documents"
+    cited = (await asked.author.ask("GET", path)).json()
+    assert cited["total_count"] == 2
+    assert [(each["document_id"], each["document_name"], each["runs"]) for each in cited["documents"]] == [
+        ("fence", "fence.md", 2),
+        ("bread", "bread.md", 1),
+    ]
+    never = (await asked.author.ask("GET", f"{path}?by=never_cited")).json()
+    assert [(each["document_id"], each["runs"]) for each in never["documents"]] == [("unread", 0)]
+    earlier = (await asked.author.ask("GET", f"{path}?by=never_cited&to=2020-01-01T00:00:00Z")).json()
+    assert earlier["total_count"] == 3
+
+
 async def test_calls_of_one_answer_are_made_together_with_one_message_each(asked: Asked) -> None:
     run = await asked.run(
         {"tool_calls": [search(FENCE, "same"), search(BREAD, "same"), search(FENCE, "other")]}, {"text": "[1] [2]"}
