@@ -4,18 +4,19 @@ It stands in for what an Ingress does in a cluster: routes by path and passes ev
 """
 
 import argparse
+import asyncio
 import contextlib
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from http import HTTPStatus
-from typing import Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import httpx
 import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -41,6 +42,7 @@ HOP_BY_HOP = frozenset(
 )
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 RETRY_AFTER_S = 1
+CALLER_LEFT = 499
 
 
 def upstream_of(path: str) -> Upstream:
@@ -69,9 +71,12 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
 
     async def forward(request: Request) -> Response:
         upstream = upstream_of(request.url.path)
-        outgoing = _outgoing(request, client, upstreams[upstream])
+        body = _Body(request)
+        outgoing = _outgoing(request, body, client, upstreams[upstream])
         try:
-            answer = await client.send(outgoing, stream=True)
+            answer = await _unless_left(request, body, client.send(outgoing, stream=True))
+        except ClientDisconnect:
+            return Response(status_code=CALLER_LEFT)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             return _unavailable(request, upstream)
         except httpx.RequestError:
@@ -88,17 +93,57 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
     return Starlette(routes=[Route("/{path:path}", forward, methods=METHODS)], lifespan=lifespan)
 
 
-def _outgoing(request: Request, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
+class _Body:
+    """The body of a request as it is passed on; the request may be asked for other news only after its end."""
+
+    def __init__(self, request: Request) -> None:
+        self.has_ended = asyncio.Event()
+        self._request = request
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        async for piece in self._request.stream():
+            yield piece
+        self.has_ended.set()
+
+
+async def _unless_left(request: Request, body: _Body, sending: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    """Send for as long as the caller is there, so that no service works for somebody who has gone.
+
+    Raises:
+        ClientDisconnect: the caller has gone; the connection to the service is closed.
+    """
+    answering = asyncio.ensure_future(sending)
+    leaving = asyncio.ensure_future(_left(request, body))
+    try:
+        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answering.done():
+            raise ClientDisconnect
+        return answering.result()
+    finally:
+        for task in (answering, leaving):
+            task.cancel()
+        await asyncio.gather(answering, leaving, return_exceptions=True)
+
+
+async def _left(request: Request, body: _Body) -> None:
+    await body.has_ended.wait()
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _outgoing(request: Request, body: _Body, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
     # The bytes as they came: decoding and encoding again would change an escaped slash.
     raw_path: bytes = request.scope["raw_path"]
     if query := request.scope["query_string"]:
         raw_path += b"?" + query
     has_body = "content-length" in request.headers or "transfer-encoding" in request.headers
+    if not has_body:
+        body.has_ended.set()
     return client.build_request(
         request.method,
         httpx.URL(base_url).copy_with(raw_path=raw_path),
         headers=httpx.Headers(_end_to_end(request.headers.raw)),
-        content=request.stream() if has_body else None,
+        content=body.pieces() if has_body else None,
     )
 
 

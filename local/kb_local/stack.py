@@ -20,6 +20,8 @@ PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
 DEFAULT_DATABASE = "kb"
 
 LOCAL_DEFAULTS: Final = {
+    # No language model: it quotes what was found, and says so.
+    "KB_CHAT_MODEL": "demo-extractive",
     "KB_EMBEDDING_MODEL": "all-MiniLM-L6-v2",
     "KB_DEFAULT_CHUNK_SIZE": "200",
     "KB_DEFAULT_CHUNK_OVERLAP": "20",

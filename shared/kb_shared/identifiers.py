@@ -17,9 +17,12 @@ def is_identifier(value: str) -> bool:
     return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
 
 
-def new_kb_id() -> str:
+def new_id() -> str:
     """24 hex digits, rising with time."""
     return str(ObjectId())
+
+
+new_kb_id = new_id
 
 
 def is_kb_id(value: str) -> bool:

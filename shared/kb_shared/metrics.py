@@ -34,6 +34,22 @@ PROVIDER_RESPONSES = Counter(
     "Answers of the embedding provider by class. Many 429: ask the provider for higher limits, or run fewer indexers.",
     ["model", "status_class"],
 )
+CHAT_CALLS = Counter(
+    "kb_chat_calls_total",
+    "Calls of chat models by the class of their answer, repeated ones included. Many 429: ask for higher limits.",
+    ["model", "status_class"],
+)
+CHAT_REQUEST_SECONDS = Histogram(
+    "kb_chat_request_seconds",
+    "Seconds a chat model took for one whole answer. High: ask the provider, or shorten what it is given.",
+    ["model"],
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
+)
+CHAT_TOKENS = Counter(
+    "kb_chat_tokens_total",
+    "Tokens of prompts and of completions, as providers count them; estimated where they say nothing.",
+    ["model", "kind"],
+)
 RATE_LIMIT_WAIT_SECONDS = Histogram(
     "kb_ratelimit_wait_seconds",
     "Seconds waited for requests and tokens a minute of a kb or of a model. High: raise its limits.",
@@ -122,6 +138,12 @@ RECONCILER_QUEUED = Counter(
 )
 RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge(
     "kb_reconciler_last_success_timestamp_seconds", "Unix time of the last full pass. Old: the reconciler is stuck."
+)
+RUNS = Counter("kb_runs_total", "Runs of models with tools by how they ended.", ["status"])
+RUN_SECONDS = Histogram(
+    "kb_run_seconds",
+    "Seconds of a whole run. High: look at the duration of its calls, and at kb_chat_request_seconds.",
+    buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
 SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
 SEARCH_SECONDS = Histogram(

@@ -41,6 +41,15 @@ class EmbeddingSettings(CommonSettings):
     """Whether an organization may name an address of its provider that is not https and public."""
 
 
+class ChatSettings(EmbeddingSettings):
+    """For services that ask chat models."""
+
+    chat_timeout_s: float = 60.0
+    """Of one call, until the last piece of its answer."""
+    chat_patience_s: float = 10.0
+    """How long a call is tried again while its provider fails."""
+
+
 class HttpSettings(CommonSettings):
     """For services that answer people."""
 

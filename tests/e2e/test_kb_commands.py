@@ -92,6 +92,7 @@ async def test_the_demo_tells_its_figures_and_leaves_nothing_running(kb: Command
     status, figures = await kb.run("demo")
     assert status == 0
     assert figures["total_s"] < 180
+    assert all(each["run"]["citations"] for each in figures["questions"])
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
 
 

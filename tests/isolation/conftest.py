@@ -18,16 +18,32 @@ from kb_api.settings import ApiSettings
 from kb_local.python_server import ModelServer
 from kb_search import bootstrap as kb_search
 from kb_search.settings import Settings as SearchSettings
+from kb_shared.chat.chat import create_chat
 from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.dead_letters import DeadLetterPublisher
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
-from kb_shared.mongo import api_keys, backfills, dead_letters, index_jobs, llm_providers, schema, tags
+from kb_shared.mongo import (
+    agents,
+    api_keys,
+    backfills,
+    dead_letters,
+    index_jobs,
+    llm_providers,
+    prompts,
+    runs,
+    schema,
+    tags,
+)
+from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.index_jobs import Request
 from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.mongo.prompts import Prompt
+from kb_shared.mongo.runs import Run, Status, Thread
 from kb_shared.mongo.tags import Tag
 from tests.integration.indexer.support import Post
 from tests.integration.search import knowledge
@@ -54,6 +70,8 @@ class World:
     victim_key: str
     victim_job: str
     victim_letter: str
+    victims_writings: dict[str, str]
+    """Ids of its prompt, agent, tool, run and thread."""
 
     async def key(self, organization_id: str, *scopes: Scope, name: str = "key") -> str:
         key_id, whole_key = api_keys.new_secret_key()
@@ -73,9 +91,10 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
     )
     search_settings = SearchSettings(local_models_api_base=model_server.api_base)
     embedder = create_embedder(database, api_settings, patience_s=0.2)
+    chat = create_chat(database, search_settings)
     apps = {
         "kb-api": kb_api.create_app(kb_api.create_services(api_settings, database, embedder)),
-        "search": kb_search.create_app(search_settings, database=database, embedder=embedder),
+        "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
     }
     clients = {
         name: httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=f"http://{name}")
@@ -98,6 +117,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
         victim_key="",
         victim_job=await _start_job(database, victim),
         victim_letter=await _file_letter(database),
+        victims_writings=await _write(database, victim),
     )
     victim_key = await world.key(VICTIM, Scope.ADMIN, name=CANARY)
     world = replace(world, victim_key=victim_key)
@@ -107,6 +127,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
     finally:
         for client in clients.values():
             await client.aclose()
+        await chat.close()
         await embedder.close()
         await search_client.drop_database(database.name)
 
@@ -121,6 +142,13 @@ async def _assert_that_the_victim_is_as_it_was(world: World) -> None:
     assert tags["tags"] == [{"tag_id": tag_id, "name": CANARY} for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)]
     provider = (await world.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
     assert provider["api_base"] == f"https://{CANARY}.example"
+    for kind in ("prompt", "agent"):
+        written = await world.clients["search"].get(
+            f"{base}/{kind}s/{world.victims_writings[f'{kind}_id']}", headers=headers
+        )
+        assert written.json()["name"] == CANARY
+    thread = await world.clients["search"].get(f"{base}/threads/{world.victims_writings['thread_id']}", headers=headers)
+    assert [run["answer"] for run in thread.json()["runs"]] == [CANARY]
     found = await world.clients["search"].post(f"{path}/search", json={"query": CANARY}, headers=headers)
     assert [hit["document_id"] for hit in found.json()["results"]] == [DOCUMENT_ID]
 
@@ -150,6 +178,24 @@ async def _file_letter(database: Database) -> str:
         await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)
     letters, _ = await dead_letters.page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
     return letters[0].letter_id
+
+
+async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
+    ids = {name: new_id() for name in ("prompt_id", "agent_id", "tool_id", "run_id", "thread_id")}
+    by: dict[str, Any] = {"created_at": datetime.now(UTC), "created_by": "key"}
+    changed: dict[str, Any] = {"updated_at": datetime.now(UTC), "updated_by": "key"}
+    kb_id = victim.kb.kb_id
+    prompt = Prompt(ids["prompt_id"], VICTIM, CANARY, CANARY, "demo-extractive", (kb_id,), None, **by, **changed)
+    await prompts.insert(database, prompt)
+    tool = KnowledgeBaseTool(ids["tool_id"], kb_id, f"search_{CANARY}", CANARY, 5, 0.7)
+    agent = Agent(ids["agent_id"], VICTIM, CANARY, CANARY, "demo-extractive", None, (tool,), 1, **by, **changed)
+    await agents.insert(database, agent)
+    await runs.insert_thread(database, Thread(ids["thread_id"], VICTIM, CANARY, **by))
+    now = datetime.now(UTC)
+    asked = [{"role": "user", "content": CANARY}]
+    run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", Status.COMPLETED, asked, now, now)
+    await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
+    return ids
 
 
 def _provider_of_victim() -> LlmProvider:

@@ -19,6 +19,8 @@ from tests.isolation.conftest import CANARY, DOCUMENT_ID, ONLY_THE_VICTIMS_TAG, 
 
 ORGANIZATION = "/v0/orgs/{organization_id}"
 PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+MCP = "/mcp"
+"""Has no organization in its path; `tests/integration/mcp` calls its tools with another organization's ids."""
 MISSING = {
     "kb_id": "65f000000000000000000000",
     "key_id": "0123456789abcdef",
@@ -27,7 +29,13 @@ MISSING = {
     "job_id": "65f000000000000000000001",
     "dead_letter_id": "0123456789abcdef0123456789abcdef",
     "provider": "none",
+    "prompt_id": "65f000000000000000000002",
+    "agent_id": "65f000000000000000000003",
+    "tool_id": "65f000000000000000000004",
+    "run_id": "65f000000000000000000005",
+    "thread_id": "65f000000000000000000006",
 }
+DEMO = "demo-extractive"
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,46 @@ MATRIX = [
     Route("search", "POST", "/knowledge-bases/{kb_id}/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "POST", "/knowledge-bases/search", Scope.SEARCH, body={"query": "text"}),
     Route("search", "GET", "/insights/queries", Scope.READ, query={"by": "slow"}),
+    Route("search", "GET", "/insights/knowledge-bases/{kb_id}/documents", Scope.READ, query={"by": "never_cited"}),
+    Route(
+        "search",
+        "POST",
+        "/runs",
+        Scope.SEARCH,
+        body={"messages": [{"role": "user", "content": "text"}], "model": DEMO},
+    ),
+    Route("search", "GET", "/runs", Scope.READ),
+    Route("search", "GET", "/runs/{run_id}", Scope.READ),
+    Route("search", "POST", "/threads", Scope.SEARCH, body={"title": "mine"}),
+    Route("search", "GET", "/threads", Scope.READ),
+    Route("search", "GET", "/threads/{thread_id}", Scope.READ),
+    Route("search", "DELETE", "/threads/{thread_id}", Scope.WRITE),
+    Route("search", "POST", "/prompts", Scope.WRITE, body={"name": "n", "content": "c", "model": DEMO}),
+    Route("search", "GET", "/prompts", Scope.READ),
+    Route("search", "GET", "/prompts/{prompt_id}", Scope.READ),
+    Route("search", "PUT", "/prompts/{prompt_id}", Scope.WRITE, body={"name": "taken over"}),
+    Route("search", "DELETE", "/prompts/{prompt_id}", Scope.WRITE),
+    Route("search", "POST", "/agents", Scope.WRITE, body={"name": "n", "model": DEMO}),
+    Route("search", "GET", "/agents", Scope.READ),
+    Route("search", "GET", "/agents/{agent_id}", Scope.READ),
+    Route("search", "PUT", "/agents/{agent_id}", Scope.WRITE, body={"name": "taken over"}),
+    Route("search", "DELETE", "/agents/{agent_id}", Scope.WRITE),
+    Route(
+        "search",
+        "POST",
+        "/agents/{agent_id}/knowledge-base-tools",
+        Scope.WRITE,
+        body={"kb_id": "65f000000000000000000000"},
+    ),
+    Route(
+        "search",
+        "PATCH",
+        "/agents/{agent_id}/knowledge-base-tools",
+        Scope.WRITE,
+        body={"tool_id": "65f000000000000000000004", "tool_name": "taken_over"},
+    ),
+    Route("search", "DELETE", "/agents/{agent_id}/tools/{tool_id}", Scope.WRITE),
+    Route("search", "GET", "/agents/{agent_id}/available-knowledge-bases", Scope.READ),
 ]
 
 every_route = pytest.mark.parametrize("route", MATRIX, ids=str)
@@ -117,7 +165,7 @@ def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
     yield from ((method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods)
     for route in app.routes:
         path = getattr(route, "path", None)
-        if path is not None and path not in PUBLIC:
+        if path is not None and path not in {*PUBLIC, MCP}:
             yield ("ANY", path)
 
 
@@ -153,6 +201,7 @@ def victims(world: World) -> dict[str, str]:
         "job_id": world.victim_job,
         "dead_letter_id": world.victim_letter,
         "provider": PROVIDER,
+        **world.victims_writings,
     }
 
 

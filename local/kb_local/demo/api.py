@@ -57,6 +57,10 @@ class Api:
     async def search(self, kb_id: str, query: str, **options: Any) -> dict[str, Any]:
         return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", {"query": query, **options})
 
+    async def run(self, kb_id: str, question: str) -> dict[str, Any]:
+        """Ask the chat model of this stack, which searches the knowledge base."""
+        return await self._ask("POST", "/runs", {"messages": [{"role": "user", "content": question}], "kb_id": kb_id})
+
     async def wait_until_active(self, kb_id: str) -> None:
         deadline = monotonic() + _PATIENCE_S
         while (kb := await self.knowledge_base(kb_id))["status"] != "active":

@@ -151,7 +151,9 @@ class Story:
             strict=True,
         ):
             found = await self._api.search(kb_id, question, top_k=3)
-            self._telling.answer(question, name, found["results"])
+            self._telling.found(question, name, found["results"])
+            run = await self._api.run(kb_id, question)
+            self._telling.answered(run)
             self._figures.questions.append(
                 {
                     "question": question,
@@ -161,6 +163,7 @@ class Story:
                         for result in found["results"]
                     ],
                     "spu_charged": found["spu_charged"],
+                    "run": {key: run[key] for key in ("run_id", "model", "answer", "citations", "iterations", "spus")},
                 }
             )
 

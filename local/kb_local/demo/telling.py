@@ -32,12 +32,21 @@ class Telling:
         with Progress(*columns, console=self._console, transient=False) as progress:
             yield Bar(progress, progress.add_task(what, total=total))
 
-    def answer(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
+    def found(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
         self._console.print(f'\n  [bold]"{question}"[/]  in {knowledge_base}')
         for result in results:
             passage = " ".join(result["content"].split())[:180]
             self._console.print(f"    {result['relevance']:.3f}  [green]{result['source']}[/]", markup=True)
             self._console.print(f"           {passage}", markup=False, style="dim")
+
+    def answered(self, run: dict[str, Any]) -> None:
+        self._console.print(f"    a run with {run['model']}, which is no language model, answers", style="cyan")
+        self._console.print(f"      {run['answer']}", markup=False)
+        for citation in run["citations"]:
+            place = f"chunk {citation['chunk_index']}"
+            self._console.print(
+                f"      [{citation['number']}] {citation['source']}, {place}", markup=False, style="dim"
+            )
 
     def figures(self, figures: Figures) -> None:
         if self._as_json:

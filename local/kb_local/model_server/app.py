@@ -1,18 +1,20 @@
-"""The HTTP application: OpenAI's routes, health, and the controls of the hash models."""
+"""The HTTP application: OpenAI's routes, health, and the controls of the models for tests."""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from typing import TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kb_local.errors import UnusableModelFile
-from kb_local.model_server import hash_model, minilm
+from kb_local.model_server import demo_chat, hash_model, minilm
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_body, chat_events
 from kb_local.model_server.hash_program import Program
 from kb_local.model_server.hash_provider import HashProvider
 from kb_local.model_server.minilm_worker import MiniLMWorker
@@ -25,9 +27,13 @@ from kb_local.model_server.openai_api import (
     models_body,
     unknown_model,
 )
+from kb_local.model_server.scripted_chat import NAME as SCRIPTED
+from kb_local.model_server.scripted_chat import Script, ScriptedChat, garbage_body
 
 # Listed as examples; any other `hash-<dimensions>` is served too.
 HASH_MODELS = ["hash-64", "hash-384", "hash-1536"]
+
+Programmed = TypeVar("Programmed", bound=BaseModel)
 
 
 def create_app(*, with_minilm: bool) -> Starlette:
@@ -36,6 +42,7 @@ def create_app(*, with_minilm: bool) -> Starlette:
     return Starlette(
         routes=[
             Route("/v1/embeddings", server.embeddings, methods=["POST"]),
+            Route("/v1/chat/completions", server.chat, methods=["POST"]),
             Route("/v1/models", server.models),
             Route("/healthz", server.healthz),
             Route("/readyz", server.readyz),
@@ -43,6 +50,9 @@ def create_app(*, with_minilm: bool) -> Starlette:
             Route("/admin/hash", server.hash_report, methods=["GET"]),
             Route("/admin/hash", server.reset_hash, methods=["DELETE"]),
             Route("/admin/hash/served", server.hash_served),
+            Route("/admin/chat", server.put_script, methods=["PUT"]),
+            Route("/admin/chat/{model}", server.chat_report, methods=["GET"]),
+            Route("/admin/chat/{model}", server.reset_chat, methods=["DELETE"]),
         ],
         exception_handlers={OpenAIError: _openai_error, HTTPException: _http_error, CallerLeft: _caller_left},
         lifespan=server.lifespan,
@@ -56,6 +66,7 @@ class ModelServer:
         self._with_minilm = with_minilm
         self._minilm: MiniLMWorker | None = None
         self._hash = HashProvider()
+        self._scripted = ScriptedChat()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
@@ -88,8 +99,26 @@ class ModelServer:
         body = await asyncio.to_thread(embeddings_body, answer, request=asked, prompt_tokens=embedded.prompt_tokens)
         return Response(body, media_type="application/json")
 
+    async def chat(self, request: Request) -> Response:
+        asked = ChatRequest.parse(await request.body())
+        if SCRIPTED.fullmatch(asked.model):
+            return await self._say_as_scripted(asked, request)
+        if asked.model != demo_chat.NAME:
+            raise unknown_model(asked.model)
+        return _chat_response(asked, await asyncio.to_thread(demo_chat.reply, asked))
+
+    async def _say_as_scripted(self, asked: ChatRequest, request: Request) -> Response:
+        turn = await self._scripted.turn(asked, caller_left=request.is_disconnected)
+        if turn.garbage:
+            return Response(garbage_body(), media_type="application/json")
+        if asked.stream:
+            events = self._scripted.events(asked, turn, caller_left=request.is_disconnected)
+            return StreamingResponse(events, media_type="text/event-stream")
+        return _chat_response(asked, self._scripted.reply(asked, turn))
+
     async def models(self, _: Request) -> Response:
-        return JSONResponse(models_body([minilm.NAME, *HASH_MODELS] if self._minilm else HASH_MODELS))
+        embedding = [minilm.NAME, *HASH_MODELS] if self._minilm else HASH_MODELS
+        return JSONResponse(models_body([*embedding, demo_chat.NAME]))
 
     async def healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
@@ -101,12 +130,7 @@ class ModelServer:
         )
 
     async def put_program(self, request: Request) -> Response:
-        try:
-            program = Program.model_validate_json(await request.body())
-        except ValidationError as invalid:
-            errors = invalid.errors(include_url=False, include_context=False)
-            raise OpenAIError(400, "; ".join(f"{error['loc']}: {error['msg']}" for error in errors)) from None
-        self._hash.put(program)
+        self._hash.put(await _programmed(Program, request))
         return JSONResponse(self._hash.report())
 
     async def hash_report(self, _: Request) -> Response:
@@ -118,6 +142,31 @@ class ModelServer:
 
     async def hash_served(self, request: Request) -> Response:
         return JSONResponse(self._hash.served(request.query_params.get("model")))
+
+    async def put_script(self, request: Request) -> Response:
+        self._scripted.put(await _programmed(Script, request))
+        return Response(status_code=204)
+
+    async def chat_report(self, request: Request) -> Response:
+        return JSONResponse(self._scripted.report(request.path_params["model"]))
+
+    async def reset_chat(self, request: Request) -> Response:
+        self._scripted.reset(request.path_params["model"])
+        return Response(status_code=204)
+
+
+async def _programmed(kind: type[Programmed], request: Request) -> Programmed:
+    try:
+        return kind.model_validate_json(await request.body())
+    except ValidationError as invalid:
+        errors = invalid.errors(include_url=False, include_context=False)
+        raise OpenAIError(400, "; ".join(f"{error['loc']}: {error['msg']}" for error in errors)) from None
+
+
+def _chat_response(asked: ChatRequest, reply: ChatReply) -> Response:
+    if asked.stream:
+        return StreamingResponse(chat_events(asked, reply), media_type="text/event-stream")
+    return JSONResponse(chat_body(asked.model, reply))
 
 
 async def _openai_error(_: Request, error: Exception) -> Response:

@@ -9,6 +9,7 @@ import numpy as np
 from starlette.responses import HTMLResponse, Response
 
 from kb_local.model_server import hash_model
+from kb_local.model_server.delays import wait
 from kb_local.model_server.hash_program import Fault, Program, RunningProgram
 from kb_local.model_server.openai_api import (
     CallerLeft,
@@ -18,9 +19,6 @@ from kb_local.model_server.openai_api import (
     embeddings_body,
     entries,
 )
-
-# Between looks whether the caller of a delayed answer is still there.
-LOOK_EVERY_S = 0.05
 
 # Clients tell some errors apart by OpenAI's own words, not by the status.
 _ERROR_OF_STATUS = {
@@ -79,7 +77,7 @@ class HashProvider:
         running = self._running
         fault = running.next_fault(request)
         hang_s = fault.hang_s if fault and fault.kind == "hang" else 0
-        await _wait(running.delay_s + hang_s, caller_left=caller_left)
+        await wait(running.delay_s + hang_s, caller_left=caller_left)
         if fault:
             _raise_if_error(fault)
         if fault and fault.kind == "not_json":
@@ -97,15 +95,6 @@ class HashProvider:
         self._counts.update(answered_calls=1, answered_inputs=len(request.texts), prompt_tokens=prompt_tokens)
         of_model = self._served.setdefault(request.model, Counter())
         of_model.update(hash_model.text_sha256(text) for text in request.texts)
-
-
-async def _wait(duration_s: float, *, caller_left: Callable[[], Awaitable[bool]]) -> None:
-    clock = asyncio.get_running_loop().time
-    until = clock() + duration_s
-    while (remaining_s := until - clock()) > 0:
-        if await caller_left():
-            raise CallerLeft
-        await asyncio.sleep(min(remaining_s, LOOK_EVERY_S))
 
 
 def _raise_if_error(fault: Fault) -> None:

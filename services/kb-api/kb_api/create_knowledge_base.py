@@ -7,7 +7,6 @@ from kb_api import organizations
 from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_api.stored_time import now
 from kb_shared import tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseCreated
@@ -19,6 +18,7 @@ from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.stored_time import now
 
 # What the indexer's chunkers do, on which a test keeps us.
 MIN_OWN_TOKENS: Final = 16

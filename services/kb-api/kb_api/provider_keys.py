@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 import structlog
 
 from kb_api.services import Services
-from kb_api.stored_time import now
 from kb_shared.embedding.key_ring import KeyRing, Unreadable
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import RequestError
@@ -16,6 +15,7 @@ from kb_shared.mongo import circuits, llm_providers
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.public_addresses import NotPublic, public_addresses_of
+from kb_shared.stored_time import now
 
 LONG_ENOUGH_TO_SHOW_ITS_END: Final = 16
 """Characters."""

@@ -4,13 +4,24 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
+from starlette.routing import Route
 
+from kb_search.authoring.agent_routes import agent_tools_router, agents_router
+from kb_search.authoring.prompt_routes import prompts_router
+from kb_search.authoring.written import Writing
 from kb_search.insight_routes import insights_router
 from kb_search.last_searched import LastSearched
+from kb_search.mcp.endpoint import McpEndpoint
+from kb_search.mcp.tools import McpTools
 from kb_search.query_log import QueryLog
+from kb_search.request_limits import RequestLimits
 from kb_search.routes import search_router
+from kb_search.runs.conduct_run import Conductor
+from kb_search.runs.prepare_run import Preparation
+from kb_search.runs.routes import runs_router
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application
@@ -23,27 +34,49 @@ async def build(settings: Settings) -> AsyncIterator[FastAPI]:
     """Make the application of `settings`; what it holds open is closed on leaving."""
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=settings.search_patience_s)
+    chat = create_chat(database, settings)
     try:
-        yield create_app(settings, database=database, embedder=embedder)
+        yield create_app(settings, database=database, embedder=embedder, chat=chat)
     finally:
+        await chat.close()
         await embedder.close()
         await database.client.close()
 
 
-def create_app(settings: Settings, *, database: Database, embedder: Embedder) -> FastAPI:
+def create_app(settings: Settings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
     """Wire the routes to clients that exist already."""
     last_searched, query_log = LastSearched(database), QueryLog(database)
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
-        await last_searched.close()
-        await query_log.close()
 
     search = KnowledgeBaseSearch(
         database, embedder, last_searched, query_log, exact_up_to_chunks=settings.search_exact_up_to_chunks
     )
-    routers = [search_router(search), insights_router(database)]
+    limits = RequestLimits(database, settings)
+    conductor = Conductor(database, search, chat, max_passage_tokens=settings.run_passage_tokens)
+    preparation = Preparation(database, chat, settings)
+    writing = Writing(database, preparation, settings)
+    mcp = McpEndpoint(McpTools(database, search, limits, max_passage_tokens=settings.run_passage_tokens))
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with mcp.running():
+            yield
+        await conductor.close()
+        await last_searched.close()
+        await query_log.close()
+
+    routers = [
+        search_router(search, limits),
+        insights_router(database),
+        runs_router(database, preparation, conductor, limits),
+        prompts_router(writing),
+        agents_router(writing),
+        agent_tools_router(writing),
+    ]
     return application.create_app(
-        "Knowledge base search", settings, database=database, routers=routers, lifespan=lifespan
+        "Knowledge base search",
+        settings,
+        database=database,
+        routers=routers,
+        endpoints=[Route("/mcp", mcp, methods=["POST"])],
+        lifespan=lifespan,
     )

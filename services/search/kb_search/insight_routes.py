@@ -1,8 +1,8 @@
-"""What people can learn from the searches of their organization."""
+"""What people can learn from the searches and runs of their organization."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
@@ -11,12 +11,16 @@ from kb_shared.http.authentication import Caller, require
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import query_log
+from kb_shared.mongo import document_index, knowledge_bases, query_log, runs
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.query_log import Insight
 
 DEFAULT_RANGE: Final = timedelta(days=30)
+
+Since = Annotated[Timestamp | None, Query(alias="from", description=f"Default: {DEFAULT_RANGE.days} days before `to`.")]
+Until = Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")]
+CitedBy = Literal["most_cited", "never_cited"]
 
 Reader = Annotated[Caller, Depends(require(Scope.READ))]
 
@@ -40,8 +44,49 @@ class QueryInsights(BaseModel):
     total_count: int
 
 
+class DocumentInsight(BaseModel):
+    document_id: str
+    document_name: str = Field(description="As it was when it was cited last.")
+    runs: int = Field(0, description="That cite it.")
+    citations: int = 0
+    last_cited_at: datetime | None = None
+
+
+class DocumentInsights(BaseModel):
+    since: datetime
+    until: datetime
+    documents: list[DocumentInsight]
+    total_count: int
+
+
 def insights_router(database: Database) -> APIRouter:
     router = organization_router("insights")
+
+    @router.get("/insights/knowledge-bases/{kb_id}/documents", summary="Which documents are cited")
+    async def documents(
+        kb_id: str,
+        caller: Reader,
+        *,
+        by: Annotated[CitedBy, Query(description="Cited by the most runs, or by none.")] = "most_cited",
+        since: Since = None,
+        until: Until = None,
+        skip: Skip = 0,
+        limit: Limit = DEFAULT_LIMIT,
+    ) -> DocumentInsights:
+        """From the runs, which are kept for 90 days. A document that has left since is among those that are cited."""
+        organization_id = caller.organization_id
+        await knowledge_bases.get(database, organization_id, kb_id)
+        since, until = _time_range(since, until)
+        if by == "most_cited":
+            cited, total = await runs.most_cited(
+                database, organization_id, kb_id, since=since, until=until, skip=skip, limit=limit
+            )
+            found = [DocumentInsight.model_validate(asdict(one)) for one in cited]
+        else:
+            known = await runs.cited_documents(database, organization_id, kb_id, since=since, until=until)
+            others, total = await document_index.but(database, organization_id, kb_id, known, skip=skip, limit=limit)
+            found = [DocumentInsight(document_id=one.document_id, document_name=one.document_name) for one in others]
+        return DocumentInsights(since=since, until=until, documents=found, total_count=total)
 
     @router.get("/insights/queries", summary="What was searched for")
     async def queries(
@@ -51,18 +96,13 @@ def insights_router(database: Database) -> APIRouter:
             Insight, Query(description="Asked most often, most often without a result, or slowest on average.")
         ] = "top",
         kb_id: Annotated[str | None, Query(max_length=128, description="Only searches in this one.")] = None,
-        since: Annotated[
-            Timestamp | None, Query(alias="from", description=f"Default: {DEFAULT_RANGE.days} days before `to`.")
-        ] = None,
-        until: Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")] = None,
+        since: Since = None,
+        until: Until = None,
         skip: Skip = 0,
         limit: Limit = DEFAULT_LIMIT,
     ) -> QueryInsights:
         """From the log of searches, which keeps the first page of each for 90 days."""
-        until = until or datetime.now(UTC)
-        since = since or until - DEFAULT_RANGE
-        if since > until:
-            raise invalid_field("from", "Input should not be later than `to`")
+        since, until = _time_range(since, until)
         found, total = await query_log.asked(
             database, caller.organization_id, by, since=since, until=until, kb_id=kb_id, skip=skip, limit=limit
         )
@@ -70,3 +110,11 @@ def insights_router(database: Database) -> APIRouter:
         return QueryInsights(since=since, until=until, queries=insights, total_count=total)
 
     return router
+
+
+def _time_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
+    until = until or datetime.now(UTC)
+    since = since or until - DEFAULT_RANGE
+    if since > until:
+        raise invalid_field("from", "Input should not be later than `to`")
+    return since, until

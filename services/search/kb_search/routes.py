@@ -3,6 +3,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header
 
 from kb_search.query import Asker
+from kb_search.request_limits import RequestLimits
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
@@ -17,19 +18,25 @@ FromWhere = Annotated[
 ]
 
 
-def search_router(knowledge_base_search: KnowledgeBaseSearch) -> APIRouter:
+def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLimits) -> APIRouter:
     router = organization_router("search")
 
-    @router.post("/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409))
+    @router.post(
+        "/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429)
+    )
     async def search(kb_id: str, body: SearchRequest, caller: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
+        await limits.take_search(caller)
         query, asker = body.to_query(), Asker(caller.key_id, origin)
         return SearchResponse.of(query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker))
 
-    @router.post("/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409))
+    @router.post(
+        "/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429)
+    )
     async def search_several(
         body: SearchSeveralRequest, caller: Searcher, origin: FromWhere = "sdk"
     ) -> SearchSeveralResponse:
         """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
+        await limits.take_search(caller)
         query, asker = body.to_query(), Asker(caller.key_id, origin)
         return SearchSeveralResponse.of(
             query, await knowledge_base_search.search_several(caller.organization_id, body.kb_ids, query, asker)

@@ -1,8 +1,22 @@
-from kb_shared.settings import EmbeddingSettings, HttpSettings
+from kb_shared.settings import ChatSettings, HttpSettings
 
 
-class Settings(EmbeddingSettings, HttpSettings):
+class Settings(ChatSettings, HttpSettings):
     search_exact_up_to_chunks: int = 10_000
     """In KBs up to this size a query is compared with every vector; beyond, the index walks its graph."""
     search_patience_s: float = 3.0
     """How long a search waits for an embedding provider that fails, before it says so."""
+    searches_per_minute_of_key: int | None = None
+    searches_per_minute_of_organization: int | None = None
+    runs_per_minute_of_key: int | None = None
+    runs_per_minute_of_organization: int | None = None
+    chat_model: str = "gpt-4o-mini"
+    """Of a prompt, agent or run that names none."""
+    run_max_tokens: int = 100_000
+    """Of one run, prompts and completions together."""
+    run_max_spus: int = 100
+    """Of one run, all its searches together."""
+    run_max_seconds: float = 120.0
+    """Of one run."""
+    run_passage_tokens: int = 4_000
+    """Of the passages that one call of a tool returns."""

@@ -92,6 +92,7 @@ class _Provider:
 
 
 PROVIDERS: Final[Mapping[str, _Provider]] = {
+    "anthropic": _Provider(["ANTHROPIC_API_KEY"]),
     "azure": _Provider(["AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"], address="AZURE_API_BASE"),
     "cohere": _Provider(["COHERE_API_KEY"], input_types={"document": "search_document", "query": "search_query"}),
     "fireworks_ai": _Provider(["FIREWORKS_AI_API_KEY"]),
@@ -137,7 +138,7 @@ class ModelCatalogue:
         if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_HASH_DIMENSIONS:
             return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
         bundled = self._bundled_model(name)
-        used = access or self._access_of_environment(name, bundled.provider)
+        used = access or access_of_environment(name, bundled.provider, self._environment)
         return replace(self._of_provider(name, bundled, used), access=access)
 
     def provider_of(self, name: str) -> str | None:
@@ -160,23 +161,13 @@ class ModelCatalogue:
 
     def has_key(self, provider: str) -> bool:
         """Whether the environment has all that it takes to ask `provider`."""
-        return provider == "local" or not self._missing(PROVIDERS[provider].keys)
+        return provider == "local" or not _missing(PROVIDERS[provider].keys, self._environment)
 
     def _bundled_model(self, name: str) -> BundledModel:
         bundled = self._bundled.get(name)
         if bundled is None or bundled.provider not in PROVIDERS:
             raise UnknownModel(f"no embedding model is called {name!r}")
         return bundled
-
-    def _access_of_environment(self, name: str, provider: str) -> Access:
-        described = PROVIDERS[provider]
-        if missing := self._missing(described.keys):
-            raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")
-        api_base = self._environment.get(described.address) if described.address else None
-        return Access(self._environment[described.keys[0]], api_base or None)
-
-    def _missing(self, keys: Sequence[str]) -> list[str]:
-        return [key for key in keys if not self._environment.get(key)]
 
     def _local(self, name: str, *, label: str, dimensions: int, max_input_tokens: int | None) -> Model:
         if self._local_api_base is None:
@@ -192,7 +183,7 @@ class ModelCatalogue:
             max_input_tokens=max_input_tokens,
             default_dimensions=dimensions,
             # Not the address: its port may change at each start, while the name says which weights they are.
-            fingerprint=_fingerprint("local", "", name),
+            fingerprint=fingerprint("local", "", name),
             base64=True,
         )
 
@@ -209,11 +200,24 @@ class ModelCatalogue:
             api_key=access.api_key,
             max_input_tokens=bundled.max_input_tokens,
             default_dimensions=bundled.dimensions,
-            fingerprint=_fingerprint(bundled.provider, api_base or "", name),
+            fingerprint=fingerprint(bundled.provider, api_base or "", name),
             base64=compatible,
             input_types=provider.input_types,
         )
 
 
-def _fingerprint(provider: str, api_base: str, deployment: str) -> str:
+def access_of_environment(name: str, provider: str, environment: Mapping[str, str]) -> Access:
+    """The deployment's own way to the provider of the model `name`. Raises ProviderKeyMissing."""
+    described = PROVIDERS[provider]
+    if missing := _missing(described.keys, environment):
+        raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")
+    api_base = environment.get(described.address) if described.address else None
+    return Access(environment[described.keys[0]], api_base or None)
+
+
+def _missing(keys: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    return [key for key in keys if not environment.get(key)]
+
+
+def fingerprint(provider: str, api_base: str, deployment: str) -> str:
     return hashlib.sha256(f"{provider}\x1f{api_base}\x1f{deployment}".encode()).hexdigest()[:16]

@@ -1,55 +1,16 @@
-"""The only door to embedding providers, and the only file that imports litellm (seconds of CPU, 165 MB)."""
+"""The only door to providers of embeddings."""
 
-import json
-import logging
-import os
 import time
-import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 from kb_shared.embedding.answers import BadAnswer, vectors_of
 from kb_shared.embedding.models import BundledModel, InputType, Model
-from kb_shared.embedding.provider_errors import (
-    MEANING_OF_CLASS,
-    Failure,
-    StatusClass,
-    bad_answer,
-    classified,
-    retry_after_s,
-)
+from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
 from kb_shared.embedding.public_transport import public_only_transport
 from kb_shared.embedding.vector import Vector
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
-
-# Read while it is imported: without it litellm fetches its price list from GitHub, with retries.
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-with warnings.catch_warnings():
-    # Its own, and those of what it imports.
-    warnings.simplefilter("ignore")
-    import httpx
-    import litellm
-    import openai
-    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
-    from litellm.types.router import LiteLLM_Params
-
-    # Else built in the first call, with a warning that is fatal where warnings are errors.
-    LiteLLM_Params.model_rebuild()
-
-# `max_retries=0` alone is overruled by this default: three requests a call, asleep through Retry-After.
-litellm.DEFAULT_MAX_RETRIES = 0
-litellm.suppress_debug_info = True
-litellm.telemetry = False
-# What it would log are requests and the answers to them.
-litellm.turn_off_message_logging = True
-for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
-    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
-
-LITELLM_ERRORS: Final[tuple[type[Exception], ...]] = (
-    openai.OpenAIError,
-    *(getattr(litellm.exceptions, name) for name in MEANING_OF_CLASS),
-)
-"""Most are openai's, too, but not all."""
+from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, httpx, litellm
 
 
 def bundled_models() -> dict[str, BundledModel]:
@@ -107,7 +68,7 @@ class Provider:
             status_class: StatusClass = "bad_answer"
             failure: Exception = bad_answer(model.name, str(wrong))
         except LITELLM_ERRORS as error:
-            status_class, failure = classified(model.name, _failure(error))
+            status_class, failure = classified(model.name, failure_of(error))
         else:
             EMBEDDING_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
             PROVIDER_RESPONSES.labels(model.label, "2xx").inc()
@@ -144,33 +105,3 @@ class Provider:
         if dimensions is not None and model.default_dimensions not in {None, dimensions}:
             request["dimensions"] = dimensions
         return request
-
-
-def _failure(error: Exception) -> Failure:
-    """Read an error of litellm, which has a `status_code`: 500 where nothing answered."""
-    status = getattr(error, "status_code", None)
-    return Failure(
-        classes=[each.__name__ for each in type(error).__mro__],
-        status=status if isinstance(status, int) else None,
-        code=_code(error),
-        retry_after_s=retry_after_s(getattr(error, "litellm_response_headers", None)),
-    )
-
-
-def _code(error: BaseException | None) -> str | None:
-    """`error.code` of the provider's answer; litellm keeps the answer in one of the errors that its own came from."""
-    while error is not None:
-        for answer in (getattr(error, "body", None), _parsed(getattr(error, "message", None))):
-            described = answer.get("error", answer) if isinstance(answer, dict) else None
-            code = described.get("code") if isinstance(described, dict) else None
-            if isinstance(code, str):
-                return code
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def _parsed(answer: object) -> object:
-    try:
-        return json.loads(answer) if isinstance(answer, str) else None
-    except (ValueError, RecursionError):
-        return None

@@ -8,6 +8,7 @@ from typing import Any
 import structlog
 from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from kb_shared.http import problems
 from kb_shared.http.authentication import Authentication
@@ -28,6 +29,7 @@ def create_app(
     *,
     database: Database,
     routers: Sequence[APIRouter],
+    endpoints: Sequence[BaseRoute] = (),
     ready: Ready | None = None,
     lifespan: Lifespan | None = None,
 ) -> FastAPI:
@@ -37,6 +39,7 @@ def create_app(
         title: of the OpenAPI document.
         database: where API keys are.
         routers: made by `organization_router`.
+        endpoints: whose protocol is not ours; they authenticate by `caller_of`.
         ready: for `/readyz`; by default the database has to answer.
         lifespan: FastAPI's.
     """
@@ -54,6 +57,7 @@ def create_app(
     app.state.authentication = Authentication(database, settings.api_key_pepper.get_secret_value())
     problems.install(app)
     app.router.routes.extend(health_routes(ready or _answers(database)))
+    app.router.routes.extend(endpoints)
     for router in routers:
         app.include_router(router)
     _document_problems(app)

@@ -23,6 +23,11 @@ class Caller:
     key_id: str
     scopes: frozenset[Scope]
 
+    def check(self, scope: Scope) -> None:
+        """Raises RequestError 403 unless the key has the scope; `admin` implies every one."""
+        if not self.scopes & {scope, Scope.ADMIN}:
+            raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
+
 
 @dataclass(frozen=True, slots=True)
 class Authentication:
@@ -51,17 +56,22 @@ def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
         organization_id: str,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Caller:
-        if credentials is None:
-            raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
-        authentication: Authentication = request.app.state.authentication
-        found = await authentication.caller(credentials.credentials)
+        found = await caller_of(request, credentials)
         if found.organization_id != organization_id:
             raise NotFound("resource")
-        if not found.scopes & {scope, Scope.ADMIN}:
-            raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
+        found.check(scope)
         return found
 
     return caller
+
+
+async def caller_of(request: Request, credentials: HTTPAuthorizationCredentials | None = None) -> Caller:
+    """Whose key came with the request, for a route whose path names no organization. Raises RequestError 401."""
+    credentials = credentials or await _bearer(request)
+    if credentials is None:
+        raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
+    authentication: Authentication = request.app.state.authentication
+    return await authentication.caller(credentials.credentials)
 
 
 def _unauthenticated(detail: str) -> RequestError:

@@ -62,6 +62,15 @@ async def of_documents(
     return found
 
 
+async def but(
+    database: Database, organization_id: str, kb_id: str, document_ids: Collection[str], *, skip: int, limit: int
+) -> tuple[list[IndexedDocument], int]:
+    """One page of the documents in a KB that are not among these, by id, and how many there are in all."""
+    query = {"organization_id": organization_id, "kb_id": kb_id, "document_id": {"$nin": list(document_ids)}}
+    rows = database[NAME].find(query).sort("document_id", ASCENDING).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
 async def begin_swap(
     database: Database, session: Session, organization_id: str, kb_id: str, document_id: str
 ) -> tuple[int, IndexedDocument | None]:

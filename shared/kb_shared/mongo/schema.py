@@ -1,6 +1,7 @@
 """Every collection's indexes, created or checked at start."""
 
 from kb_shared.mongo import (
+    agents,
     api_keys,
     backfills,
     circuits,
@@ -14,14 +15,17 @@ from kb_shared.mongo import (
     knowledge_bases,
     llm_providers,
     outbox,
+    prompts,
     query_log,
     rate_limits,
+    runs,
     spu_ledger,
     tags,
 )
 from kb_shared.mongo.database import Database
 
 _COLLECTIONS = (
+    (agents.NAME, agents.INDEXES),
     (api_keys.NAME, api_keys.INDEXES),
     (backfills.NAME, backfills.INDEXES),
     (circuits.NAME, circuits.INDEXES),
@@ -36,8 +40,11 @@ _COLLECTIONS = (
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
     (llm_providers.NAME, llm_providers.INDEXES),
     (outbox.NAME, outbox.INDEXES),
+    (prompts.NAME, prompts.INDEXES),
     (query_log.NAME, query_log.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
+    (runs.NAME, runs.INDEXES),
+    (runs.THREADS, runs.THREAD_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (tags.NAME, tags.INDEXES),
 )

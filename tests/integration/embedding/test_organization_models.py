@@ -2,7 +2,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kb_shared.embedding import organization_models
+from kb_shared.embedding import organization_keys
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.models import BundledModel, ModelCatalogue
 from kb_shared.embedding.organization_models import OrganizationModels
@@ -70,16 +70,16 @@ async def test_a_key_that_another_replica_changed_is_used_before_long(
     assert (await found.get("acme", NAME)).api_key == "sk-old"
     await put(database, "acme", "sk-new")
     assert (await found.get("acme", NAME)).api_key == "sk-old", "looked up once for many calls"
-    monkeypatch.setattr(organization_models, "FRESH_S", 0.0)
+    monkeypatch.setattr(organization_keys, "FRESH_S", 0.0)
     assert (await found.get("acme", NAME)).api_key == "sk-new"
 
 
 async def test_what_is_known_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(organization_models, "MAX_KNOWN", 3)
+    monkeypatch.setattr(organization_keys, "MAX_KNOWN", 3)
     found = models(database)
     for number in range(10):
         await found.get(f"organization-{number}", NAME)
-    assert len(found._known) == 3
+    assert len(found._keys._known) == 3
 
 
 async def test_a_local_model_needs_nobodys_key_and_an_unknown_one_is_nobodys(database: Database) -> None:

@@ -54,8 +54,11 @@ class Echo:
         self.port = free_port()
         self.may_finish = asyncio.Event()
         self.stream_closed = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.caller_left = asyncio.Event()
         routes = [
             Route("/v0/orgs/acme/events", self.stream),
+            Route("/v0/orgs/acme/for-ever", self.take_for_ever, methods=["GET", "POST"]),
             Route("/{path:path}", self.echo, methods=["GET", "POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host=LOOPBACK, port=self.port, log_level="critical")
@@ -75,6 +78,13 @@ class Echo:
         response.headers.append("set-cookie", "a=1")
         response.headers.append("set-cookie", "b=2")
         return response
+
+    async def take_for_ever(self, request: Request) -> Response:
+        self.asked.set()
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self.caller_left.set()
+        return Response()
 
     async def stream(self, _request: Request) -> Response:
         async def events() -> AsyncIterator[str]:
@@ -150,6 +160,16 @@ async def test_a_reader_who_leaves_ends_the_stream_upstream(client: httpx.AsyncC
     async with client.stream("GET", f"{ORG}/events") as answer:
         await anext(answer.aiter_text())
     await asyncio.wait_for(echo.stream_closed.wait(), timeout=DEADLINE_S)
+
+
+@pytest.mark.parametrize(("method", "body"), [("GET", None), ("POST", b"{}")])
+async def test_a_caller_who_does_not_wait_for_an_answer_leaves_the_service_too(
+    client: httpx.AsyncClient, echo: Echo, method: str, body: bytes | None
+) -> None:
+    asking = asyncio.create_task(client.request(method, f"{ORG}/for-ever", content=body))
+    await asyncio.wait_for(echo.asked.wait(), timeout=DEADLINE_S)
+    asking.cancel()
+    await asyncio.wait_for(echo.caller_left.wait(), timeout=DEADLINE_S)
 
 
 async def test_a_service_that_is_down_is_a_503_that_says_when_to_come_again(client: httpx.AsyncClient) -> None:

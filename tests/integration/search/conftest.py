@@ -10,6 +10,7 @@ from fastapi import FastAPI
 from kb_local.python_server import ModelServer
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import api_keys
@@ -55,8 +56,15 @@ async def embedder(search_database: Database, settings: Settings) -> AsyncIterat
 
 
 @pytest.fixture
-def app(search_database: Database, settings: Settings, embedder: Embedder) -> FastAPI:
-    return create_app(settings, database=search_database, embedder=embedder)
+async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
+    chat = create_chat(search_database, settings)
+    yield chat
+    await chat.close()
+
+
+@pytest.fixture
+def app(search_database: Database, settings: Settings, embedder: Embedder, chat: Chat) -> FastAPI:
+    return create_app(settings, database=search_database, embedder=embedder, chat=chat)
 
 
 @pytest.fixture
@@ -80,9 +88,10 @@ def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: S
     return make
 
 
-async def key_for(database: Database, settings: Settings, organization_id: str, scope: Scope = Scope.SEARCH) -> str:
+async def key_for(database: Database, settings: Settings, organization_id: str, *scopes: Scope) -> str:
+    """An API key; it may search if no scopes are given."""
     key_id, whole_key = api_keys.new_secret_key()
-    key = ApiKey(key_id, organization_id, "test", frozenset({scope}), datetime.now(UTC), None, None)
+    key = ApiKey(key_id, organization_id, "test", frozenset(scopes or {Scope.SEARCH}), datetime.now(UTC), None, None)
     await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.api_key_pepper.get_secret_value())
     return whole_key
 

@@ -10,6 +10,7 @@ from pymongo import AsyncMongoClient
 from kb_local.python_server import SearchNode
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo.database import Database
 from tests.conftest import MongoDeployment
@@ -29,7 +30,11 @@ def command_log() -> CommandLog:
 
 @pytest.fixture
 async def watched(
-    search_node: MongoDeployment | SearchNode, search_database: Database, settings: Settings, command_log: CommandLog
+    search_node: MongoDeployment | SearchNode,
+    search_database: Database,
+    settings: Settings,
+    chat: Chat,
+    command_log: CommandLog,
 ) -> AsyncIterator[Searcher]:
     """A searcher all of whose commands are logged."""
     async with AsyncMongoClient[dict[str, Any]](
@@ -37,7 +42,7 @@ async def watched(
     ) as client:
         database = client[search_database.name]
         embedder = create_embedder(database, settings, patience_s=0.2)
-        app = create_app(settings, database=database, embedder=embedder)
+        app = create_app(settings, database=database, embedder=embedder, chat=chat)
         async with (
             app.router.lifespan_context(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,

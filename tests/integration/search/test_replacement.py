@@ -19,6 +19,7 @@ from kb_local.search_node.refresh import Delays
 from kb_local.search_node.server import serve
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
+from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo.database import Database, Row
 from tests.conftest import MongoDeployment
@@ -58,9 +59,11 @@ async def trailing_searcher(trailing_database: Database, settings: Settings) -> 
 @asynccontextmanager
 async def searcher_of(database: Database, settings: Settings) -> AsyncIterator[Searcher]:
     embedder = create_embedder(database, settings, patience_s=1)
-    app = create_app(settings, database=database, embedder=embedder)
+    chat = create_chat(database, settings)
+    app = create_app(settings, database=database, embedder=embedder, chat=chat)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
         yield Searcher(http, await key_for(database, settings, ORGANIZATION))
+    await chat.close()
     await embedder.close()
 
 

@@ -6,13 +6,13 @@ from pydantic import BaseModel, Field
 from kb_api.knowledge_base_request import Name
 from kb_api.knowledge_base_response import Message
 from kb_api.services import Admin, Api
-from kb_api.stored_time import now
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
+from kb_shared.stored_time import now
 
 router = organization_router("API keys")
 

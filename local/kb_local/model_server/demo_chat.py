@@ -1,0 +1,141 @@
+"""A chat model for demonstrations: no language model, but sentences quoted from the passages it found.
+
+It searches with the question as it stands, and answers with the sentences that share most with it, each with its
+citation. The same request always gets the same answer, which says what it is.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, ToolCall, text_of
+
+NAME = "demo-extractive"
+LABEL = "[demo model: sentences quoted from the passages]"
+NOTHING_FOUND = "No passage was found that answers this."
+
+MOST_CALLS = 4
+MOST_SENTENCES = 3
+MOST_CHARACTERS = 400
+"""Of a sentence; code and tables are one sentence of any length."""
+
+_WORD = re.compile(r"[^\W_]+")
+_SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")
+_STOP_WORDS = frozenset(
+    _WORD.findall(
+        "a an and are as at be by can do does for from have how i in is it of on or that the this to was what when"
+        " where which who why will with you your"
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    citation: str
+    """Such as `[1]`, as the passage came."""
+    text: str
+
+
+def reply(request: ChatRequest) -> ChatReply:
+    """Search first, if there is a tool to search with and nothing was found yet; then answer."""
+    question = request.last("user")
+    results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
+    if not results and (calls := _searches(request.tools or (), question)):
+        return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
+    quotes = best_quotes(question, list(chain.from_iterable(map(passages_in, results))))
+    if request.answer_schema is not None:
+        text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
+    else:
+        text = answer(quotes)
+    return ChatReply(text, prompt_tokens=request.words, completion_tokens=len(text.split()))
+
+
+def _searches(tools: Sequence[dict[str, Any]], question: str) -> list[ToolCall]:
+    names = [
+        str(function.get("name"))
+        for tool in tools
+        if "query" in (((function := tool.get("function") or {}).get("parameters") or {}).get("properties") or {})
+    ]
+    arguments = json.dumps({"query": question}, ensure_ascii=False)
+    return [ToolCall(f"call_{number}", name, arguments) for number, name in enumerate(names[:MOST_CALLS], 1)]
+
+
+def passages_in(result: str) -> Iterator[Quote]:
+    """Read the passages of a tool's result; whatever else it says is not understood."""
+    start, end = result.find("{"), result.rfind("}")
+    try:
+        found = json.loads(result[start : end + 1])["passages"]
+        yield from (Quote(str(each["id"]), str(each["text"])) for each in found)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+
+
+def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
+    """The sentences that share most with the question, a word counting more the rarer it is in the passages."""
+    wanted = set(_words(question))
+    sentences = list(dict.fromkeys(chain.from_iterable(map(_sentences, passages))))
+    seen_in = Counter(chain.from_iterable(set(_words(each.text)) for each in sentences))
+    weights = {word: math.log(1 + len(sentences) / seen_in[word]) for word in wanted if seen_in[word]}
+
+    def shared(quote: Quote) -> float:
+        words = set(_words(quote.text))
+        return sum(weights.get(word, 0.0) for word in words) / math.sqrt(len(words) + 4)
+
+    ranked = sorted(sentences, key=shared, reverse=True)
+    best = [each for each in ranked[:MOST_SENTENCES] if shared(each) > 0]
+    # A passage was found for its meaning, though it may share no word with the question.
+    return best or sentences[:1]
+
+
+def answer(quotes: Sequence[Quote]) -> str:
+    said = " ".join(f"{quote.text} {quote.citation}" for quote in quotes)
+    return f"{LABEL} {said or NOTHING_FOUND}"
+
+
+def value_for(schema: Any, quotes: Sequence[Quote]) -> Any:
+    """Fill a JSON schema in: texts with the quotes, all else with the first value that it allows."""
+    if not isinstance(schema, dict):
+        return answer(quotes)
+    for fixed in (schema.get("enum"), [schema["const"]] if "const" in schema else None):
+        if fixed:
+            return fixed[0]
+    for alternatives in ("anyOf", "oneOf", "allOf"):
+        if schema.get(alternatives):
+            return value_for(schema[alternatives][0], quotes)
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    return _value_of_type(kind[0] if isinstance(kind, list) else kind, schema, quotes)
+
+
+def _value_of_type(kind: str, schema: dict[str, Any], quotes: Sequence[Quote]) -> Any:
+    match kind:
+        case "object":
+            return {name: value_for(each, quotes) for name, each in (schema.get("properties") or {}).items()}
+        case "array":
+            return _array_for(schema, quotes)
+        case "string":
+            return answer(quotes)[: schema.get("maxLength")]
+    least = math.ceil(schema.get("minimum", 0))
+    return {"integer": least, "number": least, "boolean": False}.get(kind)
+
+
+def _array_for(schema: dict[str, Any], quotes: Sequence[Quote]) -> list[Any]:
+    of_each = schema.get("items", {})
+    values = [value_for(of_each, [quote]) for quote in quotes[: schema.get("maxItems")]]
+    missing = max(0, schema.get("minItems", 0) - len(values))
+    return values + [value_for(of_each, [])] * missing
+
+
+def _sentences(passage: Quote) -> Iterator[Quote]:
+    for found in _SENTENCE.finditer(passage.text):
+        text = " ".join(found[0].split())[:MOST_CHARACTERS]
+        if len(_words(text)) > 1:
+            yield Quote(passage.citation, text)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in _WORD.findall(text.lower()) if word not in _STOP_WORDS]

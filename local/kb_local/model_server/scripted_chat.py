@@ -1,0 +1,166 @@
+"""Chat models for tests: `scripted` and `scripted-<anything>` say turn by turn what a test wrote down for them.
+
+Each name has a script of its own, so that tests do not get in each other's way, and remembers what it was asked.
+"""
+
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, ToolCall, chat_events, text_of
+from kb_local.model_server.delays import wait
+from kb_local.model_server.openai_api import OpenAIError
+
+NAME = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
+MOST_REMEMBERED = 200
+
+_ORDER = re.compile(r"CALL (?P<name>[A-Za-z0-9_-]+) (?P<arguments>\{.*?\}) END")
+
+
+class ScriptedCall(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str
+    arguments: str
+    id: str | None = None
+    """None: one that was not given before."""
+
+
+class Turn(BaseModel):
+    """One answer; all that is left out is absent from it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    text: str | None = None
+    tool_calls: list[ScriptedCall] = []
+    obey: bool = False
+    """Call whatever the tools' results tell to: `CALL <name> <arguments> END`, wherever it stands in them."""
+    status: int | None = Field(default=None, ge=400, le=599)
+    code: str | None = None
+    """Of the error."""
+    retry_after_s: float | None = Field(default=None, ge=0)
+    delay_s: float = Field(default=0.0, ge=0)
+    """Before the answer."""
+    stall_s: float = Field(default=0.0, ge=0)
+    """In the middle of a streamed answer."""
+    cut: bool = False
+    """End a streamed answer in the middle, without a word."""
+    garbage: bool = False
+    """Answer 200 with what is no chat completion."""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+class Script(BaseModel):
+    """What a model says; after its last turn it says that one again and again."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    model: str = Field(pattern=NAME.pattern)
+    turns: list[Turn] = Field(min_length=1)
+
+
+@dataclass(slots=True)
+class _Running:
+    script: Script
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    calls: int = 0
+    left: int = 0
+    """Answers whose caller did not wait for their end."""
+
+
+class ScriptedChat:
+    """All scripts of this process."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, _Running] = {}
+
+    def put(self, script: Script) -> None:
+        self._running[script.model] = _Running(script)
+
+    def reset(self, model: str) -> None:
+        self._running.pop(model, None)
+
+    def report(self, model: str) -> dict[str, Any]:
+        """What the model was asked, in order, and how many of its callers left early."""
+        running = self._of(model)
+        return {"requests": running.requests, "left": running.left}
+
+    async def turn(self, request: ChatRequest, *, caller_left: Callable[[], Awaitable[bool]]) -> Turn:
+        """Remember the request and return the turn that answers it.
+
+        Raises:
+            OpenAIError: no script was put for this model, or the turn is an error.
+            CallerLeft: while the turn was delayed.
+        """
+        running = self._of(request.model)
+        turns = running.script.turns
+        turn = turns[min(len(running.requests), len(turns) - 1)]
+        running.requests = [*running.requests, request.model_dump(exclude_none=True)][-MOST_REMEMBERED:]
+        if turn.delay_s:
+            await self._wait(running, turn.delay_s, caller_left)
+        if turn.status is not None:
+            headers = {} if turn.retry_after_s is None else {"Retry-After": f"{turn.retry_after_s:g}"}
+            raise OpenAIError(turn.status, "Asked for by the test.", code=turn.code, headers=headers)
+        return turn
+
+    def reply(self, request: ChatRequest, turn: Turn) -> ChatReply:
+        running = self._of(request.model)
+        scripted = list(turn.tool_calls) + (list(_orders(request)) if turn.obey else [])
+        calls = []
+        for call in scripted:
+            running.calls += 1
+            calls.append(ToolCall(call.id or f"call_{running.calls}", call.name, call.arguments))
+        return ChatReply(
+            turn.text,
+            calls,
+            prompt_tokens=request.words if turn.prompt_tokens is None else turn.prompt_tokens,
+            completion_tokens=len((turn.text or "").split())
+            if turn.completion_tokens is None
+            else turn.completion_tokens,
+        )
+
+    async def events(
+        self, request: ChatRequest, turn: Turn, *, caller_left: Callable[[], Awaitable[bool]]
+    ) -> AsyncIterator[str]:
+        """The streamed answer, with what goes wrong in its middle."""
+        events = list(chat_events(request, self.reply(request, turn)))
+        middle = len(events) // 2
+        for event in events[:middle]:
+            yield event
+        if turn.stall_s:
+            await self._wait(self._of(request.model), turn.stall_s, caller_left)
+        if not turn.cut:
+            for event in events[middle:]:
+                yield event
+
+    async def _wait(self, running: _Running, duration_s: float, caller_left: Callable[[], Awaitable[bool]]) -> None:
+        finished = False
+        try:
+            await wait(duration_s, caller_left=caller_left)
+            finished = True
+        finally:
+            running.left += not finished
+
+    def _of(self, model: str) -> _Running:
+        if model not in self._running:
+            raise OpenAIError(404, f"No script was put for {model!r}.", param="model", code="model_not_found")
+        return self._running[model]
+
+
+def _orders(request: ChatRequest) -> Iterator[ScriptedCall]:
+    """What the newest results tell the model to do: it takes data for instructions."""
+    for message in request.after_last("assistant"):
+        if message.get("role") != "tool":
+            continue
+        # The passages are JSON inside the text, where their own quotes are escaped.
+        for found in _ORDER.finditer(text_of(message).replace('\\"', '"')):
+            yield ScriptedCall(name=found["name"], arguments=found["arguments"])
+
+
+def garbage_body() -> bytes:
+    return json.dumps({"object": "something.else"}).encode()

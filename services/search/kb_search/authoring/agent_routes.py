@@ -1,0 +1,219 @@
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
+from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeTool, CreateAgent
+from kb_search.authoring.written import Writing
+from kb_shared.errors import TransientError
+from kb_shared.http.authentication import Caller, require
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.routing import organization_router
+from kb_shared.identifiers import new_id
+from kb_shared.mongo import agents, kb_slots, knowledge_bases
+from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.stored_time import now
+
+ATTEMPTS: Final = 10
+
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+Tools = Sequence[KnowledgeBaseTool]
+
+
+class ToolView(BaseModel):
+    tool_id: str
+    kb_id: str
+    kb_name: str | None = Field(description="Null where the knowledge base is gone.")
+    tool_name: str
+    tool_description: str
+    default_top_k: int
+    default_min_score: float
+    is_broken: bool = Field(description="Its knowledge base is gone; the model is told so when it calls the tool.")
+
+
+class AgentView(BaseModel):
+    agent_id: str
+    name: str
+    instructions: str
+    model: str
+    max_iterations: int | None
+    tools: list[ToolView]
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+
+
+class AgentList(BaseModel):
+    agents: list[AgentView]
+    total_count: int
+
+
+class AvailableKnowledgeBase(BaseModel):
+    kb_id: str
+    name: str
+    description: str
+    status: str
+    document_count: int
+    chunk_count: int
+    is_linked: bool = Field(description="It is a tool of this agent already.")
+
+
+class AvailableKnowledgeBases(BaseModel):
+    knowledge_bases: list[AvailableKnowledgeBase]
+
+
+class Message(BaseModel):
+    message: str
+
+
+def agents_router(writing: Writing) -> APIRouter:
+    router = organization_router("agents")
+    database = writing.database
+
+    @router.post("/agents", status_code=201, summary="Create an agent")
+    async def create(body: CreateAgent, caller: Writer) -> AgentView:
+        created_at = now()
+        agent = Agent(
+            agent_id=new_id(),
+            organization_id=caller.organization_id,
+            name=body.name,
+            instructions=body.instructions,
+            model=await writing.usable_model(caller, body.model),
+            max_iterations=body.max_iterations,
+            tools=(),
+            version=1,
+            created_at=created_at,
+            updated_at=created_at,
+            created_by=caller.key_id,
+            updated_by=caller.key_id,
+        )
+        await agents.insert(database, agent)
+        return _view(agent, {})
+
+    @router.get("/agents", summary="List agents, the newest first")
+    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
+        found, total_count = await agents.page(database, caller.organization_id, skip=skip, limit=limit)
+        return AgentList(agents=await _views(database, caller, found), total_count=total_count)
+
+    @router.get("/agents/{agent_id}", summary="An agent with its tools")
+    async def get(agent_id: str, caller: Reader) -> AgentView:
+        return (await _views(database, caller, [await agents.get(database, caller.organization_id, agent_id)]))[0]
+
+    @router.put("/agents/{agent_id}", summary="Change an agent, but for its tools")
+    async def change(agent_id: str, body: ChangeAgent, caller: Writer) -> AgentView:
+        await agents.get(database, caller.organization_id, agent_id)
+        fields = body.model_dump(exclude_none=True)
+        if body.model is not None:
+            fields["model"] = await writing.usable_model(caller, body.model)
+        changed = await agents.change(database, caller.organization_id, agent_id, fields, by=caller.key_id)
+        return (await _views(database, caller, [changed]))[0]
+
+    @router.delete("/agents/{agent_id}", summary="Delete an agent")
+    async def delete(agent_id: str, caller: Writer) -> Message:
+        await agents.delete(database, caller.organization_id, agent_id)
+        return Message(message="Agent deleted successfully")
+
+    return router
+
+
+def agent_tools_router(writing: Writing) -> APIRouter:
+    router = organization_router("agents")
+    database = writing.database
+
+    @router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
+    async def add_tool(agent_id: str, body: AddTool, caller: Writer) -> AgentView:
+        await agents.get(database, caller.organization_id, agent_id)
+        kb = await knowledge_bases.get(database, caller.organization_id, body.kb_id)
+        tool_id = new_id()
+        return await _change_tools(
+            database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
+        )
+
+    @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool")
+    async def change_tool(agent_id: str, body: ChangeTool, caller: Writer) -> AgentView:
+        fields = body.model_dump(exclude={"tool_id"}, exclude_none=True)
+        return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
+
+    @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
+    async def remove_tool(agent_id: str, tool_id: str, caller: Writer) -> AgentView:
+        return await _change_tools(database, caller, agent_id, lambda tools: without_tool(tools, tool_id))
+
+    @router.get("/agents/{agent_id}/available-knowledge-bases", summary="What an agent can be given, with figures")
+    async def available(agent_id: str, caller: Reader) -> AvailableKnowledgeBases:
+        agent = await agents.get(database, caller.organization_id, agent_id)
+        kbs = await knowledge_bases.of_organization(database, caller.organization_id)
+        totals = await kb_slots.totals(database, caller.organization_id, [kb.kb_id for kb in kbs])
+        linked = {tool.kb_id for tool in agent.tools}
+        shown = [
+            AvailableKnowledgeBase(
+                kb_id=kb.kb_id,
+                name=kb.name,
+                description=kb.description,
+                status=str(kb.status),
+                document_count=documents,
+                chunk_count=chunks,
+                is_linked=kb.kb_id in linked,
+            )
+            for kb in kbs
+            for documents, chunks in [totals.get(kb.kb_id, (0, 0))]
+        ]
+        return AvailableKnowledgeBases(knowledge_bases=shown)
+
+    return router
+
+
+async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> list[AgentView]:
+    kb_ids = {tool.kb_id for agent in found for tool in agent.tools}
+    kbs = await knowledge_bases.by_ids(database, caller.organization_id, kb_ids)
+    return [_view(agent, kbs) for agent in found]
+
+
+async def _change_tools(
+    database: Database, caller: Caller, agent_id: str, change: Callable[[Tools], Tools]
+) -> AgentView:
+    for _ in range(ATTEMPTS):
+        agent = await agents.get(database, caller.organization_id, agent_id)
+        changed = await agents.set_tools(database, agent, change(agent.tools), by=caller.key_id)
+        if changed is not None:
+            return (await _views(database, caller, [changed]))[0]
+    raise TransientError("others change this agent all the time")
+
+
+def _view(agent: Agent, kbs: Mapping[str, KnowledgeBase]) -> AgentView:
+    same = (
+        "agent_id",
+        "name",
+        "instructions",
+        "model",
+        "max_iterations",
+        "created_at",
+        "updated_at",
+        "created_by",
+        "updated_by",
+    )
+    return AgentView(
+        **{name: getattr(agent, name) for name in same},
+        tools=[_tool_view(tool, kbs.get(tool.kb_id)) for tool in agent.tools],
+    )
+
+
+def _tool_view(tool: KnowledgeBaseTool, kb: KnowledgeBase | None) -> ToolView:
+    is_broken = kb is None or kb.status is Status.DELETING
+    return ToolView(
+        tool_id=tool.tool_id,
+        kb_id=tool.kb_id,
+        kb_name=None if kb is None or is_broken else kb.name,
+        tool_name=tool.tool_name,
+        tool_description=tool.tool_description,
+        default_top_k=tool.default_top_k,
+        default_min_score=tool.default_min_score,
+        is_broken=is_broken,
+    )

@@ -1,0 +1,112 @@
+import json
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, Field
+
+from kb_search.authoring.requests import ChangePrompt, CreatePrompt
+from kb_search.authoring.written import Writing
+from kb_shared.http.authentication import Caller, require
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.routing import organization_router
+from kb_shared.identifiers import new_id
+from kb_shared.mongo import prompts
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.prompts import Prompt
+from kb_shared.stored_time import now
+
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+
+
+class PromptView(BaseModel):
+    prompt_id: str
+    name: str
+    content: str
+    model: str
+    answer_schema: dict[str, Any] | None = Field(serialization_alias="schema")
+    kb_ids: list[str]
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+
+    @classmethod
+    def of(cls, prompt: Prompt) -> "PromptView":
+        same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
+        return cls(
+            **{name: getattr(prompt, name) for name in same},
+            answer_schema=json.loads(prompt.schema) if prompt.schema else None,
+            kb_ids=list(prompt.kb_ids),
+        )
+
+
+class PromptList(BaseModel):
+    prompts: list[PromptView]
+    total_count: int
+
+
+class Message(BaseModel):
+    message: str
+
+
+def prompts_router(writing: Writing) -> APIRouter:
+    router = organization_router("prompts")
+    database = writing.database
+
+    @router.post("/prompts", status_code=201, summary="Create a prompt")
+    async def create(body: CreatePrompt, caller: Writer) -> PromptView:
+        kb_ids = body.named_kb_ids or []
+        await writing.check_knowledge_bases(caller, kb_ids)
+        created_at = now()
+        prompt = Prompt(
+            prompt_id=new_id(),
+            organization_id=caller.organization_id,
+            name=body.name,
+            content=body.content,
+            model=await writing.usable_model(caller, body.model),
+            kb_ids=tuple(dict.fromkeys(kb_ids)),
+            schema=_stored(body.answer_schema),
+            created_at=created_at,
+            updated_at=created_at,
+            created_by=caller.key_id,
+            updated_by=caller.key_id,
+        )
+        await prompts.insert(database, prompt)
+        return PromptView.of(prompt)
+
+    @router.get("/prompts", summary="List prompts, the newest first")
+    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
+        found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
+        return PromptList(prompts=[PromptView.of(prompt) for prompt in found], total_count=total_count)
+
+    @router.get("/prompts/{prompt_id}", summary="A prompt")
+    async def get(prompt_id: str, caller: Reader) -> PromptView:
+        return PromptView.of(await prompts.get(database, caller.organization_id, prompt_id))
+
+    @router.put("/prompts/{prompt_id}", summary="Change a prompt")
+    async def change(prompt_id: str, body: ChangePrompt, caller: Writer) -> PromptView:
+        await prompts.get(database, caller.organization_id, prompt_id)
+        fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
+        if body.model is not None:
+            fields["model"] = await writing.usable_model(caller, body.model)
+        if body.named_kb_ids is not None:
+            await writing.check_knowledge_bases(caller, body.named_kb_ids)
+            fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
+        # Null takes the schema away.
+        if "answer_schema" in body.model_fields_set:
+            fields["schema"] = _stored(body.answer_schema)
+        changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
+        return PromptView.of(changed)
+
+    @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
+    async def delete(prompt_id: str, caller: Writer) -> Message:
+        await prompts.delete(database, caller.organization_id, prompt_id)
+        return Message(message="Prompt deleted successfully")
+
+    return router
+
+
+def _stored(schema: dict[str, Any] | None) -> str | None:
+    return None if schema is None else json.dumps(schema, ensure_ascii=False)

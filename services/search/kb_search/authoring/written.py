@@ -1,0 +1,27 @@
+"""What all authors of prompts and agents need: their KBs looked at and their models known."""
+
+from collections.abc import Iterable
+
+from kb_search.runs.prepare_run import Preparation
+from kb_search.settings import Settings
+from kb_shared.http.authentication import Caller
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.database import Database
+
+
+class Writing:
+    """Made once a process."""
+
+    def __init__(self, database: Database, preparation: Preparation, settings: Settings) -> None:
+        self.database = database
+        self._preparation = preparation
+        self._settings = settings
+
+    async def check_knowledge_bases(self, caller: Caller, kb_ids: Iterable[str]) -> None:
+        """Raises NotFound unless all are there and of the caller's organization."""
+        for kb_id in kb_ids:
+            await knowledge_bases.get(self.database, caller.organization_id, kb_id)
+
+    async def usable_model(self, caller: Caller, name: str | None) -> str:
+        """The name of a model that can be asked; the deployment's where none is named. Raises RequestError 422."""
+        return (await self._preparation.model(caller.organization_id, name or self._settings.chat_model)).name

@@ -1,0 +1,71 @@
+"""What a tool returns, as text for a model and as data for a program. Pure."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from kb_search.results import Result
+from kb_search.runs.passages import cleaned
+from kb_search.search_knowledge_base import Answer
+from kb_shared.http.problems import as_request_error
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+_LIKE_A_HEADER: Final = re.compile(r"^(\s*)\[document", re.IGNORECASE | re.MULTILINE)
+
+
+def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
+    """The passages under one header line each, and the same in fields; a passage can't pretend to be another one."""
+    results = [_fields(result) for result in answer.answered.results]
+    failures = [as_request_error(error).detail for error in answer.failures.values()]
+    omitted_count = answer.answered.omitted_count
+    blocks = [f"{_header(each)}\n{_body(each['content'])}" for each in results] or ["Nothing was found."]
+    if omitted_count:
+        blocks.append(f"({omitted_count} more passages had no room.)")
+    blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
+    return "\n\n".join(blocks), {"results": results, "omitted_count": omitted_count, "failures": failures}
+
+
+def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, Any]]:
+    """One line each, and the same in fields."""
+    fields = [
+        {
+            "kb_id": kb.kb_id,
+            "name": _one_line(kb.name),
+            "description": _one_line(kb.description),
+            "status": str(kb.status),
+        }
+        for kb in kbs
+    ]
+    lines = [
+        f"[knowledge base {each['kb_id']} · {each['status']}] {each['name']}: {each['description']}" for each in fields
+    ]
+    return "\n".join(lines) or "There are no knowledge bases.", {"knowledge_bases": fields}
+
+
+def _header(fields: dict[str, Any]) -> str:
+    score = "-" if fields["score"] is None else f"{fields['score']:.3f}"
+    return f"[document {fields['document_id']} · chunk {fields['chunk_index']} · score {score}] {fields['title']}"
+
+
+def _body(content: str) -> str:
+    return _LIKE_A_HEADER.sub(r"\1\\[document", content)
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    chunk = result.chunk
+    return {
+        "kb_id": result.kb.kb_id,
+        "document_id": chunk["document_id"],
+        "chunk_index": chunk["chunk_index"],
+        # Of relevance; a neighbour of a match has none.
+        "score": None if result.hit is None else result.hit.relevance,
+        "title": _one_line(chunk["document_name"]),
+        "citation": chunk["_id"],
+        "page_start": chunk["page_start"],
+        "truncated": result.truncated,
+        "content": cleaned(result.text),
+    }
+
+
+def _one_line(text: str) -> str:
+    return " ".join(cleaned(text).split())

@@ -1,0 +1,125 @@
+"""What agents elsewhere can do here over MCP: find out which knowledge bases there are, and search them.
+
+The organization is that of the key; ids in arguments are looked up in it and nowhere else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any, Final
+
+import structlog
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+from pydantic import Field, ValidationError
+from pymongo.errors import PyMongoError
+
+from kb_search.mcp.shown import shown_knowledge_bases, shown_results
+from kb_search.query import Asker
+from kb_search.request_limits import RequestLimits
+from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
+from kb_search.runs.run_request import KbIds
+from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_shared.errors import KbError, TransientError
+from kb_shared.http.authentication import Caller
+from kb_shared.http.model import Model
+from kb_shared.http.problems import as_request_error
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+
+SEARCH: Final = "search_knowledge_base"
+LIST: Final = "list_knowledge_bases"
+
+_READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
+_SEARCH_PARAMETERS: Final = parameters_of_search(DEFAULT_TOP_K)
+
+TOOLS: Final = (
+    Tool(
+        name=SEARCH,
+        description=(
+            "Search knowledge bases for passages about a question. "
+            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>."
+        ),
+        input_schema=_SEARCH_PARAMETERS
+        | {
+            "properties": {
+                **_SEARCH_PARAMETERS["properties"],
+                "kb_ids": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Only these knowledge bases; all there are by default.",
+                },
+            }
+        },
+        annotations=_READ_ONLY,
+    ),
+    Tool(
+        name=LIST,
+        description="List the knowledge bases there are, each with its id and what it is about.",
+        input_schema={"type": "object", "properties": {}, "additionalProperties": False},
+        annotations=_READ_ONLY,
+    ),
+)
+
+log = structlog.get_logger()
+
+
+class _SearchArguments(SearchArguments):
+    kb_ids: Annotated[KbIds, Field(min_length=1)] | None = None
+
+
+class _NoArguments(Model):
+    pass
+
+
+class McpTools:
+    """The tools; made once a process."""
+
+    def __init__(
+        self, database: Database, search: KnowledgeBaseSearch, limits: RequestLimits, *, max_passage_tokens: int
+    ) -> None:
+        self._database = database
+        self._search = search
+        self._limits = limits
+        self._max_passage_tokens = max_passage_tokens
+
+    async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        """Call a tool. Whatever goes wrong is told in the result, where a model sees it."""
+        try:
+            if name == SEARCH:
+                return await self._search_for(caller, _SearchArguments.model_validate(arguments))
+            if name == LIST:
+                _NoArguments.model_validate(arguments)
+                return await self._list(caller)
+            return _failed(f"There is no such tool. There are: {SEARCH}, {LIST}.")
+        except ValidationError as invalid:
+            return _failed(problems_of(invalid))
+        except KbError as error:
+            return _failed(as_request_error(error).detail)
+        except PyMongoError:
+            log.warning("mcp.failed", tool=name, exc_info=True)
+            return _failed(as_request_error(TransientError("the database")).detail)
+
+    async def _search_for(self, caller: Caller, asked: _SearchArguments) -> CallToolResult:
+        caller.check(Scope.SEARCH)
+        await self._limits.take_search(caller)
+        query = replace(
+            asked.to_query(default_top_k=DEFAULT_TOP_K, min_score=None), max_tokens=self._max_passage_tokens
+        )
+        answer = await self._search.search_several(
+            caller.organization_id, asked.kb_ids, query, Asker(caller.key_id, "mcp")
+        )
+        return _returned(*shown_results(answer))
+
+    async def _list(self, caller: Caller) -> CallToolResult:
+        caller.check(Scope.READ)
+        return _returned(
+            *shown_knowledge_bases(await knowledge_bases.of_organization(self._database, caller.organization_id))
+        )
+
+
+def _returned(text: str, structured: Mapping[str, Any]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+
+
+def _failed(detail: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=detail)], is_error=True)

@@ -1,0 +1,349 @@
+"""The story of a run: ask the model, make its calls, ask again, until it answers or a budget ends it; then keep it all.
+
+What is next is decided in `loop`; here it is done, told and stored.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Any, Final, TypeVar
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_search.query import Asker
+from kb_search.runs import loop
+from kb_search.runs.citations import Citations, citations_of, without_unknown
+from kb_search.runs.events import Tell, tell_nobody
+from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
+from kb_search.runs.plan import Plan
+from kb_search.runs.run_tools import Returned, RunTools
+from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_shared.chat.chat import Chat
+from kb_shared.chat.completion import Completion, Question, ToolCall
+from kb_shared.chat.provider import broken_off, estimated_tokens
+from kb_shared.errors import (
+    BatchRefused,
+    BudgetExhausted,
+    KbError,
+    Parked,
+    ProviderRefused,
+    ProviderUnavailable,
+    RequestError,
+    TransientError,
+    UnknownModel,
+)
+from kb_shared.metrics import RUN_SECONDS, RUNS
+from kb_shared.mongo import runs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Run, Status
+from kb_shared.stored_time import now
+
+_RETRY_AFTER_S: Final = 5.0
+_TOO_MANY: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once."
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class Conductor:
+    """Conducts runs; made once a process."""
+
+    def __init__(self, database: Database, search: KnowledgeBaseSearch, chat: Chat, *, max_passage_tokens: int) -> None:
+        """Wire it; `max_passage_tokens` is what one call of a tool may return."""
+        self._database = database
+        self._search = search
+        self._chat = chat
+        self._max_passage_tokens = max_passage_tokens
+        self._storing: set[asyncio.Task[None]] = set()
+
+    async def conduct(self, plan: Plan, tell: Tell) -> Run:
+        """Make a run and store it whole. Whoever is cancelled stops the work; the run is then stored as cancelled.
+
+        Raises:
+            RequestError: it has no answer; the error carries `run_id`, and for an answer that is not as it should be
+                the answer and what is wrong with it.
+        """
+        tools = RunTools(
+            self._search,
+            plan.organization_id,
+            Asker(plan.key_id, "agent", plan.run_id),
+            plan.tools,
+            fence=plan.fence,
+            max_spus=plan.budget.max_spus,
+            max_passage_tokens=self._max_passage_tokens,
+        )
+        making = _Making(plan, self._chat, tools, tell)
+        await runs.begin(self._database, making.run)
+        failure: RequestError | None = None
+        status = Status.FAILED
+        try:
+            await making.converse()
+            status = Status.COMPLETED
+        except asyncio.CancelledError:
+            status = Status.CANCELLED
+            raise
+        except (KbError, PyMongoError) as error:
+            failure = explained(error)
+        finally:
+            run = making.ended(status, failure)
+            # Also when the caller is gone, and its task with it.
+            await asyncio.shield(self._keep(self._store(run)))
+        await tell("run.finished", finished(run))
+        if failure is not None:
+            failure.extra["run_id"] = run.run_id
+            raise failure
+        return run
+
+    async def close(self) -> None:
+        """Wait until all runs that ended are stored."""
+        await asyncio.gather(*self._storing)
+
+    async def _store(self, run: Run) -> None:
+        RUNS.labels(run.status).inc()
+        if run.finished_at is not None:
+            RUN_SECONDS.observe((run.finished_at - run.started_at).total_seconds())
+        log.info(
+            "run.finished",
+            organization_id=run.organization_id,
+            run_id=run.run_id,
+            status=str(run.status),
+            error_type=(run.error or {}).get("type"),
+            iterations=run.iterations,
+            tool_calls=len(run.tool_calls),
+            citations=len(run.citations),
+            tokens=run.prompt_tokens + run.completion_tokens,
+            spus=run.spus,
+        )
+        try:
+            await runs.finish(self._database, run)
+        except PyMongoError:
+            log.warning("run.not_stored", run_id=run.run_id, exc_info=True)
+
+    def _keep(self, storing: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+        task = asyncio.create_task(storing)
+        self._storing.add(task)
+        task.add_done_callback(self._storing.discard)
+        return task
+
+
+class _Making:
+    """One run while it is made."""
+
+    def __init__(self, plan: Plan, chat: Chat, tools: RunTools, tell: Tell) -> None:
+        self.run = plan.begun()
+        self._plan = plan
+        self._chat = chat
+        self._tell = tell
+        self._tools = tools
+        self._described = [tool.described() for tool in plan.tools]
+        self._state = State(plan.messages(), plan.schema, has_tools=bool(plan.tools))
+        self._calls: list[dict[str, Any]] = []
+        self._answer: str | None = None
+        self._citations = Citations([], 0)
+        self._spus = 0
+        self._began = asyncio.get_running_loop().time()
+
+    async def converse(self) -> None:
+        """Go on until there is an answer.
+
+        Raises:
+            RequestError: a budget is spent, or the answer is not as it should be.
+            KbError: the model can't be asked.
+        """
+        await self._tell("run.started", {"run_id": self.run.run_id, "model": self.run.model})
+        try:
+            async with asyncio.timeout(self._plan.budget.max_seconds):
+                while self._answer is None:
+                    await self._step()
+        except TimeoutError:
+            raise _budget_spent("max_seconds") from None
+
+    def ended(self, status: Status, failure: RequestError | None) -> Run:
+        """The run as it is stored."""
+        citations = self._citations
+        state = self._state
+        return replace(
+            self.run,
+            status=status,
+            finished_at=now(),
+            answer=self._answer,
+            error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
+            messages=[dict(message) for message in state.messages],
+            tool_calls=self._calls,
+            citations=[passage.as_citation() for passage in citations.passages],
+            dropped_citations=citations.dropped,
+            iterations=state.iterations,
+            prompt_tokens=state.prompt_tokens,
+            completion_tokens=state.completion_tokens,
+            cost_usd=state.cost_usd,
+            spus=self._spus,
+        )
+
+    async def _step(self) -> None:
+        action = loop.to_ask(
+            self._state,
+            self._plan.budget,
+            elapsed_s=self._elapsed_s,
+            next_prompt_tokens=estimated_tokens([*self._state.messages, *self._described]),
+        )
+        if isinstance(action, Give):
+            raise _budget_spent(action.stop)
+        completion = await self._ask(action)
+        self._state, next_action = loop.heard(self._state, completion, with_tools=action.with_tools)
+        match next_action:
+            case CallTools():
+                self._state = loop.returned(self._state, await self._call(next_action))
+            case Answered(text):
+                await self._answer_with(text)
+            case Unusable(text, violations):
+                raise _invalid_answer(text, violations)
+
+    async def _ask(self, action: Ask) -> Completion:
+        question = Question(
+            self._state.messages,
+            tools=self._described if action.with_tools else (),
+            schema=self._plan.schema,
+        )
+
+        heard: list[str] = []
+
+        async def on_text(text: str) -> None:
+            heard.append(text)
+            await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
+
+        # Streaming costs more: only for whoever listens.
+        listener = None if self._tell is tell_nobody else on_text
+        model = self._plan.model
+        try:
+            return await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
+        except BaseException:
+            # A caller who left and a budget of seconds end it, too.
+            if heard:
+                self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
+            raise
+
+    async def _call(self, action: CallTools) -> Sequence[tuple[ToolCall, str]]:
+        for call in action.calls:
+            told = {"call_id": call.call_id, "tool": call.name, "arguments": call.arguments}
+            await self._tell("tool.called", told)
+        results = await _all(*(self._call_one(call) for call in action.calls))
+        return [*zip(action.calls, results, strict=True), *((call, _TOO_MANY) for call in action.too_many)]
+
+    async def _call_one(self, call: ToolCall) -> str:
+        began = asyncio.get_running_loop().time()
+        returned = await self._tools.call(call)
+        self._spus += returned.spus
+        record = _record(call, returned, asyncio.get_running_loop().time() - began)
+        self._calls.append(record)
+        await self._tell("tool.returned", record)
+        return returned.content
+
+    async def _answer_with(self, text: str) -> None:
+        is_json = self._plan.schema is not None
+        self._citations = citations_of(text, self._tools.book, is_json=is_json)
+        # Of JSON nothing is taken out: it follows the schema as it stands.
+        self._answer = text if is_json else without_unknown(text, self._tools.book)
+        for passage in self._citations.passages:
+            await self._tell("citation", passage.as_citation())
+
+    @property
+    def _elapsed_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._began
+
+
+async def _all(*work: Coroutine[Any, Any, T]) -> list[T]:
+    """As `gather`, but nothing goes on when one has failed or the caller is gone."""
+    tasks = [asyncio.ensure_future(each) for each in work]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+def _record(call: ToolCall, returned: Returned, seconds: float) -> dict[str, Any]:
+    return {
+        "call_id": call.call_id,
+        "tool": call.name,
+        "arguments": call.arguments,
+        "passages": [passage.as_citation() for passage in returned.passages],
+        "omitted_count": returned.omitted_count,
+        "problem": returned.problem,
+        "from_memory": returned.from_memory,
+        "spus": returned.spus,
+        "duration_ms": round(seconds * 1000, 1),
+    }
+
+
+def finished(run: Run) -> Mapping[str, Any]:
+    """How a run ended, for whoever followed it."""
+    return {
+        "run_id": run.run_id,
+        "thread_id": run.thread_id,
+        "status": str(run.status),
+        "answer": run.answer,
+        "error": run.error,
+        "citations": run.citations,
+        "dropped_citations": run.dropped_citations,
+        "iterations": run.iterations,
+        "prompt_tokens": run.prompt_tokens,
+        "completion_tokens": run.completion_tokens,
+        "cost_usd": run.cost_usd,
+        "spus": run.spus,
+    }
+
+
+def _budget_spent(which: loop.Stop) -> RequestError:
+    return RequestError(
+        422,
+        "run-budget-exhausted",
+        f"The run has used up its budget ({which}) without an answer. Allow more, or ask for less.",
+        extra={"budget": which},
+    )
+
+
+def _invalid_answer(answer: str, violations: Sequence[str]) -> RequestError:
+    return RequestError(
+        422,
+        "invalid-answer",
+        "The model's answer is empty or does not follow the schema, also after it was told what is wrong.",
+        extra={"answer": answer, "violations": list(violations)},
+    )
+
+
+def explained(error: Exception) -> RequestError:
+    """What an error that ends a run means for whoever asked for it."""
+    match error:
+        case RequestError():
+            return error
+        case BudgetExhausted():
+            return RequestError(HTTPStatus.PAYMENT_REQUIRED, "budget-exhausted", f"Not done: {error}.")
+        case BatchRefused():
+            return RequestError(
+                422, "messages-refused", "The model's provider refuses the messages: too long, or not allowed."
+            )
+        case ProviderRefused() | UnknownModel():
+            return RequestError(
+                503,
+                "provider-refused",
+                "The model can't be used with the key there is for it; tell whoever keeps the key.",
+                retry_after_s=60,
+            )
+        case ProviderUnavailable() | Parked():
+            return RequestError(
+                503,
+                "provider-unavailable",
+                "The model's provider can't serve this now; try again after Retry-After.",
+                retry_after_s=error.retry_after_s or _RETRY_AFTER_S,
+            )
+        case _:
+            retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
+            return RequestError(
+                503,
+                "unavailable",
+                "The database can't serve this now; try again after Retry-After.",
+                retry_after_s=retry_after_s or _RETRY_AFTER_S,
+            )

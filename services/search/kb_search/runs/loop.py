@@ -1,0 +1,184 @@
+"""What a run does next: state in, action out. No clock, no client.
+
+A model is asked, its calls are made, and it is asked again with what they returned, until it answers without a call.
+After `max_iterations` it is asked once more without tools, and has to answer. An answer that is empty or violates the
+schema is sent back once, with what is wrong.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+from kb_search.runs.answer_schema import violations
+from kb_shared.chat.completion import Completion, Message, ToolCall
+
+MAX_CALLS_AT_ONCE: Final = 16
+
+Stop: TypeAlias = Literal["max_tokens", "max_seconds"]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Of one run."""
+
+    max_iterations: int
+    """Times that the model is asked with tools."""
+    max_tokens: int
+    """Of all prompts and completions together."""
+    max_spus: int
+    max_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    messages: Sequence[Message]
+    schema: Mapping[str, Any] | None = None
+    has_tools: bool = True
+    iterations: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = 0.0
+    """None once something was done whose price is not known."""
+    call_ids: frozenset[str] = frozenset()
+    """That were given in this run."""
+    is_repair: bool = False
+    """The last answer was sent back."""
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt_tokens + self.completion_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The model, with all messages."""
+
+    with_tools: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Give:
+    """Nothing more: the budget is spent and there is no answer."""
+
+    stop: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class CallTools:
+    calls: Sequence[ToolCall]
+    """Each with an id of its own."""
+    too_many: Sequence[ToolCall] = ()
+    """To be told so instead of being made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unusable:
+    """The last answer, after the model had its chance to mend it."""
+
+    text: str
+    violations: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """Ask again; the messages say what was wrong."""
+
+
+def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | Give:
+    """Decide before the model is asked.
+
+    Args:
+        state: of the run.
+        budget: of the run.
+        elapsed_s: since it began.
+        next_prompt_tokens: of all messages, estimated.
+    """
+    if elapsed_s >= budget.max_seconds:
+        return Give("max_seconds")
+    if state.tokens + next_prompt_tokens > budget.max_tokens:
+        return Give("max_tokens")
+    return Ask(with_tools=state.has_tools and not state.is_repair and state.iterations < budget.max_iterations)
+
+
+def heard(
+    state: State, completion: Completion, *, with_tools: bool
+) -> tuple[State, CallTools | Answered | Repair | Unusable]:
+    """Take in what the model said, and decide what becomes of it."""
+    state = _counted(state, completion)
+    if with_tools and completion.tool_calls:
+        return _with_calls(state, completion)
+    text = completion.text or ""
+    wrong = _what_is_wrong(text, state.schema)
+    if not wrong:
+        return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), Answered(text)
+    if state.is_repair:
+        return state, Unusable(text, wrong)
+    said: list[Message] = [{"role": "assistant", "content": text}] if text else []
+    again: Message = {"role": "user", "content": _sent_back(wrong)}
+    return replace(state, messages=[*state.messages, *said, again], is_repair=True), Repair()
+
+
+def broke_off(state: State, completion: Completion) -> State:
+    """Count an answer that ended in its middle: it was paid for."""
+    return _counted(state, completion)
+
+
+def returned(state: State, results: Sequence[tuple[ToolCall, str]]) -> State:
+    """Add what the calls returned: one message each, in their order."""
+    said: list[Message] = [
+        {"role": "tool", "tool_call_id": call.call_id, "content": content} for call, content in results
+    ]
+    return replace(state, messages=[*state.messages, *said])
+
+
+def _counted(state: State, completion: Completion) -> State:
+    known = state.cost_usd is not None and completion.cost_usd is not None
+    return replace(
+        state,
+        iterations=state.iterations + 1,
+        prompt_tokens=state.prompt_tokens + completion.prompt_tokens,
+        completion_tokens=state.completion_tokens + completion.completion_tokens,
+        cost_usd=(state.cost_usd or 0.0) + (completion.cost_usd or 0.0) if known else None,
+    )
+
+
+def _with_calls(state: State, completion: Completion) -> tuple[State, CallTools]:
+    calls: list[ToolCall] = []
+    taken = set(state.call_ids)
+    for call in completion.tool_calls:
+        # A result is matched by its id: one that is missing or given twice would answer the wrong call.
+        call_id = call.call_id if call.call_id and call.call_id not in taken else _fresh(taken)
+        taken.add(call_id)
+        calls.append(replace(call, call_id=call_id))
+    message: Message = {
+        "role": "assistant",
+        "content": completion.text,
+        "tool_calls": [
+            {"id": each.call_id, "type": "function", "function": {"name": each.name, "arguments": each.arguments}}
+            for each in calls
+        ],
+    }
+    state = replace(state, messages=[*state.messages, message], call_ids=frozenset(taken))
+    return state, CallTools(calls[:MAX_CALLS_AT_ONCE], calls[MAX_CALLS_AT_ONCE:])
+
+
+def _fresh(taken: set[str]) -> str:
+    number = len(taken) + 1
+    while f"run_call_{number}" in taken:
+        number += 1
+    return f"run_call_{number}"
+
+
+def _what_is_wrong(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:
+    if not text.strip():
+        return ["the answer is empty"]
+    return violations(text, schema) if schema is not None else []
+
+
+def _sent_back(wrong: Sequence[str]) -> str:
+    return "Your answer can't be used: " + "; ".join(wrong) + ". Answer again, with the whole answer and nothing else."

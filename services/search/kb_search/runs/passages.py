@@ -1,0 +1,115 @@
+"""Passages as a model sees them: numbered within a run, cleaned, and marked as data that nobody has to obey. Pure."""
+
+import json
+import secrets
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+_KEPT_CONTROLS: Final = frozenset("\n\t")
+_BIDIRECTIONAL: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+"""They make a text read otherwise than it is stored."""
+_INVISIBLE: Final = frozenset("\u00ad\u200b\u2060\ufeff")
+_TAGS: Final = range(0xE0000, 0xE0080)
+"""Characters that nobody sees and models read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk that a search of this run has returned."""
+
+    number: int
+    """Of the citation, `[number]`; 0 until the book has given one."""
+    citation: str
+    """Id of the chunk: the same text for ever."""
+    kb_id: str
+    document_id: str
+    document_name: str
+    chunk_index: int
+    page_start: int | None
+    page_end: int | None
+    relevance: float | None
+    """None of a neighbour, and where nobody compared vectors."""
+    truncated: bool
+    text: str
+
+    def as_citation(self) -> dict[str, Any]:
+        """What of it stands in a run and its answer."""
+        return {
+            "number": self.number,
+            "citation": self.citation,
+            "kb_id": self.kb_id,
+            "document_id": self.document_id,
+            "source": self.document_name,
+            "chunk_index": self.chunk_index,
+            "page_start": self.page_start,
+            "page_end": self.page_end,
+            "relevance": self.relevance,
+        }
+
+
+@dataclass(slots=True)
+class PassageBook:
+    """All passages of one run; one that is found twice keeps its number."""
+
+    _by_chunk: dict[tuple[str, str], Passage] = field(default_factory=dict)
+
+    def enter(self, passage: Passage) -> Passage:
+        """Return it with its number."""
+        key = passage.kb_id, passage.citation
+        if key not in self._by_chunk:
+            self._by_chunk[key] = replace(passage, number=len(self._by_chunk) + 1)
+        return self._by_chunk[key]
+
+    def find(self, number: int) -> Passage | None:
+        """The passage cited by `[number]`."""
+        return next((each for each in self._by_chunk.values() if each.number == number), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What marks data of one run; nobody who wrote a document could have known it."""
+
+    mark: str
+
+    @classmethod
+    def fresh(cls) -> "Fence":
+        return cls(secrets.token_hex(8))
+
+    def around(self, data: Any) -> str:
+        """`data` as JSON, in which no line is one of the marks."""
+        encoded = json.dumps(data, ensure_ascii=False).replace(self.mark, "")
+        return f"<<<{self.mark}>>>\n{encoded}\n<<<end {self.mark}>>>"
+
+
+def shown(passages: Sequence[Passage], *, omitted_count: int, fence: Fence) -> str:
+    """What a model is given of a search."""
+    return fence.around(
+        {
+            "passages": [
+                {
+                    "id": f"[{passage.number}]",
+                    "document": cleaned(passage.document_name),
+                    **({} if passage.page_start is None else {"page": passage.page_start}),
+                    "text": cleaned(passage.text),
+                    **({"truncated": True} if passage.truncated else {}),
+                }
+                for passage in passages
+            ],
+            "omitted_count": omitted_count,
+        }
+    )
+
+
+def cleaned(text: str) -> str:
+    """`text` without what a person would not see in it: control, direction, tag and invisible characters."""
+    return "".join(character for character in text if _is_visible(character))
+
+
+def _is_visible(character: str) -> bool:
+    if character in _KEPT_CONTROLS:
+        return True
+    if character in _BIDIRECTIONAL or character in _INVISIBLE or ord(character) in _TAGS:
+        return False
+    return unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}

@@ -1,0 +1,153 @@
+"""From a request to a plan: read the prompt or agent, the thread and the KBs; refuse what can't become a run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kb_search.runs.citations import without_marks
+from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
+from kb_search.runs.loop import Budget
+from kb_search.runs.passages import Fence
+from kb_search.runs.plan import Plan
+from kb_search.runs.run_request import RunRequest
+from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat
+from kb_shared.chat.completion import Message
+from kb_shared.chat.models import ChatModel
+from kb_shared.errors import ProviderKeyMissing, RequestError, UnknownModel
+from kb_shared.http.authentication import Caller
+from kb_shared.http.problems import invalid_field
+from kb_shared.identifiers import new_id
+from kb_shared.mongo import agents, knowledge_bases, prompts, runs
+from kb_shared.mongo.agents import Agent
+from kb_shared.mongo.database import Database
+
+RUNS_REMEMBERED: Final = 20
+"""Of a thread, the newest."""
+DEFAULT_ITERATIONS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """What a prompt, an agent or the request itself says of a run."""
+
+    model: str
+    instructions: str = ""
+    tools: Sequence[KnowledgeTool] = ()
+    schema: Mapping[str, Any] | None = None
+    question: Sequence[Message] = ()
+    max_iterations: int | None = None
+
+
+class Preparation:
+    """Makes plans; made once a process."""
+
+    def __init__(self, database: Database, chat: Chat, settings: Settings) -> None:
+        self._database = database
+        self._chat = chat
+        self._settings = settings
+
+    async def plan(self, caller: Caller, request: RunRequest) -> Plan:
+        """Make the plan of a run.
+
+        Raises:
+            NotFound: no such prompt, agent, thread or KB in the organization.
+            RequestError: 422 `unknown-model`, `provider-key-missing`, or a budget above the deployment's.
+        """
+        organization_id = caller.organization_id
+        source = await self._source(organization_id, request)
+        asked: list[Message] = [message.model_dump() for message in request.messages]
+        return Plan(
+            run_id=new_id(),
+            organization_id=organization_id,
+            key_id=caller.key_id,
+            model=await self.model(organization_id, source.model),
+            instructions=source.instructions,
+            history=await self._history(organization_id, request.thread_id),
+            question=[*source.question, *asked],
+            tools=source.tools,
+            schema=source.schema if request.response_schema is None else request.response_schema,
+            budget=self._budget(request, source),
+            fence=Fence.fresh(),
+            thread_id=request.thread_id,
+            prompt_id=request.prompt_id,
+            agent_id=request.agent_id,
+        )
+
+    async def model(self, organization_id: str, name: str) -> ChatModel:
+        """Raises RequestError 422 unless the model can be asked for the organization."""
+        try:
+            return await self._chat.model(organization_id, name)
+        except UnknownModel as error:
+            raise RequestError(422, "unknown-model", f"There is no such chat model here: {error}.") from error
+        except ProviderKeyMissing as error:
+            raise RequestError(422, "provider-key-missing", f"There is no key for this model: {error}.") from error
+
+    async def _source(self, organization_id: str, request: RunRequest) -> _Source:
+        if request.agent_id is not None:
+            return _of_agent(await agents.get(self._database, organization_id, request.agent_id))
+        if request.prompt_id is not None:
+            return await self._of_prompt(organization_id, request.prompt_id, request.named_kb_ids)
+        kb_ids = request.named_kb_ids or []
+        await self._check(organization_id, kb_ids)
+        return _Source(model=request.model or self._settings.chat_model, tools=_tool_of(kb_ids))
+
+    async def _of_prompt(self, organization_id: str, prompt_id: str, named: Sequence[str] | None) -> _Source:
+        prompt = await prompts.get(self._database, organization_id, prompt_id)
+        if named is not None:
+            await self._check(organization_id, named)
+        return _Source(
+            model=prompt.model,
+            tools=_tool_of(prompt.kb_ids if named is None else named),
+            schema=json.loads(prompt.schema) if prompt.schema else None,
+            question=[{"role": "user", "content": prompt.content}],
+        )
+
+    async def _check(self, organization_id: str, kb_ids: Sequence[str]) -> None:
+        for kb_id in kb_ids:
+            await knowledge_bases.get(self._database, organization_id, kb_id)
+
+    async def _history(self, organization_id: str, thread_id: str | None) -> list[Message]:
+        if thread_id is None:
+            return []
+        await runs.get_thread(self._database, organization_id, thread_id)
+        earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
+        history: list[Message] = []
+        for run in earlier:
+            history += run.question
+            history.append({"role": "assistant", "content": without_marks(run.answer or "")})
+        return history
+
+    def _budget(self, request: RunRequest, source: _Source) -> Budget:
+        asked, settings = request.budget, self._settings
+        return Budget(
+            max_iterations=request.max_iterations or source.max_iterations or DEFAULT_ITERATIONS,
+            max_tokens=int(_at_most("max_tokens", asked.max_tokens, settings.run_max_tokens)),
+            max_spus=int(_at_most("max_spus", asked.max_spus, settings.run_max_spus)),
+            max_seconds=_at_most("max_seconds", asked.max_seconds, settings.run_max_seconds),
+        )
+
+
+def _of_agent(agent: Agent) -> _Source:
+    tools = [
+        KnowledgeTool(
+            tool.tool_name,
+            tool.tool_description,
+            [tool.kb_id],
+            default_top_k=tool.default_top_k,
+            min_score=tool.default_min_score,
+        )
+        for tool in agent.tools
+    ]
+    return _Source(agent.model, agent.instructions, tools, max_iterations=agent.max_iterations)
+
+
+def _tool_of(kb_ids: Sequence[str]) -> list[KnowledgeTool]:
+    return [KnowledgeTool(PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, list(dict.fromkeys(kb_ids)))] if kb_ids else []
+
+
+def _at_most(name: str, asked: float | None, allowed: float) -> float:
+    if asked is not None and asked > allowed:
+        raise invalid_field(f"budget.{name}", f"Input should be at most {allowed:g}, which this deployment allows")
+    return allowed if asked is None else asked

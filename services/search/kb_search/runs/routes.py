@@ -1,0 +1,117 @@
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, Field
+from starlette.responses import StreamingResponse
+
+from kb_search.request_limits import RequestLimits
+from kb_search.runs.conduct_run import Conductor
+from kb_search.runs.events import tell_nobody
+from kb_search.runs.prepare_run import Preparation
+from kb_search.runs.run_request import RunRequest
+from kb_search.runs.run_response import RunList, RunSummary, RunView
+from kb_search.runs.streaming import events_of, unless_left
+from kb_shared.http.authentication import Caller, require
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
+from kb_shared.http.problems import responses
+from kb_shared.http.routing import organization_router
+from kb_shared.identifiers import new_id
+from kb_shared.mongo import runs
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Thread
+from kb_shared.stored_time import now
+
+EVENT_STREAM: Final = "text/event-stream"
+
+Searcher = Annotated[Caller, Depends(require(Scope.SEARCH))]
+Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+
+
+class CreateThread(Model):
+    title: Annotated[str, Field(max_length=200)] = ""
+
+
+class ThreadView(BaseModel):
+    thread_id: str
+    title: str
+    created_at: datetime
+
+    @classmethod
+    def of(cls, thread: Thread) -> "ThreadView":
+        return cls(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)
+
+
+class ThreadList(BaseModel):
+    threads: list[ThreadView]
+    total_count: int
+
+
+class ThreadWithRuns(ThreadView):
+    """The newest first."""
+
+    runs: list[RunSummary]
+    total_count: int
+
+
+class Message(BaseModel):
+    message: str
+
+
+def runs_router(database: Database, preparation: Preparation, conductor: Conductor, limits: RequestLimits) -> APIRouter:
+    router = organization_router("runs")
+
+    @router.post("/runs", summary="Ask a model that searches", responses=responses(402, 429), response_model=RunView)
+    async def start(body: RunRequest, caller: Searcher, request: Request) -> Response | RunView:
+        """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
+
+        Closing the connection stops the work.
+        """
+        await limits.take_run(caller)
+        plan = await preparation.plan(caller, body)
+        if EVENT_STREAM in request.headers.get("accept", ""):
+            events = events_of(request, lambda tell: conductor.conduct(plan, tell))
+            # Told to proxies that would keep events back until there are enough of them.
+            headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+            return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
+        return RunView.of(await unless_left(request, conductor.conduct(plan, tell_nobody)))
+
+    @router.get("/runs", summary="List runs, the newest first")
+    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
+        found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
+        return RunList(runs=[RunSummary.of(run) for run in found], total_count=total_count)
+
+    @router.get("/runs/{run_id}", summary="The whole story of a run")
+    async def get(run_id: str, caller: Reader) -> RunView:
+        return RunView.of(await runs.get(database, caller.organization_id, run_id))
+
+    @router.post("/threads", status_code=201, summary="Begin a conversation")
+    async def create_thread(body: CreateThread, caller: Searcher) -> ThreadView:
+        thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
+        await runs.insert_thread(database, thread)
+        return ThreadView.of(thread)
+
+    @router.get("/threads", summary="List conversations, the newest first")
+    async def list_threads(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
+        found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
+        return ThreadList(threads=[ThreadView.of(thread) for thread in found], total_count=total_count)
+
+    @router.get("/threads/{thread_id}", summary="A conversation with its runs and their citations")
+    async def get_thread(
+        thread_id: str, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+    ) -> ThreadWithRuns:
+        thread = await runs.get_thread(database, caller.organization_id, thread_id)
+        found, total_count = await runs.page(
+            database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit
+        )
+        summaries = [RunSummary.of(run) for run in found]
+        return ThreadWithRuns(**ThreadView.of(thread).model_dump(), runs=summaries, total_count=total_count)
+
+    @router.delete("/threads/{thread_id}", summary="Delete a conversation and its runs")
+    async def delete_thread(thread_id: str, caller: Writer) -> Message:
+        await runs.delete_thread(database, caller.organization_id, thread_id)
+        return Message(message="Thread deleted successfully")
+
+    return router

@@ -1,0 +1,149 @@
+"""Making a model's calls: searches of this run's KBs and of nothing else, within its budget, each question once."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_search.query import Asker
+from kb_search.results import Result
+from kb_search.runs.knowledge_tools import Asked, KnowledgeTool, UnusableCall, understood
+from kb_search.runs.passages import Fence, Passage, PassageBook, shown
+from kb_search.search_knowledge_base import Answer, KnowledgeBaseSearch
+from kb_shared.chat.completion import ToolCall
+from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError
+
+_GONE: Final = "A knowledge base of this tool does not exist any more; tell the user that its tool is broken."
+_FAILED: Final = "The search failed for now. Search again, or answer with what you have and say that this is missing."
+_NO_BUDGET: Final = "The budget of searches of this run is used up. Answer with what you have."
+_NO_SPUS: Final = "The organization's budget of SPUs is used up. Answer with what you have and say so."
+
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a call came to."""
+
+    content: str
+    """For the model."""
+    passages: Sequence[Passage] = ()
+    omitted_count: int = 0
+    spus: int = 0
+    problem: str | None = None
+    """What went wrong with all of it or a part."""
+    from_memory: bool = False
+
+
+class RunTools:
+    """The tools of one run."""
+
+    def __init__(
+        self,
+        search: KnowledgeBaseSearch,
+        organization_id: str,
+        asker: Asker,
+        tools: Sequence[KnowledgeTool],
+        *,
+        fence: Fence,
+        max_spus: int,
+        max_passage_tokens: int,
+    ) -> None:
+        """Wire it.
+
+        Args:
+            search: made for all.
+            organization_id: of the key that the run was asked for with.
+            asker: that key, and the run.
+            tools: of the run's prompt or agent.
+            fence: around passages.
+            max_spus: that all searches together may cost.
+            max_passage_tokens: of the passages of one call.
+        """
+        self.book = PassageBook()
+        self._search = search
+        self._organization_id = organization_id
+        self._asker = asker
+        self._tools: Mapping[str, KnowledgeTool] = {tool.name: tool for tool in tools}
+        self._fence = fence
+        self._spus_left = max_spus
+        self._max_passage_tokens = max_passage_tokens
+        self._made: dict[str, asyncio.Task[Returned]] = {}
+
+    async def call(self, call: ToolCall) -> Returned:
+        """Make one call. Whatever is wrong with it the model is told; nothing is raised for it."""
+        try:
+            asked = understood(call, self._tools)
+        except UnusableCall as wrong:
+            return Returned(str(wrong), problem=str(wrong))
+        if (made := self._made.get(asked.key)) is not None:
+            return replace(await asyncio.shield(made), spus=0, from_memory=True)
+        made = self._made[asked.key] = asyncio.create_task(self._answered(asked))
+        returned = await made
+        # What went wrong may go right the next time.
+        if returned.problem is not None:
+            del self._made[asked.key]
+        return returned
+
+    async def _answered(self, asked: Asked) -> Returned:
+        kb_ids = asked.tool.kb_ids
+        # The query's embedding costs at most one SPU in each KB.
+        if self._spus_left < len(kb_ids):
+            return Returned(_NO_BUDGET, problem=_NO_BUDGET)
+        self._spus_left -= len(kb_ids)
+        query = replace(asked.query, max_tokens=self._max_passage_tokens)
+        try:
+            answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker)
+        except (KbError, PyMongoError) as error:
+            log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
+            # What failed may have been charged: it stays counted.
+            return Returned(_told(error), problem=_told(error))
+        self._spus_left += len(kb_ids) - answer.spu_charged
+        return self._shown(answer)
+
+    def _shown(self, answer: Answer) -> Returned:
+        problem = " ".join(dict.fromkeys(map(_told, answer.failures.values()))) or None
+        passages = [self.book.enter(_passage(result)) for result in answer.answered.results]
+        omitted_count = answer.answered.omitted_count
+        content = shown(passages, omitted_count=omitted_count, fence=self._fence)
+        return Returned(
+            f"{problem}\n{content}" if problem else content,
+            passages,
+            omitted_count,
+            spus=answer.spu_charged,
+            problem=problem,
+        )
+
+
+def _told(error: Exception) -> str:
+    """What a model is told of a search that failed."""
+    match error:
+        case NotFound():
+            return _GONE
+        case RequestError():
+            return error.detail
+        case BudgetExhausted():
+            return _NO_SPUS
+        case _:
+            return _FAILED
+
+
+def _passage(result: Result) -> Passage:
+    chunk = result.chunk
+    return Passage(
+        number=0,
+        citation=chunk["_id"],
+        kb_id=result.kb.kb_id,
+        document_id=chunk["document_id"],
+        document_name=chunk["document_name"],
+        chunk_index=chunk["chunk_index"],
+        page_start=chunk["page_start"],
+        page_end=chunk["page_end"],
+        relevance=result.hit.relevance if result.hit is not None else None,
+        truncated=result.truncated,
+        text=result.text,
+    )

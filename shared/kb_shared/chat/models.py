@@ -1,0 +1,134 @@
+"""Which chat models there are, and how each is asked; keys and addresses are those of the embedding models' providers.
+
+The catalogue is closed: those of `PROVIDERS` that LiteLLM's bundled list knows, and the local ones, which are no
+language models: one for demonstrations and the scripted ones of tests.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, Access, access_of_environment, fingerprint
+from kb_shared.errors import UnknownModel
+
+DEMO_MODEL: Final = "demo-extractive"
+
+_OPENAI_COMPATIBLE: Final = "hosted_vllm/"
+_SCRIPTED_MODEL: Final = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
+
+
+@dataclass(frozen=True, slots=True)
+class BundledChatModel:
+    """What LiteLLM's own list says about a model."""
+
+    provider: str
+    max_input_tokens: int | None
+    usd_per_prompt_token: float | None
+    usd_per_completion_token: float | None
+    takes_schema: bool
+    """Whether the provider makes it answer by a JSON schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatModel:
+    """All that a call to the provider takes, but the messages."""
+
+    name: str
+    """As the user gave it."""
+    label: str
+    """For metrics: of a closed set."""
+    route: str
+    """As LiteLLM wants it."""
+    api_base: str | None
+    api_key: str = field(repr=False)
+    max_input_tokens: int | None
+    usd_per_prompt_token: float | None
+    """None where the price is not known."""
+    usd_per_completion_token: float | None
+    takes_schema: bool
+    fingerprint: str
+    """Of provider and address: whose circuit it is."""
+    access: Access | None = None
+    """Set where an organization's own key is used."""
+
+    def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
+        """What so many tokens cost; None where the prices are not known."""
+        if self.usd_per_prompt_token is None or self.usd_per_completion_token is None:
+            return None
+        return prompt_tokens * self.usd_per_prompt_token + completion_tokens * self.usd_per_completion_token
+
+
+class ChatCatalogue:
+    """The chat models of this deployment by the name users give."""
+
+    def __init__(
+        self,
+        bundled: Mapping[str, BundledChatModel],
+        *,
+        local_models_api_base: str | None,
+        environment: Mapping[str, str],
+    ) -> None:
+        """Hold what is needed to find a model; see `ModelCatalogue`."""
+        self._bundled = bundled
+        self._local_api_base = local_models_api_base
+        self._environment = environment
+
+    def provider_of(self, name: str) -> str | None:
+        """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
+        return None if self._is_local(name) else self._bundled_model(name).provider
+
+    def get(self, name: str, access: Access | None = None) -> ChatModel:
+        """Return the model called `name`, reached by `access` or else with the key of the environment.
+
+        Raises:
+            UnknownModel: nothing is called so, or it is local and no local models are served.
+            ProviderKeyMissing: its provider's key is not in the environment.
+        """
+        if self._is_local(name):
+            return self._local(name)
+        bundled = self._bundled_model(name)
+        used = access or access_of_environment(name, bundled.provider, self._environment)
+        compatible = bundled.provider == "openai"
+        # LiteLLM's own address of the route would be that of somebody's vLLM.
+        api_base = used.api_base or (OPENAI_API_BASE if compatible else None)
+        return ChatModel(
+            name=name,
+            label=name,
+            route=_OPENAI_COMPATIBLE + name if compatible else name,
+            api_base=api_base,
+            api_key=used.api_key,
+            max_input_tokens=bundled.max_input_tokens,
+            usd_per_prompt_token=bundled.usd_per_prompt_token,
+            usd_per_completion_token=bundled.usd_per_completion_token,
+            takes_schema=bundled.takes_schema,
+            fingerprint=fingerprint(bundled.provider, api_base or "", name),
+            access=access,
+        )
+
+    def _bundled_model(self, name: str) -> BundledChatModel:
+        bundled = self._bundled.get(name)
+        if bundled is None or bundled.provider not in PROVIDERS:
+            raise UnknownModel(f"no chat model is called {name!r}")
+        return bundled
+
+    def _is_local(self, name: str) -> bool:
+        return name == DEMO_MODEL or _SCRIPTED_MODEL.fullmatch(name) is not None
+
+    def _local(self, name: str) -> ChatModel:
+        if self._local_api_base is None:
+            raise UnknownModel(
+                f"{name!r} is a local model and KB_LOCAL_MODELS_API_BASE does not say where it is served"
+            )
+        return ChatModel(
+            name=name,
+            label=DEMO_MODEL if name == DEMO_MODEL else "scripted",
+            route=_OPENAI_COMPATIBLE + name,
+            api_base=self._local_api_base,
+            api_key="none",
+            max_input_tokens=None,
+            usd_per_prompt_token=0.0,
+            usd_per_completion_token=0.0,
+            takes_schema=True,
+            fingerprint=fingerprint("local", "", name),
+        )

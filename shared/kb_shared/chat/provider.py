@@ -1,0 +1,196 @@
+"""The only door to providers of chat models."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from kb_shared.chat.completion import Completion, Message, Question, ToolCall
+from kb_shared.chat.models import BundledChatModel, ChatModel
+from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
+from kb_shared.embedding.public_transport import public_only_transport
+from kb_shared.errors import ProviderUnavailable
+from kb_shared.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
+from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, httpx, litellm
+
+OnText: TypeAlias = Callable[[str], Awaitable[None]]
+"""Told each piece of the text as it comes."""
+
+_BYTES_PER_TOKEN: Final = 3
+
+
+class _BadAnswer(Exception):
+    """The answer is no chat completion; `str()` says how, quoting nothing of it."""
+
+
+def bundled_chat_models() -> dict[str, BundledChatModel]:
+    """The chat models that litellm brings a description of, by name."""
+    return {
+        name: BundledChatModel(
+            provider=described["litellm_provider"],
+            max_input_tokens=described.get("max_input_tokens"),
+            usd_per_prompt_token=described.get("input_cost_per_token"),
+            usd_per_completion_token=described.get("output_cost_per_token"),
+            takes_schema=bool(described.get("supports_response_schema")),
+        )
+        for name, described in litellm.model_cost.items()
+        if described.get("mode") == "chat"
+    }
+
+
+class ChatProvider:
+    """Asks providers for completions: one request a call."""
+
+    def __init__(self, *, private_addresses: bool = False) -> None:
+        """Wire it; `private_addresses` says whether organizations may name addresses that are not public."""
+        transport = httpx.AsyncHTTPTransport(trust_env=False) if private_addresses else public_only_transport()
+        # A redirect would lead wherever the organization's server likes.
+        self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
+
+    async def complete(
+        self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
+    ) -> Completion:
+        """Ask once.
+
+        Args:
+            question: what is said, and with what the model may answer.
+            model: of the catalogue.
+            timeout_s: of the whole call, the last piece included.
+            on_text: if given, the answer is streamed.
+
+        Raises:
+            ProviderUnavailable: timeout, no connection, 408, 409, 429, 5xx, or an answer that can't be used.
+            ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
+            BatchRefused: 400, 413, 422: too long, or not allowed.
+            ProviderRefused: any other 4xx.
+        """
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(timeout_s):
+                completion = await self._ask(question, model, timeout_s, on_text)
+        except TimeoutError:
+            status_class: StatusClass = "timeout"
+            failure: Exception = ProviderUnavailable(
+                f"the provider of {model.name!r} did not finish in time", error_type="provider_timeout"
+            )
+        except _BadAnswer as wrong:
+            status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
+        except LITELLM_ERRORS as error:
+            status_class, failure = classified(model.name, failure_of(error))
+        else:
+            CHAT_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
+            CHAT_CALLS.labels(model.label, "2xx").inc()
+            CHAT_TOKENS.labels(model.label, "prompt").inc(completion.prompt_tokens)
+            CHAT_TOKENS.labels(model.label, "completion").inc(completion.completion_tokens)
+            return completion
+        CHAT_CALLS.labels(model.label, status_class).inc()
+        # Raised out here, so that no provider's words travel along as its context.
+        raise failure
+
+    async def close(self) -> None:
+        """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
+        await self._to_named_addresses.close()
+
+    async def _ask(self, question: Question, model: ChatModel, timeout_s: float, on_text: OnText | None) -> Completion:
+        request = self._request(question, model, timeout_s)
+        if on_text is None:
+            answer = await litellm.acompletion(**request)
+            return _completion(answer, question, model)
+        pieces = await litellm.acompletion(**request, stream=True, stream_options={"include_usage": True})
+        try:
+            kept = []
+            async for piece in pieces:
+                kept.append(piece)
+                if text := _text_of(piece):
+                    await on_text(text)
+            # litellm ends an answer properly that the provider did not.
+            if pieces.received_finish_reason is None:
+                raise _BadAnswer("it breaks off")
+            return _completion(litellm.stream_chunk_builder(kept), question, model)
+        finally:
+            # Else the provider goes on writing for nobody.
+            await pieces.aclose()
+
+    def _request(self, question: Question, model: ChatModel, timeout_s: float) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "model": model.route,
+            "messages": [dict(message) for message in question.messages],
+            "timeout": timeout_s,
+            "max_retries": 0,
+            "num_retries": 0,
+            "api_key": model.api_key,
+        }
+        if model.api_base is not None:
+            request["api_base"] = model.api_base
+        if model.access is not None and model.access.api_base is not None:
+            request["client"] = self._to_named_addresses
+        if question.tools:
+            request["tools"] = [dict(tool) for tool in question.tools]
+        if question.schema is not None and model.takes_schema:
+            request["response_format"] = _response_format(question.schema)
+        if question.max_completion_tokens is not None:
+            request["max_tokens"] = question.max_completion_tokens
+        return request
+
+
+def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
+
+
+def _text_of(piece: Any) -> str | None:
+    choices = piece.choices
+    text = choices[0].delta.content if choices else None
+    return text if isinstance(text, str) else None
+
+
+def _completion(answer: Any, question: Question, model: ChatModel) -> Completion:
+    choices = getattr(answer, "choices", None)
+    if not choices:
+        raise _BadAnswer("it holds no choice")
+    choice = choices[0]
+    text = choice.message.content
+    calls = [_tool_call(each) for each in choice.message.tool_calls or ()]
+    if text is not None and not isinstance(text, str):
+        raise _BadAnswer("its text is none")
+    usage = getattr(answer, "usage", None)
+    counted = bool(getattr(usage, "prompt_tokens", 0))
+    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimated_tokens(question.messages)
+    completion_tokens = getattr(usage, "completion_tokens", 0) if counted else _estimated(text or "")
+    return Completion(
+        text=text,
+        tool_calls=calls,
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost_usd=model.cost_usd(prompt_tokens, completion_tokens),
+        tokens_are_counted=counted,
+        is_cut=choice.finish_reason == "length",
+    )
+
+
+def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
+    """What is known of an answer that ended after `text`: its tokens are spent, though nobody has counted them."""
+    prompt_tokens, completion_tokens = estimated_tokens(question.messages), _estimated(text)
+    return Completion(
+        text=text,
+        tool_calls=[],
+        prompt_tokens=prompt_tokens,
+        completion_tokens=completion_tokens,
+        cost_usd=model.cost_usd(prompt_tokens, completion_tokens),
+        tokens_are_counted=False,
+        is_cut=True,
+    )
+
+
+def _tool_call(call: Any) -> ToolCall:
+    function = call.function
+    return ToolCall(str(call.id or ""), str(function.name or ""), str(function.arguments or ""))
+
+
+def estimated_tokens(messages: Sequence[Message]) -> int:
+    """For limits, before the provider has counted: rather too many, since a token of English has four bytes."""
+    return sum(_estimated(json.dumps(dict(message), ensure_ascii=False)) for message in messages)
+
+
+def _estimated(text: str) -> int:
+    return len(text.encode(errors="replace")) // _BYTES_PER_TOKEN + 1

@@ -1,0 +1,127 @@
+"""`agents`: instructions, a model, and KBs as tools. All of one agent is one row, so its tools change together."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+
+from kb_shared.errors import NotFound
+from kb_shared.mongo.database import Database, Row
+
+NAME = "agents"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeBaseTool:
+    """A KB that an agent may search."""
+
+    tool_id: str
+    kb_id: str
+    tool_name: str
+    """Of the agent's own choice, unique in the agent."""
+    tool_description: str
+    default_top_k: int
+    default_min_score: float
+    """Of relevance, 0..1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    agent_id: str
+    organization_id: str
+    name: str
+    instructions: str
+    model: str
+    max_iterations: int | None
+    tools: tuple[KnowledgeBaseTool, ...]
+    version: int
+    """Raised by each change."""
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+
+
+async def insert(database: Database, agent: Agent) -> None:
+    await database[NAME].insert_one(_to_row(agent))
+
+
+async def get(database: Database, organization_id: str, agent_id: str) -> Agent:
+    """Raises NotFound."""
+    return _found(await database[NAME].find_one(_key(organization_id, agent_id)))
+
+
+async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Agent], int]:
+    """The newest first, and how many there are in all."""
+    query = {"organization_id": organization_id}
+    rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def change(
+    database: Database, organization_id: str, agent_id: str, fields: Mapping[str, Any], *, by: str
+) -> Agent:
+    """Change anything but the tools. Raises NotFound."""
+    return _found(
+        await database[NAME].find_one_and_update(
+            _key(organization_id, agent_id), _update(fields, by), return_document=ReturnDocument.AFTER
+        )
+    )
+
+
+async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeBaseTool], *, by: str) -> Agent | None:
+    """Replace the tools of an agent as it was read; None if it has changed, or gone, since."""
+    row = await database[NAME].find_one_and_update(
+        {**_key(agent.organization_id, agent.agent_id), "version": agent.version},
+        _update({"tools": [asdict(tool) for tool in tools]}, by),
+        return_document=ReturnDocument.AFTER,
+    )
+    return _from_row(row) if row else None
+
+
+async def delete(database: Database, organization_id: str, agent_id: str) -> None:
+    """Raises NotFound."""
+    deleted = await database[NAME].delete_one(_key(organization_id, agent_id))
+    if not deleted.deleted_count:
+        raise NotFound("agent")
+
+
+def _update(fields: Mapping[str, Any], by: str) -> Row:
+    return {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}, "$inc": {"version": 1}}
+
+
+def _key(organization_id: str, agent_id: str) -> Row:
+    return {"_id": agent_id, "organization_id": organization_id}
+
+
+_PLAIN = (
+    "organization_id",
+    "name",
+    "instructions",
+    "model",
+    "max_iterations",
+    "version",
+    "created_at",
+    "updated_at",
+    "created_by",
+    "updated_by",
+)
+
+
+def _to_row(agent: Agent) -> Row:
+    row: Row = {name: getattr(agent, name) for name in _PLAIN}
+    return row | {"_id": agent.agent_id, "tools": [asdict(tool) for tool in agent.tools]}
+
+
+def _found(row: Row | None) -> Agent:
+    if row is None:
+        raise NotFound("agent")
+    return _from_row(row)
+
+
+def _from_row(row: Row) -> Agent:
+    tools = tuple(KnowledgeBaseTool(**tool) for tool in row["tools"])
+    return Agent(agent_id=row["_id"], tools=tools, **{name: row[name] for name in _PLAIN})

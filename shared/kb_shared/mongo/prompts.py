@@ -1,0 +1,98 @@
+"""`prompts`: what an organization asks models again and again, with the KBs to search and the shape of the answer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
+
+from kb_shared.errors import NotFound
+from kb_shared.mongo.database import Database, Row
+
+NAME = "prompts"
+INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    prompt_id: str
+    organization_id: str
+    name: str
+    content: str
+    model: str
+    kb_ids: tuple[str, ...]
+    schema: str | None
+    """JSON schema of the answer, as JSON: MongoDB would not take every name in it."""
+    created_at: datetime
+    updated_at: datetime
+    created_by: str
+    updated_by: str
+
+
+async def insert(database: Database, prompt: Prompt) -> None:
+    await database[NAME].insert_one(_to_row(prompt))
+
+
+async def get(database: Database, organization_id: str, prompt_id: str) -> Prompt:
+    """Raises NotFound."""
+    row = await database[NAME].find_one(_key(organization_id, prompt_id))
+    return _found(row)
+
+
+async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Prompt], int]:
+    """The newest first, and how many there are in all."""
+    query = {"organization_id": organization_id}
+    rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def change(
+    database: Database, organization_id: str, prompt_id: str, fields: Mapping[str, Any], *, by: str
+) -> Prompt:
+    """Raises NotFound."""
+    row = await database[NAME].find_one_and_update(
+        _key(organization_id, prompt_id),
+        {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}},
+        return_document=ReturnDocument.AFTER,
+    )
+    return _found(row)
+
+
+async def delete(database: Database, organization_id: str, prompt_id: str) -> None:
+    """Raises NotFound."""
+    deleted = await database[NAME].delete_one(_key(organization_id, prompt_id))
+    if not deleted.deleted_count:
+        raise NotFound("prompt")
+
+
+def _key(organization_id: str, prompt_id: str) -> Row:
+    return {"_id": prompt_id, "organization_id": organization_id}
+
+
+_PLAIN = (
+    "organization_id",
+    "name",
+    "content",
+    "model",
+    "schema",
+    "created_at",
+    "updated_at",
+    "created_by",
+    "updated_by",
+)
+
+
+def _to_row(prompt: Prompt) -> Row:
+    row: Row = {name: getattr(prompt, name) for name in _PLAIN}
+    return row | {"_id": prompt.prompt_id, "kb_ids": list(prompt.kb_ids)}
+
+
+def _found(row: Row | None) -> Prompt:
+    if row is None:
+        raise NotFound("prompt")
+    return _from_row(row)
+
+
+def _from_row(row: Row) -> Prompt:
+    return Prompt(prompt_id=row["_id"], kb_ids=tuple(row["kb_ids"]), **{name: row[name] for name in _PLAIN})

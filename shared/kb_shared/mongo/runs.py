@@ -1,0 +1,229 @@
+"""`runs`: what was asked of a model, what it searched and found, what it answered and what that cost; and `threads`.
+
+A run is written when it begins and once more when it ends, whichever way. It is kept for 90 days.
+"""
+
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from typing import Any, Final
+
+from pymongo import ASCENDING, DESCENDING, IndexModel
+
+from kb_shared.errors import NotFound
+from kb_shared.mongo.database import Database, Row
+
+NAME = "runs"
+KEPT: Final = timedelta(days=90)
+INDEXES = [
+    IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("thread_id", ASCENDING), ("_id", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("citations.kb_id", ASCENDING)]),
+    IndexModel([("started_at", ASCENDING)], expireAfterSeconds=int(KEPT.total_seconds())),
+]
+
+THREADS = "threads"
+THREAD_INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
+
+
+class Status(StrEnum):
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    """Its process ended before it did."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    run_id: str
+    organization_id: str
+    thread_id: str | None
+    prompt_id: str | None
+    agent_id: str | None
+    key_id: str
+    model: str
+    status: Status
+    question: list[dict[str, Any]]
+    """The caller's own messages."""
+    started_at: datetime
+    lost_after: datetime
+    finished_at: datetime | None = None
+    answer: str | None = None
+    error: dict[str, Any] | None = None
+    """`type` and `detail`."""
+    messages: list[dict[str, Any]] = field(default_factory=list)
+    """All of the conversation with the model."""
+    tool_calls: list[dict[str, Any]] = field(default_factory=list)
+    citations: list[dict[str, Any]] = field(default_factory=list)
+    dropped_citations: int = 0
+    """That the answer made up."""
+    iterations: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost_usd: float | None = None
+    spus: int = 0
+
+
+async def begin(database: Database, run: Run) -> None:
+    await database[NAME].insert_one(_to_row(run))
+
+
+async def finish(database: Database, run: Run) -> None:
+    """Write all that became of it."""
+    await database[NAME].replace_one(_key(run.organization_id, run.run_id), _to_row(run))
+
+
+async def get(database: Database, organization_id: str, run_id: str) -> Run:
+    """Raises NotFound."""
+    row = await database[NAME].find_one(_key(organization_id, run_id))
+    if row is None:
+        raise NotFound("run")
+    return _from_row(row)
+
+
+async def page(
+    database: Database, organization_id: str, *, thread_id: str | None = None, skip: int, limit: int
+) -> tuple[list[Run], int]:
+    """The newest first, without their messages, and how many there are in all."""
+    query = {"organization_id": organization_id} | ({"thread_id": thread_id} if thread_id is not None else {})
+    shown = {"messages": 0, "tool_calls": 0}
+    rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
+    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+
+
+async def of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
+    """The newest completed runs of a thread, the oldest of them first, without their messages."""
+    query = {"organization_id": organization_id, "thread_id": thread_id, "status": Status.COMPLETED}
+    rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
+    return [_from_row(row) async for row in rows][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class CitedDocument:
+    """How often runs have cited a document of a KB."""
+
+    document_id: str
+    document_name: str
+    """As it was when it was cited last."""
+    runs: int
+    citations: int
+    last_cited_at: datetime
+
+
+async def most_cited(
+    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
+) -> tuple[list[CitedDocument], int]:
+    """One page of the documents that the most runs of that time cite, and how many are cited at all."""
+    by_run = {
+        "_id": {"document_id": "$citations.document_id", "run_id": "$_id"},
+        "document_name": {"$last": "$citations.source"},
+        "citations": {"$sum": 1},
+        "started_at": {"$last": "$started_at"},
+    }
+    by_document = {
+        "_id": "$_id.document_id",
+        "document_name": {"$last": "$document_name"},
+        "runs": {"$sum": 1},
+        "citations": {"$sum": "$citations"},
+        "last_cited_at": {"$max": "$started_at"},
+    }
+    order = {"runs": DESCENDING, "citations": DESCENDING, "_id": ASCENDING}
+    rows = await database[NAME].aggregate(
+        [
+            *_citations(organization_id, kb_id, since, until),
+            {"$group": by_run},
+            {"$sort": {"started_at": ASCENDING}},
+            {"$group": by_document},
+            {
+                "$facet": {
+                    "page": [{"$sort": order}, {"$skip": skip}, {"$limit": limit}],
+                    "total": [{"$count": "count"}],
+                }
+            },
+        ],
+        allowDiskUse=True,
+    )
+    [found] = await rows.to_list()
+    total = found["total"][0]["count"] if found["total"] else 0
+    return [CitedDocument(document_id=row.pop("_id"), **row) for row in found["page"]], total
+
+
+async def cited_documents(
+    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime
+) -> list[str]:
+    """Ids of all documents that runs of that time cite."""
+    rows = await database[NAME].aggregate(
+        [*_citations(organization_id, kb_id, since, until), {"$group": {"_id": "$citations.document_id"}}]
+    )
+    return [row["_id"] async for row in rows]
+
+
+def _citations(organization_id: str, kb_id: str, since: datetime, until: datetime) -> list[Row]:
+    in_time = {"started_at": {"$gte": since, "$lt": until}}
+    return [
+        {"$match": {"organization_id": organization_id, "citations.kb_id": kb_id, **in_time}},
+        {"$project": {"started_at": 1, "citations": 1}},
+        {"$unwind": "$citations"},
+        {"$match": {"citations.kb_id": kb_id}},
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    thread_id: str
+    organization_id: str
+    title: str
+    created_at: datetime
+    created_by: str
+
+
+async def insert_thread(database: Database, thread: Thread) -> None:
+    row = asdict(thread)
+    await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
+
+
+async def get_thread(database: Database, organization_id: str, thread_id: str) -> Thread:
+    """Raises NotFound."""
+    row = await database[THREADS].find_one(_key(organization_id, thread_id))
+    if row is None:
+        raise NotFound("thread")
+    return _thread(row)
+
+
+async def page_of_threads(
+    database: Database, organization_id: str, *, skip: int, limit: int
+) -> tuple[list[Thread], int]:
+    """The newest first, and how many there are in all."""
+    query = {"organization_id": organization_id}
+    rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
+    return [_thread(row) async for row in rows], await database[THREADS].count_documents(query)
+
+
+async def delete_thread(database: Database, organization_id: str, thread_id: str) -> None:
+    """Delete it and its runs. Raises NotFound."""
+    deleted = await database[THREADS].delete_one(_key(organization_id, thread_id))
+    if not deleted.deleted_count:
+        raise NotFound("thread")
+    await database[NAME].delete_many({"organization_id": organization_id, "thread_id": thread_id})
+
+
+def _key(organization_id: str, row_id: str) -> Row:
+    return {"_id": row_id, "organization_id": organization_id}
+
+
+def _to_row(run: Run) -> Row:
+    row = asdict(run)
+    return {"_id": row.pop("run_id"), **row, "status": str(run.status)}
+
+
+def _from_row(row: Row) -> Run:
+    status = Status(row["status"])
+    if status is Status.RUNNING and row["lost_after"] < datetime.now(UTC):
+        status = Status.LOST
+    return Run(run_id=row["_id"], **{name: value for name, value in row.items() if name != "_id"} | {"status": status})
+
+
+def _thread(row: Row) -> Thread:
+    return Thread(thread_id=row["_id"], **{name: value for name, value in row.items() if name != "_id"})

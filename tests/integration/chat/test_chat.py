@@ -1,0 +1,150 @@
+"""Chat models through LiteLLM, against a model that does what it is told to do wrong."""
+
+import asyncio
+import traceback
+from typing import Any
+
+import pytest
+
+from kb_shared.chat.chat import Chat
+from kb_shared.chat.completion import Completion, Question
+from kb_shared.errors import (
+    BatchRefused,
+    KbError,
+    Parked,
+    ProviderKeyRefused,
+    ProviderRefused,
+    ProviderUnavailable,
+    UnknownModel,
+)
+from tests.scripted_model import ScriptedModel, call
+
+ORGANIZATION = "acme"
+SECRET = "nobody-else-may-read-this"
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+QUESTION = Question([{"role": "user", "content": SECRET}], tools=[TOOL])
+
+
+async def ask(chat: Chat, scripted: ScriptedModel, **fields: Any) -> Completion:
+    model = await chat.model(ORGANIZATION, scripted.name)
+    return await chat.complete(ORGANIZATION, QUESTION, model=model, **fields)
+
+
+async def listened(chat: Chat, scripted: ScriptedModel, **fields: Any) -> tuple[Completion, list[str]]:
+    heard: list[str] = []
+
+    async def on_text(text: str) -> None:
+        heard.append(text)
+
+    return await ask(chat, scripted, on_text=on_text, **fields), heard
+
+
+async def test_text_calls_tokens_and_cost_come_back(chat: Chat, scripted: ScriptedModel) -> None:
+    calls = [call("f", '{"a": 1}', "c1"), call("g", "{bad", "c2")]
+    await scripted.says({"text": "so", "tool_calls": calls, "prompt_tokens": 70, "completion_tokens": 3})
+    whole = await ask(chat, scripted)
+    assert whole.text == "so"
+    assert [(each.call_id, each.name, each.arguments) for each in whole.tool_calls] == [
+        ("c1", "f", '{"a": 1}'),
+        ("c2", "g", "{bad"),
+    ]
+    assert (whole.prompt_tokens, whole.completion_tokens, whole.cost_usd) == (70, 3, 0.0)
+    assert whole.tokens_are_counted
+
+
+async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted: ScriptedModel) -> None:
+    text = "one two three four five six seven eight nine ten"
+    await scripted.says({"text": text, "tool_calls": [call("f", "{}", "c1")], "prompt_tokens": 7})
+    streamed, heard = await listened(chat, scripted)
+    assert streamed == await ask(chat, scripted)
+    assert "".join(heard) == text
+    assert len(heard) > 1
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_a_provider_that_reports_no_tokens_has_them_estimated(
+    chat: Chat, scripted: ScriptedModel, is_streamed: bool
+) -> None:
+    await scripted.says({"text": "one two three", "prompt_tokens": 0, "completion_tokens": 0})
+    said = (await listened(chat, scripted))[0] if is_streamed else await ask(chat, scripted)
+    assert (said.text, said.tokens_are_counted) == ("one two three", False)
+    assert said.prompt_tokens > 0
+    assert said.completion_tokens > 0
+
+
+@pytest.mark.parametrize(
+    ("turn", "error", "error_type"),
+    [
+        ({"status": 400}, BatchRefused, "text_refused"),
+        ({"status": 401}, ProviderKeyRefused, "provider_auth"),
+        ({"status": 403}, ProviderKeyRefused, "provider_auth"),
+        ({"status": 404}, ProviderRefused, "provider_4xx"),
+        ({"status": 408}, ProviderUnavailable, "provider_timeout"),
+        ({"status": 413}, BatchRefused, "text_refused"),
+        ({"status": 422}, BatchRefused, "text_refused"),
+        ({"status": 429}, ProviderUnavailable, "provider_429"),
+        ({"status": 429, "code": "insufficient_quota"}, ProviderKeyRefused, "provider_quota"),
+        ({"status": 500}, ProviderUnavailable, "provider_5xx"),
+        ({"status": 502}, ProviderUnavailable, "provider_5xx"),
+        ({"status": 503}, ProviderUnavailable, "provider_5xx"),
+        ({"status": 504}, ProviderUnavailable, "provider_timeout"),
+        ({"garbage": True}, ProviderUnavailable, "*"),
+        ({"delay_s": 300}, ProviderUnavailable, "provider_timeout"),
+    ],
+)
+async def test_what_goes_wrong_says_what_to_do_and_quotes_nothing(
+    chat: Chat, scripted: ScriptedModel, turn: dict[str, Any], error: type[KbError], error_type: str
+) -> None:
+    await scripted.says(turn)
+    if "delay_s" in turn:
+        chat._timeout_s = 1.0
+    with pytest.raises(error) as raised:
+        await ask(chat, scripted)
+    assert error_type in ("*", vars(raised.value)["error_type"])
+    assert SECRET not in "".join(traceback.format_exception(raised.value))
+
+
+async def test_an_answer_that_breaks_off_is_an_outage_and_is_not_asked_for_again(
+    chat: Chat, scripted: ScriptedModel
+) -> None:
+    await scripted.says({"text": "one two three four five six seven eight nine ten", "cut": True})
+    chat._patience_s = 30.0
+    with pytest.raises(ProviderUnavailable):
+        await listened(chat, scripted)
+    assert len(await scripted.requests()) == 1
+
+
+async def test_an_answer_that_stalls_is_an_outage_when_its_time_is_over(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": "one two three four five six seven eight nine ten", "stall_s": 300})
+    chat._timeout_s = 1.0
+    with pytest.raises(ProviderUnavailable) as raised:
+        await listened(chat, scripted)
+    assert raised.value.error_type == "provider_timeout"
+
+
+async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"status": 503}, {"text": "back"})
+    chat._patience_s = 30.0
+    assert (await ask(chat, scripted)).text == "back"
+
+
+async def test_a_refused_key_is_not_tried_with_again_for_a_while(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"status": 401})
+    with pytest.raises(ProviderKeyRefused):
+        await ask(chat, scripted)
+    with pytest.raises(Parked):
+        await ask(chat, scripted)
+    assert len(await scripted.requests()) == 1
+
+
+async def test_a_caller_who_is_cancelled_leaves_the_provider(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": "one two three four five six", "stall_s": 300})
+    asking = asyncio.create_task(listened(chat, scripted))
+    await scripted.was_asked()
+    asking.cancel()
+    await scripted.was_left()
+
+
+async def test_a_model_nobody_knows_is_unknown(chat: Chat) -> None:
+    with pytest.raises(UnknownModel):
+        await chat.model(ORGANIZATION, "no-such-model")

@@ -1,0 +1,98 @@
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from kb_local.python_server import ModelServer
+from kb_search.bootstrap import create_app
+from kb_search.settings import Settings
+from kb_shared.chat.chat import Chat, create_chat
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.database import Database
+from tests.integration.search.conftest import ORGANIZATION, key_for
+from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.scripted_model import ScriptedModel, scripted_model
+
+FENCE = "A fence is a write that fails when the truth has changed."
+BREAD = "Bread is baked in an oven."
+
+
+@dataclass(frozen=True)
+class Author:
+    """Somebody with an admin key of an organization."""
+
+    http: httpx.AsyncClient
+    key: str
+    organization_id: str = ORGANIZATION
+
+    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.http.request(
+            method,
+            f"/v0/orgs/{self.organization_id}{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {self.key}"},
+        )
+
+    async def make(self, path: str, **body: Any) -> Any:
+        answer = await self.ask("POST", path, body)
+        assert answer.status_code == 201, answer.text
+        return answer.json()
+
+    async def run(self, **body: Any) -> Any:
+        """Of a run that has an answer."""
+        answer = await self.ask("POST", "/runs", body)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+
+@pytest.fixture
+async def scripted(model_server: ModelServer) -> AsyncIterator[ScriptedModel]:
+    async with scripted_model(model_server) as model:
+        yield model
+
+
+@pytest.fixture
+def settings(model_server: ModelServer) -> Settings:
+    # On a machine that is busy with other things the first call alone may take a minute.
+    return Settings(
+        local_models_api_base=model_server.api_base, chat_patience_s=60, chat_timeout_s=600, run_max_seconds=600
+    )
+
+
+@pytest.fixture
+async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
+    chat = create_chat(search_database, settings)
+    yield chat
+    await chat.close()
+
+
+@pytest.fixture
+def impatient(chat: Chat) -> None:
+    """For a test whose model fails for good."""
+    chat._patience_s = 0.2
+
+
+@pytest.fixture
+async def app(search_database: Database, settings: Settings, chat: Chat) -> AsyncIterator[FastAPI]:
+    embedder = create_embedder(search_database, settings, patience_s=60)
+    yield create_app(settings, database=search_database, embedder=embedder, chat=chat)
+    await embedder.close()
+
+
+@pytest.fixture
+async def author(app: FastAPI, search_database: Database, settings: Settings) -> AsyncIterator[Author]:
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
+        yield Author(http, await key_for(search_database, settings, ORGANIZATION, Scope.ADMIN))
+
+
+@pytest.fixture
+async def knowledge(search_database: Database) -> Knowledge:
+    """A KB of the author's with two documents."""
+    knowledge = await create(search_database, ORGANIZATION, name="Facts")
+    await knowledge.index(Document("fence", [FENCE], name="fence.md"))
+    await knowledge.index(Document("bread", [BREAD], name="bread.md"))
+    return knowledge

@@ -1,0 +1,118 @@
+"""Runs as server-sent events, through the gateway as people reach them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from kb_local.ports import LOOPBACK, free_port
+from kb_local.python_server import GatewayServer
+from kb_local.server import accepts_connections, poll_until
+from kb_search.settings import Settings
+from kb_shared.http import server
+from kb_shared.mongo import runs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Status
+from tests.integration.runs.conftest import FENCE, Author
+from tests.integration.search.conftest import ORGANIZATION
+from tests.integration.search.knowledge import Knowledge
+from tests.scripted_model import PATIENCE_S, ScriptedModel, call
+
+LONG = "A fence is a write that fails, as passage [1] says, and that is all of it."
+
+
+@pytest.fixture
+async def reached(author: Author, app: FastAPI, settings: Settings, tmp_path: Path) -> AsyncIterator[Author]:
+    """The author, at the address of a gateway in front of a real server."""
+    port, stop = free_port(), asyncio.Event()
+    serving = asyncio.create_task(server.run(app, settings.model_copy(update={"http_port": port}), stop))
+    url = f"http://{LOOPBACK}:{port}"
+    assert await poll_until(lambda: accepts_connections(LOOPBACK, port), timeout_s=PATIENCE_S)
+    gateway = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+    await gateway.start()
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=300) as http:
+        yield Author(http, author.key)
+    await gateway.stop()
+    stop.set()
+    await serving
+
+
+def streamed(author: Author, body: Any) -> Any:
+    headers = {"Authorization": f"Bearer {author.key}", "Accept": "text/event-stream"}
+    return author.http.stream("POST", f"/v0/orgs/{ORGANIZATION}/runs", json=body, headers=headers)
+
+
+async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
+    name = ""
+    async for line in answer.aiter_lines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            yield name, json.loads(line.removeprefix("data: "))
+
+
+async def test_a_run_tells_what_it_does_as_it_does_it(
+    reached: Author, knowledge: Knowledge, scripted: ScriptedModel
+) -> None:
+    search = call("search_knowledge_base", json.dumps({"query": FENCE}))
+    await scripted.says({"tool_calls": [search]}, {"text": LONG})
+    body = {
+        "messages": [{"role": "user", "content": "?"}],
+        "kb_ids": [knowledge.kb.kb_id],
+        "model": scripted.name,
+    }
+    async with streamed(reached, body) as answer:
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        told = [event async for event in events(answer)]
+    names = list(dict.fromkeys(name for name, _ in told))
+    assert names == ["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
+    assert "".join(data["text"] for name, data in told if name == "answer.delta") == LONG
+    assert len([name for name, _ in told if name == "answer.delta"]) > 1
+    last = told[-1][1]
+    assert (last["status"], last["answer"], len(last["citations"])) == ("completed", LONG, 1)
+
+
+async def test_a_run_that_fails_says_so_in_its_last_event(reached: Author, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": LONG, "cut": True})
+    body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
+    async with streamed(reached, body) as answer:
+        name, data = [event async for event in events(answer)][-1]
+    assert (name, data["status"], data["error"]["type"]) == ("run.finished", "failed", "provider-unavailable")
+    assert data["prompt_tokens"] > 0, "what broke off was paid for"
+    assert data["completion_tokens"] > 0
+
+
+async def test_a_caller_who_leaves_stops_the_work_and_the_run_is_kept_as_cancelled(
+    reached: Author, scripted: ScriptedModel, search_database: Database
+) -> None:
+    await scripted.says({"text": LONG, "stall_s": 300})
+    body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
+    async with streamed(reached, body) as answer:
+        told = events(answer)
+        _, started = await anext(told)
+        assert (await anext(told))[0] == "answer.delta"
+    await scripted.was_left()
+
+    async def is_cancelled() -> bool:
+        return (await runs.get(search_database, ORGANIZATION, started["run_id"])).status is Status.CANCELLED
+
+    assert await poll_until(is_cancelled, timeout_s=PATIENCE_S)
+    kept = await runs.get(search_database, ORGANIZATION, started["run_id"])
+    assert kept.completion_tokens > 0, "what broke off was paid for"
+
+
+async def test_a_caller_who_does_not_wait_for_the_answer_stops_the_work_too(
+    reached: Author, scripted: ScriptedModel
+) -> None:
+    # The model counts only those as gone who did not wait for the end: long after the test.
+    await scripted.says({"text": LONG, "delay_s": 300})
+    body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
+    asking = asyncio.create_task(reached.ask("POST", "/runs", body))
+    await scripted.was_asked()
+    asking.cancel()
+    await scripted.was_left()

@@ -1,0 +1,83 @@
+"""What a model may ask of a tool."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_search.authoring.agent_tools import MAX_NAME, quick_name
+from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, understood
+from kb_shared.chat.completion import ToolCall
+
+TOOL = KnowledgeTool("search", "Search", ["kb1"], default_top_k=3, min_score=0.5)
+TOOLS = {"search": TOOL}
+
+
+def call(arguments: str, name: str = "search") -> ToolCall:
+    return ToolCall("1", name, arguments)
+
+
+def test_a_call_is_a_query_of_the_tools_own_kbs_with_its_defaults() -> None:
+    asked = understood(call('{"query": "x"}'), TOOLS)
+    assert (asked.tool.kb_ids, asked.query.text, asked.query.top_k, asked.query.min_score) == (["kb1"], "x", 3, 0.5)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "{not json",
+        "[]",
+        "{}",
+        '{"query": ""}',
+        '{"query": "x", "kb_id": "other"}',
+        '{"query": "x", "kb_ids": ["other"]}',
+        '{"query": "x", "organization_id": "other"}',
+        '{"query": "x", "min_score": 0}',
+        '{"query": "x", "max_iterations": 100}',
+        '{"query": "x", "top_k": 1000}',
+        '{"query": "x", "top_k": "3"}',
+        '{"query": "x", "query": "y"}',
+        '{"query": "x", "upload_date_from": "yesterday"}',
+        '{"query": "' + "x" * 30_000 + '"}',
+    ],
+)
+def test_arguments_that_a_tool_does_not_take_are_refused_with_what_is_wrong(arguments: str) -> None:
+    with pytest.raises(UnusableCall):
+        understood(call(arguments), TOOLS)
+
+
+def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
+    with pytest.raises(UnusableCall, match="There are: search"):
+        understood(call('{"query": "x"}', "drop_database"), TOOLS)
+
+
+@given(st.text())
+def test_nothing_but_that_comes_of_any_arguments(arguments: str) -> None:
+    with pytest.raises(UnusableCall):
+        understood(call(arguments), TOOLS)
+
+
+def test_calls_that_ask_the_same_have_the_same_key() -> None:
+    one, same, other = (
+        understood(call(json.dumps(each)), TOOLS).key
+        for each in ({"query": "x"}, {"top_k": 3, "query": " x "}, {"query": "x", "top_k": 4})
+    )
+    assert one == same != other
+
+
+@given(st.text(min_size=1), st.lists(st.text(max_size=3), max_size=3))
+def test_a_quick_name_is_safe_and_its_own(kb_name: str, others: list[str]) -> None:
+    taken: set[str] = set()
+    for name in (kb_name, kb_name, *others):
+        made = quick_name(name, taken)
+        assert made not in taken
+        assert len(made) <= MAX_NAME
+        assert made.isascii()
+        assert made.startswith("search")
+        assert all(character.islower() or character.isdigit() or character == "_" for character in made)
+        taken.add(made)
+
+
+def test_a_quick_name_says_the_kbs() -> None:
+    assert quick_name("Permissive libraries", set()) == "search_permissive_libraries"

@@ -1,0 +1,137 @@
+"""What a run does next, whatever the model says."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kb_search.runs import loop
+from kb_search.runs.loop import (
+    MAX_CALLS_AT_ONCE,
+    Answered,
+    Ask,
+    Budget,
+    CallTools,
+    Give,
+    Repair,
+    State,
+    Unusable,
+)
+from kb_shared.chat.completion import Completion, ToolCall
+
+BUDGET = Budget(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+START = State([{"role": "user", "content": "?"}])
+
+
+def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1) -> Completion:
+    return Completion(text, calls, 10, 5, cost_usd, tokens_are_counted=True, is_cut=False)
+
+
+def to_ask(state: State, **known: Any) -> Ask | Give:
+    return loop.to_ask(state, BUDGET, **{"elapsed_s": 0.0, "next_prompt_tokens": 1, **known})
+
+
+def test_the_last_question_comes_without_tools() -> None:
+    asked = [to_ask(State(START.messages, iterations=number)) for number in range(5)]
+    assert asked == [Ask(with_tools=True)] * 3 + [Ask(with_tools=False)] * 2
+
+
+@pytest.mark.parametrize(
+    ("known", "stop"),
+    [({"elapsed_s": 60.0}, "max_seconds"), ({"next_prompt_tokens": 1_001}, "max_tokens")],
+)
+def test_no_question_is_asked_that_its_budget_has_no_room_for(known: dict[str, float], stop: str) -> None:
+    assert to_ask(START, **known) == Give(stop)  # type: ignore[arg-type]  # one of the literals
+
+
+def test_tokens_of_all_questions_count() -> None:
+    state = START
+    for _ in range(60):
+        state, _ = loop.heard(state, said("x"), with_tools=False)
+    assert state.tokens == 900
+    assert to_ask(state, next_prompt_tokens=101) == Give("max_tokens")
+
+
+def test_an_answer_is_the_end() -> None:
+    state, action = loop.heard(START, said("so"), with_tools=True)
+    assert action == Answered("so")
+    assert state.messages[-1] == {"role": "assistant", "content": "so"}
+
+
+@pytest.mark.parametrize("text", [None, "", "  \n"])
+def test_an_empty_answer_is_sent_back_once(text: str | None) -> None:
+    state, action = loop.heard(START, said(text), with_tools=True)
+    assert isinstance(action, Repair)
+    assert to_ask(state) == Ask(with_tools=False)
+    assert loop.heard(state, said("so"), with_tools=False)[1] == Answered("so")
+    assert isinstance(loop.heard(state, said(text), with_tools=False)[1], Unusable)
+
+
+def test_an_answer_against_the_schema_is_sent_back_with_what_is_wrong() -> None:
+    start = State(START.messages, SCHEMA)
+    state, action = loop.heard(start, said('{"a": "x"}'), with_tools=True)
+    assert isinstance(action, Repair)
+    assert "$.a" in str(state.messages[-1]["content"])
+    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == Answered('{"a": 1}')
+    _, action = loop.heard(state, said("no JSON"), with_tools=False)
+    assert action == Unusable("no JSON", ["the answer is not JSON"])
+
+
+def test_calls_that_were_not_offered_are_not_made() -> None:
+    _, action = loop.heard(START, said(None, ToolCall("1", "f", "{}")), with_tools=False)
+    assert isinstance(action, Repair)
+
+
+def test_the_cost_is_unknown_once_a_part_of_it_is() -> None:
+    state, _ = loop.heard(START, said("x", cost_usd=0.25), with_tools=True)
+    assert state.cost_usd == 0.25
+    state, _ = loop.heard(state, said("x", cost_usd=None), with_tools=True)
+    state, _ = loop.heard(state, said("x", cost_usd=0.25), with_tools=True)
+    assert state.cost_usd is None
+
+
+CALLS = st.lists(
+    st.builds(ToolCall, st.sampled_from(["", "1", "2", "run_call_1"]), st.text(max_size=3), st.text(max_size=5)),
+    min_size=1,
+    max_size=20,
+)
+
+
+@given(st.lists(CALLS, min_size=1, max_size=4))
+def test_every_call_has_an_id_of_its_own_and_exactly_one_result(rounds: list[list[ToolCall]]) -> None:
+    state = START
+    for calls in rounds:
+        state, action = loop.heard(state, said(None, *calls), with_tools=True)
+        assert isinstance(action, CallTools)
+        assert len(action.calls) <= MAX_CALLS_AT_ONCE
+        both = [*action.calls, *action.too_many]
+        assert [(each.name, each.arguments) for each in both] == [(each.name, each.arguments) for each in calls]
+        state = loop.returned(state, [(call, "result") for call in both])
+    asked = [call["id"] for message in state.messages for call in message.get("tool_calls", ())]
+    answered = [message["tool_call_id"] for message in state.messages if message["role"] == "tool"]
+    assert asked == answered
+    assert len(set(asked)) == len(asked)
+    assert "" not in asked
+    json.dumps(list(map(dict, state.messages)))
+
+
+COMPLETIONS = st.builds(
+    lambda text, calls: said(text, *calls), st.none() | st.sampled_from(["", "so", "{}"]), st.just([]) | CALLS
+)
+
+
+@given(st.lists(COMPLETIONS, min_size=1), st.booleans())
+def test_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
+    state = State(START.messages, SCHEMA if with_schema else None)
+    for number in range(BUDGET.max_iterations + 3):
+        action = to_ask(state, next_prompt_tokens=0)
+        assert isinstance(action, Ask)
+        state, heard = loop.heard(state, says[number % len(says)], with_tools=action.with_tools)
+        if isinstance(heard, Answered | Unusable):
+            return
+        if isinstance(heard, CallTools):
+            state = loop.returned(state, [(call, "x") for call in [*heard.calls, *heard.too_many]])
+    raise AssertionError("it went on")
