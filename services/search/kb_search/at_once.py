@@ -10,16 +10,8 @@ async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     Unlike a task group, which hides the error in a group, and unlike `gather`, which leaves the others running.
     """
-    failures: list[Exception] = []
-
-    async def ended(work: Coroutine[Any, Any, T]) -> list[T]:
-        try:
-            return [await work]
-        except Exception as error:  # noqa: BLE001  # raised below
-            failures.append(error)
-            return []
-
-    values = await asyncio.gather(*(ended(work) for work in works))
-    if failures:
-        raise failures[0]
-    return [value for one in values for value in one]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]

@@ -1,0 +1,46 @@
+import asyncio
+
+import pytest
+
+from kb_search.at_once import all_of
+
+
+async def answer(value: int, after: asyncio.Event) -> int:
+    await after.wait()
+    return value
+
+
+async def fail(message: str) -> int:
+    raise ValueError(message)
+
+
+async def test_answers_come_in_the_order_of_the_work_and_at_the_same_time() -> None:
+    event = asyncio.Event()
+
+    async def release() -> int:
+        event.set()
+        return 3
+
+    assert await all_of([answer(1, event), answer(2, event), release()]) == [1, 2, 3]
+
+
+async def test_a_failure_is_raised_as_it_is_once_all_have_ended() -> None:
+    ended: list[str] = []
+
+    async def slow() -> int:
+        await asyncio.sleep(0)
+        ended.append("slow")
+        return 1
+
+    with pytest.raises(ValueError, match="first"):
+        await all_of([fail("first"), slow(), fail("second")])
+    assert ended == ["slow"]
+
+
+async def test_who_leaves_before_anything_has_begun_leaves_nothing_behind() -> None:
+    never = asyncio.Event()
+    task = asyncio.create_task(all_of([answer(1, never), answer(2, never)]))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
