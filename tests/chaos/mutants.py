@@ -24,8 +24,13 @@ from tests.chaos.crashes import Kill, Servers, run_lane
 from tests.chaos.mutation import MUTANTS
 from tests.chaos.run import run
 
+TESTS_PASSED = 0
 TESTS_FAILED = 1
 _FAILED_TEST = re.compile(r"^FAILED \S*?(\w+\.py::\w+)", re.MULTILINE)
+
+
+class NothingTold(Exception):
+    """Whether the mutant is noticed was not found out: neither caught nor survived."""
 
 
 class Catcher(Protocol):
@@ -87,8 +92,21 @@ class Directed:
                 stderr=file,
             )
             status = await process.wait()
-        failed = _FAILED_TEST.search(log.read_text(errors="replace"))
-        return failed[1] if status == TESTS_FAILED and failed else None
+        return failed_test(status, log.read_text(errors="replace"))
+
+
+def failed_test(status: int, output: str) -> str | None:
+    """What pytest says has failed; None if all has passed.
+
+    Raises:
+        NothingTold: it came to no verdict. No test was there, or the mutant could not be made.
+    """
+    failed = _FAILED_TEST.search(output)
+    if status == TESTS_FAILED and failed:
+        return failed[1]
+    if status == TESTS_PASSED:
+        return None
+    raise NothingTold(f"pytest ended with {status}:\n{output[-2000:]}")
 
 
 SOME_SEEDS = Seeds(range(1, 6))
@@ -96,7 +114,7 @@ CATCHERS: Mapping[str, Catcher] = {
     "commit-first": KillAt("fan_out.before_projection"),
     "fence-by-reading": Directed("tests/integration/indexer/test_races.py -k after_fence"),
     "positional-ids": SOME_SEEDS,
-    "no-token-on-jobs": Directed("tests/integration/indexer/test_jobs.py -k comes_while_its_document_is_worked_on"),
+    "no-token-on-jobs": Directed("tests/integration/indexer/test_jobs.py -k asked_between_decision_and_end"),
     "acknowledged-by-one": Directed("tests/chaos/test_primary_kill.py"),
     "no-revision-check": SOME_SEEDS,
 }

@@ -109,7 +109,9 @@ def _positional_ids() -> None:
 def _no_token_on_jobs() -> None:
     """Who ends work on a document also ends what was asked for meanwhile.
 
-    A seed shows it only if that was the document's last event; `test_jobs.py` asks at each point of the work.
+    A swap does so unharmed: its fences break on what changed before them, and hold back what changes after them. What
+    ends without one does not: nothing to do, given up, or waiting for a text. A seed shows it only if that was the
+    document's last event; `test_jobs.py` asks between decision and end of each.
     """
 
     claimed_with_token = work._as_claimed

@@ -1,6 +1,71 @@
-from tests.chaos.mutants import CATCHERS
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from unittest.mock import patch
+
+import pytest
+
+from kb_shared.contracts.commands import Reason
+from kb_shared.mongo.index_jobs import Job, State, work
+from tests.chaos.mutants import CATCHERS, NothingTold, failed_test
 from tests.chaos.mutation import MUTANTS
+
+AT_WORK_ON = Job(
+    organization_id="org",
+    kb_id="kb",
+    document_id="d",
+    state=State.RUNNING,
+    reason=Reason.OCR,
+    force=False,
+    token="the token it was claimed with",
+    attempts=1,
+    crashes=0,
+    next_attempt_at=None,
+    lease_owner="worker",
+    traceparent=None,
+    requested_at=datetime(2026, 1, 31, tzinfo=UTC),
+    occurred_at=datetime(2026, 1, 31, tzinfo=UTC),
+)
+
+
+@pytest.fixture
+def whole_again() -> Iterator[None]:
+    yield
+    patch.stopall()
 
 
 def test_every_mutant_has_somebody_to_catch_it() -> None:
     assert CATCHERS.keys() == MUTANTS.keys()
+
+
+@pytest.mark.usefixtures("whole_again")
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_what_a_mutant_takes_out_is_there(mutant: str) -> None:
+    MUTANTS[mutant]()
+
+
+@pytest.mark.usefixtures("whole_again")
+def test_the_mutant_without_tokens_writes_jobs_whatever_their_token_is() -> None:
+    safe = work._as_claimed(AT_WORK_ON)
+    MUTANTS["no-token-on-jobs"]()
+    assert {**work._as_claimed(AT_WORK_ON), "token": AT_WORK_ON.token} == safe
+    assert "token" not in work._as_claimed(AT_WORK_ON)
+
+
+def test_only_a_failed_test_notices_a_mutant_and_only_passed_ones_let_it_survive() -> None:
+    assert failed_test(1, "FAILED tests/integration/test_jobs.py::test_it[a] - assert") == "test_jobs.py::test_it"
+    assert failed_test(0, "4 passed in 8.10s") is None
+
+
+@pytest.mark.parametrize(
+    ("status", "output"),
+    [
+        (1, "AttributeError: work.py does not have the attribute '_as_claimed'"),
+        (1, "ERROR tests/integration/test_jobs.py::test_it - TimeoutError"),
+        (4, "ERROR: not found: test_jobs.py"),
+        (5, "12 deselected in 0.02s"),
+        (-9, ""),
+    ],
+)
+def test_a_mutant_that_nothing_was_tried_on_has_not_survived(status: int, output: str) -> None:
+    with pytest.raises(NothingTold):
+        failed_test(status, output)

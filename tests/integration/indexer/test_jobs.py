@@ -8,13 +8,14 @@ import structlog
 
 from kb_indexer.swap import FenceBroken, replace_document
 from kb_indexer.sync_document import MAX_ATTEMPTS
+from kb_indexer.truth import Truth
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import encode
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.contracts.outcomes import DocumentIndexFailed
-from kb_shared.errors import BudgetExhausted, TransientError
+from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
@@ -40,6 +41,17 @@ async def the_job(tenant: Tenant) -> Job:
     jobs = await tenant.jobs()
     assert len(jobs) == 1
     return next(iter(jobs.values()))
+
+
+async def work_to_the_end(tenant: Tenant, indexer: Replica) -> None:
+    """Do what is open, again where a slow machine has it postponed."""
+
+    async def nothing_is_to_be_done() -> bool:
+        await indexer.work()
+        await tenant.make_due()
+        return not any(job.state in index_jobs.UNDONE for job in (await tenant.jobs()).values())
+
+    await until(nothing_is_to_be_done)
 
 
 async def failures_of(tenant: Tenant) -> list[DocumentIndexFailed]:
@@ -82,6 +94,67 @@ async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
     await indexer.work()
     await tenant.assert_holds(kb, {"d": CHANGED})
     await tenant.assert_settled()
+
+
+async def test_what_is_asked_between_decision_and_end_is_done_where_nothing_was_to_be_done(
+    tenant: Tenant, indexer: Replica, rival: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = (await the_job(tenant)).command()
+    await work_to_the_end(tenant, indexer)
+    await indexer.requests.request([command])
+    count_live = Truth.live_chunks
+
+    async def counted_before_another_request(truth: Truth, kb: KnowledgeBase, document_id: str) -> int:
+        live = await count_live(truth, kb, document_id)
+        monkeypatch.undo()
+        await rival.publish(tenant.ocr("d", CHANGED, revision=2))
+        return live
+
+    monkeypatch.setattr(Truth, "live_chunks", counted_before_another_request)
+    await work_to_the_end(tenant, indexer)
+    assert Truth.live_chunks is count_live, "nothing was asked meanwhile"
+    await tenant.assert_holds(kb, {"d": CHANGED})
+    await tenant.assert_settled()
+
+
+async def test_what_is_asked_between_decision_and_end_is_done_where_the_document_is_given_up(
+    tenant: Tenant, indexer: Replica, rival: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    unfit = [DocumentUnfit("as the first revision is")]
+
+    async def another_request_before_it_is_given_up() -> None:
+        if unfit:
+            await rival.publish(tenant.ocr("d", CHANGED, revision=2))
+            raise unfit.pop()
+
+    async with failpoints.during("sync.after_chunking", another_request_before_it_is_given_up):
+        await work_to_the_end(tenant, indexer)
+
+    assert not unfit
+    assert await failures_of(tenant) == []
+    await tenant.assert_holds(kb, {"d": CHANGED})
+    await tenant.assert_settled()
+
+
+async def test_what_is_asked_between_decision_and_end_is_done_where_a_text_was_to_be_waited_for(
+    tenant: Tenant, indexer: Replica, rival: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await work_to_the_end(tenant, indexer)
+    await indexer.publish(tenant.deleted("d", revision=2), tenant.tagged("d", "a", revision=3))
+
+    async def its_text_comes() -> None:
+        await rival.publish(tenant.ocr("d", CHANGED, revision=4))
+
+    async with failpoints.during("removal.after_commit", its_text_comes):
+        await work_to_the_end(tenant, indexer)
+
+    await tenant.assert_holds(kb, {"d": CHANGED})
 
 
 async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: Tenant, indexer: Replica) -> None:
