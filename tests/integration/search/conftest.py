@@ -17,6 +17,7 @@ from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
 from tests.integration.search.knowledge import Knowledge, create
+from tests.integration.search.lifespan import running
 
 ORGANIZATION = "acme"
 
@@ -71,7 +72,7 @@ def app(search_database: Database, settings: Settings, embedder: Embedder, chat:
 async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
     async with (
         # What is written down beside a search is, before its database is dropped.
-        app.router.lifespan_context(app),
+        running(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as client,
     ):
         yield client

@@ -17,6 +17,7 @@ from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
 from tests.integration.search.knowledge import Document, Knowledge, relevance
+from tests.integration.search.lifespan import running
 
 QUERY = "kayak"
 BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log")
@@ -44,7 +45,7 @@ async def watched(
         embedder = create_embedder(database, settings, patience_s=0.2)
         app = create_app(settings, database=database, embedder=embedder, chat=chat)
         async with (
-            app.router.lifespan_context(app),
+            running(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
         ):
             yield Searcher(http, await key_for(database, settings, ORGANIZATION))
