@@ -10,8 +10,6 @@ async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     Unlike a task group, which hides the error in a group, and unlike `gather`, which leaves the others running.
     """
-    outcomes = await asyncio.gather(*works, return_exceptions=True)
-    for outcome in outcomes:
-        if isinstance(outcome, BaseException):
-            raise outcome
-    return [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    tasks = [asyncio.ensure_future(work) for work in works]
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return [task.result() for task in tasks]

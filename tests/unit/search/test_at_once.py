@@ -37,6 +37,14 @@ async def test_a_failure_is_raised_as_it_is_once_all_have_ended() -> None:
     assert ended == ["slow"]
 
 
+async def test_an_error_that_is_returned_is_an_answer() -> None:
+    async def explain() -> Exception:
+        return ValueError("told")
+
+    [told] = await all_of([explain()])
+    assert str(told) == "told"
+
+
 async def test_who_leaves_before_anything_has_begun_leaves_nothing_behind() -> None:
     never = asyncio.Event()
     task = asyncio.create_task(all_of([answer(1, never), answer(2, never)]))
