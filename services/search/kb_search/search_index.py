@@ -14,6 +14,7 @@ from kb_shared.mongo import search_indexes
 from kb_shared.mongo.vectors import Chunks
 
 _UNKNOWN_ERROR: Final = 8
+_PLAN_KILLED = 175  # the collection or an index went while the query ran
 _OVERLOADED: Final = 489
 _IN_STATE: Final = "while in state"
 
@@ -33,7 +34,7 @@ def refusals_explained() -> Iterator[None]:
     try:
         yield
     except OperationFailure as error:
-        if error.code == _UNKNOWN_ERROR and _IN_STATE in str(error):
+        if error.code == _PLAN_KILLED or (error.code == _UNKNOWN_ERROR and _IN_STATE in str(error)):
             raise index_not_ready() from error
         if error.code == _OVERLOADED:
             raise RequestError(
