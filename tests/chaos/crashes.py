@@ -177,7 +177,8 @@ async def _until_dead(process: Server) -> int | None:
 
 
 @asynccontextmanager
-async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_Lane]:
+async def one_indexer(servers: Servers, folder: Path) -> AsyncIterator[System]:
+    """A system with a database and topics of its own, whose indexer is about to be killed."""
     name = f"crashes_{uuid4().hex[:12]}"
     async with (
         Stack(
@@ -193,8 +194,14 @@ async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_Lane]:
         ) as stack,
         system(stack) as opened,
     ):
-        yield _Lane(opened, Oracle(), Upstream(stack.organization_id))
+        yield opened
         await opened.database.client.drop_database(name)
+
+
+@asynccontextmanager
+async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_Lane]:
+    async with one_indexer(servers, folder) as opened:
+        yield _Lane(opened, Oracle(), Upstream(opened.organization_id))
 
 
 def _of(problems: Sequence[Problem], kill: Kill) -> list[Problem]:

@@ -1,20 +1,16 @@
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from kb_indexer.sync_document import MAX_CRASHES
-from kb_local.stack import Stack
 from kb_shared.mongo.index_jobs import SUSPECT_AFTER
-from tests.chaos.crashes import Servers
+from tests.chaos.crashes import Servers, one_indexer
 from tests.chaos.faults import program_provider
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import QUICK, System, system, until
+from tests.e2e.system import System, until
 
 KILLER = "killer"
 INNOCENTS = [f"innocent-{n}" for n in range(6)]
@@ -25,7 +21,7 @@ INNOCENTS = [f"innocent-{n}" for n in range(6)]
 async def test_what_indexers_die_of_is_given_up_and_nothing_that_was_beside_it(
     servers: Servers, tmp_path: Path
 ) -> None:
-    async with _one_indexer(servers, tmp_path) as opened:
+    async with one_indexer(servers, tmp_path) as opened:
         upstream = Upstream(opened.organization_id)
         await opened.create_tags("a")
         kb_id = await opened.create_knowledge_base("a")
@@ -73,24 +69,3 @@ async def _kill_who_works_on_it(opened: System) -> int:
 async def _is_taken_over(opened: System, dead: str) -> bool:
     job = await opened.database.index_jobs.find_one({"document_id": KILLER})
     return job is not None and job["lease_owner"] != dead
-
-
-@asynccontextmanager
-async def _one_indexer(servers: Servers, folder: Path) -> AsyncIterator[System]:
-    name = f"killer_{uuid4().hex[:12]}"
-    async with (
-        Stack(
-            folder,
-            services=("kb_api", "kb_indexer"),
-            env=QUICK,
-            mongo_uri=servers.mongo_uri,
-            kafka=servers.kafka,
-            models_api_base=servers.models_api_base,
-            zygote=servers.zygote,
-            database=name,
-            topic_prefix=f"{name}.",
-        ) as stack,
-        system(stack) as opened,
-    ):
-        yield opened
-        await opened.database.client.drop_database(name)
