@@ -6,7 +6,7 @@ from typing import Any
 
 from benchmarks.indexed_corpus import KnowledgeBase
 from kb_shared.embedding.vector import Vector
-from kb_shared.mongo import vectors
+from kb_shared.mongo import index_queries
 from kb_shared.mongo.vectors import Chunks
 
 TOP_K = 10
@@ -41,7 +41,9 @@ class Raw:
     async def ask(self, question: Question) -> None:
         legs: list[Any] = []
         if self.mode != "text":
-            legs.append(vectors.nearest(self.chunks, question.vector, limit=DEPTH, query_filter={}, exact=self.exact))
+            legs.append(
+                index_queries.nearest(self.chunks, question.vector, limit=DEPTH, query_filter={}, exact=self.exact)
+            )
         if self.mode != "vector":
-            legs.append(vectors.mentioning(self.chunks, question.text, limit=DEPTH, filters=[]))
+            legs.append(index_queries.mentioning(self.chunks, question.text, limit=DEPTH, filters=[]))
         assert all(await asyncio.gather(*legs))

@@ -15,7 +15,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_shared.metrics import TIME_TO_SEARCHABLE_SECONDS
-from kb_shared.mongo import vectors
+from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
 
 GRACE_S: Final = 2.0
@@ -121,7 +121,7 @@ async def _until(found: Callable[[], Awaitable[bool]]) -> bool:
 
 
 async def _found_by_vector(watch: _Watch) -> bool:
-    found = await vectors.nearest(
+    found = await index_queries.nearest(
         watch.chunks,
         watch.sample.vector,
         limit=10,
@@ -132,4 +132,4 @@ async def _found_by_vector(watch: _Watch) -> bool:
 
 
 async def _found_by_words(watch: _Watch) -> bool:
-    return await vectors.any_in_text_index(watch.chunks, watch.document_id, watch.ids)
+    return await index_queries.any_in_text_index(watch.chunks, watch.document_id, watch.ids)

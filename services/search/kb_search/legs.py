@@ -9,7 +9,7 @@ from kb_search.query import SearchQuery
 from kb_search.search_index import refusals_explained, require_queryable
 from kb_search.stopwatch import Stopwatch
 from kb_shared.embedding.vector import Vector
-from kb_shared.mongo import vectors
+from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -61,7 +61,7 @@ async def ask(target: Target, query: SearchQuery, *, limit: int, stopwatch: Stop
 async def _ask_vectors(target: Target, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
     assert target.vector is not None
     with stopwatch.stage("vector"), refusals_explained():
-        scores = await vectors.nearest(
+        scores = await index_queries.nearest(
             target.chunks, target.vector, limit=limit, query_filter=target.query_filter, exact=target.exact
         )
     if not scores:
@@ -71,7 +71,7 @@ async def _ask_vectors(target: Target, limit: int, stopwatch: Stopwatch) -> Mapp
 
 async def _ask_words(target: Target, words: str, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
     with stopwatch.stage("text"), refusals_explained():
-        scores = await vectors.mentioning(target.chunks, words, limit=limit, filters=target.operators)
+        scores = await index_queries.mentioning(target.chunks, words, limit=limit, filters=target.operators)
     if not scores:
         await require_queryable(target.chunks, TEXT_INDEX)
     return scores

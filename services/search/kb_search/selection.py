@@ -13,7 +13,7 @@ from typing import Final
 from kb_search.coalescing import Place
 from kb_search.fusion import Candidate
 from kb_shared.mongo.database import Row
-from kb_shared.mongo.vectors import visible
+from kb_shared.mongo.found_chunks import visible
 
 MOST_CANDIDATES: Final = 10_000
 _OVERFETCH: Final = 1.2

@@ -11,7 +11,7 @@ from kb_search.legs import Ranking, Target
 from kb_search.query import SearchQuery
 from kb_search.selection import Found, Hit, candidates_for, found_of, showable
 from kb_shared.embedding.vector import Vector, from_binary
-from kb_shared.mongo import vectors
+from kb_shared.mongo import found_chunks
 from kb_shared.mongo.database import Row, Session
 
 _WIDER = 4
@@ -36,7 +36,7 @@ class Snapshot:
             if ids:
                 # Only what is shown needs a relevance, unless that decides what is shown.
                 compared = slice(query.skip, query.wanted) if min_score is None else slice(read, size)
-                more, theirs = await vectors.read(
+                more, theirs = await found_chunks.read(
                     target.chunks,
                     self._session,
                     ids,
@@ -62,7 +62,7 @@ class Snapshot:
             return [*hits]
         embeddings = {chunk["_id"]: chunk["embedding"] for chunk in compared if "embedding" in chunk}
         if missing := [chunk["_id"] for chunk in compared if chunk["_id"] not in embeddings]:
-            embeddings |= await vectors.embeddings(target.chunks, self._session, missing)
+            embeddings |= await found_chunks.embeddings(target.chunks, self._session, missing)
         scores = {chunk_id: _score(target.vector, from_binary(binary)) for chunk_id, binary in embeddings.items()}
         return [replace(hit, cosine_score=scores[hit.chunk["_id"]]) if hit.relevance is None else hit for hit in hits]
 
@@ -74,8 +74,8 @@ class Snapshot:
             (stretch.document_id, stretch.first, stretch.last)
             for stretch in stretches([hit.place for hit in matches], width)
         ]
-        rows = await vectors.read_stretches(target.chunks, self._session, wanted)
-        shown = vectors.of_the_same_versions(rows, [hit.chunk for hit in matches])
+        rows = await found_chunks.read_stretches(target.chunks, self._session, wanted)
+        shown = found_chunks.of_the_same_versions(rows, [hit.chunk for hit in matches])
         return {Place(target.kb.kb_id, row["document_id"], row["chunk_index"]): row for row in shown}
 
 

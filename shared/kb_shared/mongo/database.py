@@ -35,6 +35,11 @@ DUPLICATE_KEY = 11000
 _COMMIT_ATTEMPTS = 30
 
 
+def in_one_batch(count: int) -> int:
+    """The size of a batch that holds so many rows and is seen to be the last: a full one is asked for more."""
+    return count + 1
+
+
 def connect(settings: CommonSettings) -> Database:
     """Open the deployment of `settings`. No read concern in the URI: Atlas search stages accept `local` only."""
     client: AsyncMongoClient[Row] = AsyncMongoClient(

@@ -11,7 +11,7 @@ import pytest
 from kb_local.python_server import ModelServer
 from kb_shared.contracts.documents import DateValue, DocumentEvent
 from kb_shared.contracts.outcomes import DocumentIndexed, DocumentRemoved
-from kb_shared.mongo import document_index, documents, outbox, vectors
+from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -326,7 +326,7 @@ async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_r
 ) -> None:
     """Else whoever searches by words alone would miss the document for as long as that index trails the other."""
     kb = await tenant.create_kb("a")
-    known = vectors.any_in_text_index
+    known = index_queries.any_in_text_index
     asked, may_know = 0, False
 
     async def trailing(*args: Any) -> bool:
@@ -334,7 +334,7 @@ async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_r
         asked += 1
         return may_know and await known(*args)
 
-    monkeypatch.setattr(vectors, "any_in_text_index", trailing)
+    monkeypatch.setattr(index_queries, "any_in_text_index", trailing)
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
     await indexer.publish(tenant.ocr("d", CHANGED, revision=2))

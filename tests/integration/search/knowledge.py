@@ -9,7 +9,7 @@ from typing import Any
 from kb_local.model_server.hash_model import vector_of
 from kb_shared.identifiers import new_kb_id
 from kb_shared.metadata_pairs import metadata_pairs
-from kb_shared.mongo import chunk_indexes, document_index, kb_slots, knowledge_bases, vectors
+from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slots, knowledge_bases, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
@@ -129,7 +129,7 @@ class Knowledge:
         snapshot = {"document_name": document.name, "upload_date": document.upload_date}
 
         async def found() -> bool:
-            by_vector = await vectors.nearest(
+            by_vector = await index_queries.nearest(
                 self.chunks,
                 vector_of("x", dimensions=DIMENSIONS),
                 limit=1000,

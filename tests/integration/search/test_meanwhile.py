@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pymongo.errors import OperationFailure
 
-from kb_shared.mongo import document_index, vectors
+from kb_shared.mongo import document_index, found_chunks, index_queries, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row, in_transaction
 from kb_shared.mongo.knowledge_bases import Status
@@ -20,16 +20,16 @@ QUERY = "old 1"
 @pytest.fixture
 def after_the_index_has_answered(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Run something once the hits are known and not yet read."""
-    nearest = vectors.nearest
+    nearest = index_queries.nearest
 
     def arm(action: Callable[[], Awaitable[object]]) -> None:
         async def and_then(*args: Any, **kwargs: Any) -> dict[str, float]:
             hits = await nearest(*args, **kwargs)
-            monkeypatch.setattr(vectors, "nearest", nearest)
+            monkeypatch.setattr(index_queries, "nearest", nearest)
             await action()
             return hits
 
-        monkeypatch.setattr(vectors, "nearest", and_then)
+        monkeypatch.setattr(index_queries, "nearest", and_then)
 
     return arm
 
@@ -103,7 +103,7 @@ async def test_a_lost_snapshot_is_taken_once_more(
 ) -> None:
     """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""
     await knowledge.index(Document("d", ["old 1"]))
-    read = vectors.read
+    read = found_chunks.read
     failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
 
     async def failing(*args: Any, **kwargs: Any) -> tuple[dict[str, Row], set[str]]:
@@ -111,7 +111,7 @@ async def test_a_lost_snapshot_is_taken_once_more(
             raise failure
         return await read(*args, **kwargs)
 
-    monkeypatch.setattr(vectors, "read", failing)
+    monkeypatch.setattr(found_chunks, "read", failing)
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == status
 
 

@@ -13,7 +13,7 @@ from kb_search.query import Asker, SearchQuery
 from kb_search.query_log import QueryLog
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.mongo import knowledge_bases, spu_ledger, vectors
+from kb_shared.mongo import index_queries, knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
@@ -113,7 +113,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
     search_database: Database, embedder: Embedder, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact: list[bool] = []
-    nearest = vectors.nearest
+    nearest = index_queries.nearest
     query_log = QueryLog(search_database)
 
     async def spied(*args: Any, **kwargs: Any) -> dict[str, float]:
@@ -132,7 +132,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
     await knowledge.index(Document("d1", ["one", "two"]))
-    monkeypatch.setattr(vectors, "nearest", spied)
+    monkeypatch.setattr(index_queries, "nearest", spied)
     assert await search(exact_up_to_chunks=1) == ["one", "two"]
     assert await search(exact_up_to_chunks=2) == ["one", "two"]
     assert exact == [False, True]

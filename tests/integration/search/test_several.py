@@ -7,7 +7,7 @@ import pytest
 from kb_search import search_knowledge_base
 from kb_search.fusion import WEIGHTS, K, Shape
 from kb_search.search_index import index_not_ready
-from kb_shared.mongo import vectors
+from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
@@ -130,7 +130,7 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
     # As if most of the hits had been replaced meanwhile.
     monkeypatch.setattr(search_knowledge_base, "depth_for", lambda *_, **__: 5)
     await flaky.index(Document("e", ["kayak"]))
-    mentioning, asked = vectors.mentioning, []
+    mentioning, asked = index_queries.mentioning, []
 
     async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:
         asked.append(chunks.kb_id)
@@ -138,7 +138,7 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
             raise index_not_ready()
         return await mentioning(chunks, *args, **kwargs)
 
-    monkeypatch.setattr(vectors, "mentioning", failing_at_first)
+    monkeypatch.setattr(index_queries, "mentioning", failing_at_first)
     answer = await search(searcher, crowded, flaky, query="x", top_k=20)
     assert asked.count(crowded.kb.kb_id) > 1
     assert [one["kb_id"] for one in answer["results"]] == [crowded.kb.kb_id] * 20

@@ -1,0 +1,135 @@
+"""What the chunks that an index found are, and which of them may be shown (rule 1 of the architecture)."""
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+from pymongo import ASCENDING
+
+from kb_shared.mongo import document_index
+from kb_shared.mongo.database import Row, Session, in_one_batch
+from kb_shared.mongo.vectors import Chunks, document_of
+
+SHOWN_AFTER_RETIREMENT = timedelta(seconds=10)
+"""How long a reader may show a replaced version while its successor is not searchable yet."""
+_SHOWN: Final = dict.fromkeys(
+    (
+        "document_id",
+        "document_name",
+        "upload_date",
+        "metadata_snapshot",
+        "chunk_index",
+        "chunk_text",
+        "token_count",
+        "start",
+        "end",
+        "page_start",
+        "page_end",
+        "heading_path",
+        "since",
+        "until",
+    ),
+    1,
+)
+"""What a result is made of, and what tells whether it may be shown."""
+
+
+async def read(
+    chunks: Chunks,
+    session: Session,
+    ids: Collection[str],
+    *,
+    query_filter: Mapping[str, Any],
+    with_vectors: Collection[str] = (),
+) -> tuple[dict[str, Row], set[str]]:
+    """What hits are as of the snapshot of `session`, in one query.
+
+    Args:
+        query_filter: compiled; what no longer matches it is left out.
+        with_vectors: those of `ids` that come with `embedding`; the others have none.
+    Returns:
+        The rows by id, a retired one with `retired_for_ms` by the server's clock; and those of their documents that
+        are in the KB.
+    """
+    match: Row = {"_id": {"$in": list(ids)}, **chunks.scope}
+    if query_filter:
+        match["$and"] = [dict(query_filter)]
+    documents = {document_of(chunk_id) for chunk_id in ids}
+    found = await chunks.collection.aggregate(
+        [
+            {"$match": match},
+            {
+                "$project": {
+                    **_SHOWN,
+                    "embedding": {"$cond": [{"$in": ["$_id", list(with_vectors)]}, "$embedding", "$$REMOVE"]},
+                    "retired_for_ms": {"$subtract": ["$$NOW", "$retired_at"]},
+                }
+            },
+            document_index.united_with(chunks.organization_id, chunks.kb_id, documents),
+        ],
+        session=session,
+        batchSize=in_one_batch(len(ids) + len(documents)),
+    )
+    rows: dict[str, Row] = {}
+    indexed: set[str] = set()
+    for row in await found.to_list():
+        if "_id" in row:
+            rows[row["_id"]] = row
+        else:
+            indexed.add(row["indexed_document"])
+    return rows, indexed
+
+
+async def embeddings(chunks: Chunks, session: Session, ids: Collection[str]) -> dict[str, bytes]:
+    """The vectors of chunks by their ids, as they are stored, as of the snapshot of `session`."""
+    rows = chunks.collection.find({"_id": {"$in": list(ids)}, **chunks.scope}, {"embedding": 1}, session=session)
+    return {row["_id"]: row["embedding"] for row in await rows.to_list()}
+
+
+async def read_stretches(chunks: Chunks, session: Session, stretches: Iterable[tuple[str, int, int]]) -> list[Row]:
+    """The rows of documents from one chunk_index to another, both included; retired ones too."""
+    ranges = [
+        {"document_id": document_id, "chunk_index": {"$gte": first, "$lte": last}}
+        for document_id, first, last in stretches
+    ]
+    rows = chunks.collection.find({**chunks.scope, "$or": ranges}, _SHOWN, session=session)
+    return await rows.sort([("document_id", ASCENDING), ("chunk_index", ASCENDING)]).to_list()
+
+
+def visible(rows: Iterable[Row]) -> list[Row]:
+    """Of the hits of one document, as `read` gives them, those that may be shown together.
+
+    The live ones; if none is live, those of the newest version among the hits retired less than ten seconds ago.
+    """
+    rows = list(rows)
+    live = [row for row in rows if row["until"] is None]
+    if live:
+        return live
+    limit_ms = SHOWN_AFTER_RETIREMENT / timedelta(milliseconds=1)
+    lately = [row for row in rows if row["retired_for_ms"] < limit_ms]
+    if not lately:
+        return []
+    version = max(row["until"] for row in lately)
+    return [row for row in lately if row["since"] <= version <= row["until"]]
+
+
+def of_the_same_versions(rows: Iterable[Row], shown: Iterable[Row]) -> list[Row]:
+    """Of some rows, those that belong to the versions of which `shown`, as `visible` gave them, are a part."""
+    retired_at_version: dict[str, int | None] = {}
+    for row in shown:
+        document_id, until = row["document_id"], row["until"]
+        known = retired_at_version.get(document_id)
+        retired_at_version[document_id] = until if known is None or until is None else max(known, until)
+    return [
+        row
+        for row in rows
+        if row["document_id"] in retired_at_version and _belongs(row, retired_at_version[row["document_id"]])
+    ]
+
+
+def _belongs(row: Row, version: int | None) -> bool:
+    """Whether a row is live, for None, or else was retired as a part of `version`."""
+    if version is None or row["until"] is None:
+        # A live row may have moved since that version.
+        return version is None and row["until"] is None
+    return bool(row["since"] <= version <= row["until"])
