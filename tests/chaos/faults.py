@@ -6,6 +6,7 @@ from typing import Any
 
 import httpx
 
+from kb_local.ports import NO_TLS
 from kb_local.service import Service
 from kb_local.stack import Stack
 from tests.chaos.clock import Clock
@@ -102,5 +103,5 @@ class Faults:
 async def program_provider(stack: Stack, program: dict[str, Any]) -> None:
     """Have the model server do this from now on; nothing but its work if the program is empty."""
     address = stack.models_api_base.removesuffix("/v1") + "/admin/hash"
-    async with httpx.AsyncClient(trust_env=False) as model_server:
+    async with httpx.AsyncClient(trust_env=False, verify=NO_TLS) as model_server:
         (await model_server.put(address, json=program)).raise_for_status()

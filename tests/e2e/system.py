@@ -10,6 +10,7 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
 from kb_client.events import EventPublisher
+from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from tests.e2e.kafka_log import KafkaLog
 from tests.waiting import until
@@ -99,6 +100,7 @@ async def system(stack: Stack, *, http_timeout_s: float = 30) -> AsyncIterator[S
             headers={"Authorization": f"Bearer {stack.api_key}"},
             timeout=http_timeout_s,
             trust_env=False,
+            verify=NO_TLS,
         ) as http,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri, tz_aware=True) as mongo,
         EventPublisher(

@@ -9,10 +9,10 @@ from typing import Any, Final, TypeAlias
 from kb_shared.chat.completion import Completion, Message, Question, ToolCall
 from kb_shared.chat.models import BundledChatModel, ChatModel
 from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
-from kb_shared.embedding.public_transport import public_only_transport
+from kb_shared.embedding.public_transport import transport_to_named_addresses
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
-from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, httpx, litellm
+from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, litellm
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
 """Told each piece of the text as it comes."""
@@ -44,7 +44,7 @@ class ChatProvider:
 
     def __init__(self, *, private_addresses: bool = False) -> None:
         """Wire it; `private_addresses` says whether organizations may name addresses that are not public."""
-        transport = httpx.AsyncHTTPTransport(trust_env=False) if private_addresses else public_only_transport()
+        transport = transport_to_named_addresses(private=private_addresses)
         # A redirect would lead wherever the organization's server likes.
         self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
 

@@ -7,10 +7,10 @@ from typing import Any
 from kb_shared.embedding.answers import BadAnswer, vectors_of
 from kb_shared.embedding.models import BundledModel, InputType, Model
 from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
-from kb_shared.embedding.public_transport import public_only_transport
+from kb_shared.embedding.public_transport import transport_to_named_addresses
 from kb_shared.embedding.vector import Vector
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
-from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, httpx, litellm
+from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, litellm
 
 
 def bundled_models() -> dict[str, BundledModel]:
@@ -38,7 +38,7 @@ class Provider:
             private_addresses: whether organizations may name addresses that are not public.
         """
         self._timeout_s = timeout_s
-        transport = httpx.AsyncHTTPTransport(trust_env=False) if private_addresses else public_only_transport()
+        transport = transport_to_named_addresses(private=private_addresses)
         # A redirect would lead wherever the organization's server likes.
         self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
 

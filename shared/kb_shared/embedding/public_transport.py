@@ -1,6 +1,8 @@
 """Connections to addresses that a tenant named: to public ones only, looked up and checked when they are opened."""
 
 from collections.abc import Iterable
+from functools import cache
+from ssl import SSLContext
 
 import httpcore
 import httpx
@@ -44,12 +46,20 @@ async def _checked(host: str, port: int) -> list[str]:
         return []
 
 
-def public_only_transport() -> httpx.AsyncHTTPTransport:
-    """A transport that reaches nothing of our own network, whatever a name means by then."""
-    transport = httpx.AsyncHTTPTransport(trust_env=False)
+@cache
+def _tls() -> SSLContext:
+    """One for the process: reading the certificates takes 30 ms of the CPU."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+def transport_to_named_addresses(*, private: bool) -> httpx.AsyncHTTPTransport:
+    """A transport that reaches nothing of our own network, whatever a name means; unless `private` says it may."""
+    transport = httpx.AsyncHTTPTransport(trust_env=False, verify=_tls())
+    if private:
+        return transport
     # httpx has no parameter for it.
     transport._pool = httpcore.AsyncConnectionPool(  # noqa: SLF001  # see above
-        ssl_context=httpx.create_ssl_context(trust_env=False),
+        ssl_context=_tls(),
         max_connections=100,
         max_keepalive_connections=20,
         keepalive_expiry=5.0,

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
@@ -37,7 +38,7 @@ class FaultyProvider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         await http.delete("/admin/hash")
         yield FaultyProvider(http)
         await http.delete("/admin/hash")

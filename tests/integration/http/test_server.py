@@ -14,7 +14,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from kb_local.ports import free_port
+from kb_local.ports import NO_TLS, free_port
 from kb_shared.http import server
 from kb_shared.http.health import serve_health
 from kb_shared.settings import CommonSettings
@@ -32,7 +32,7 @@ async def serving(
     stop = asyncio.Event()
     running = asyncio.ensure_future(serve(settings, stop))
     base_url = f"http://{HOST}:{settings.http_port}"
-    async with httpx.AsyncClient(base_url=base_url, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(base_url=base_url, trust_env=False, verify=NO_TLS, timeout=60) as client:
 
         async def answers() -> bool:
             try:

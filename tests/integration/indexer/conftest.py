@@ -8,6 +8,7 @@ import httpx
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer, SearchNode
 from kb_shared.mongo import backfills, index_jobs, schema
 from kb_shared.mongo.database import Database
@@ -108,7 +109,7 @@ class Provider:
 
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         await http.delete("/admin/hash")
         yield Provider(http)
         await http.delete("/admin/hash")

@@ -15,6 +15,7 @@ from pymongo import AsyncMongoClient
 from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import api_keys, knowledge_bases, schema
@@ -96,7 +97,7 @@ async def living(services: Services) -> AsyncIterator[None]:
 @pytest.fixture
 async def provider(model_server: ModelServer) -> AsyncIterator[Callable[..., Awaitable[None]]]:
     """Make the embedding provider fail: `await provider({"status": 503})`."""
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as admin:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
 
         async def will(*faults: dict[str, Any]) -> None:
             (await admin.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from kb_local.broker import Broker
-from kb_local.ports import free_port
+from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.service import Service
 from kb_local.zygote import Zygote
@@ -58,7 +58,9 @@ def start(
 
 
 async def create(service: Service) -> str:
-    async with httpx.AsyncClient(base_url=service.url, headers=HEADERS, trust_env=False, timeout=60) as client:
+    async with httpx.AsyncClient(
+        base_url=service.url, headers=HEADERS, trust_env=False, verify=NO_TLS, timeout=60
+    ) as client:
         created = await client.post(PATH, json={"name": "n"})
         assert created.status_code == 201, created.text
         kb_id: str = created.json()["kb_id"]

@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kb_local.gateway import Upstream, upstream_of
-from kb_local.ports import LOOPBACK, free_port
+from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import GatewayServer
 from tests.waiting import DEADLINE_S, until
 
@@ -122,7 +122,7 @@ async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
 
 @pytest.fixture
 async def client(gateway: GatewayServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=30) as client:
         yield client
 
 
@@ -190,7 +190,7 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
         url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
         server = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
         await server.start()
-        async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+        async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
             answer = await client.post(f"{server.url}{ORG}/tags", json={})
         await server.stop()
     assert answer.status_code == 502

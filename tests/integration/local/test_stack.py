@@ -12,6 +12,7 @@ from kb_local import stack as stack_module
 from kb_local.broker import Broker
 from kb_local.errors import ServerDied, UnusableServer
 from kb_local.mongod import Mongod
+from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.contracts.topics import TOPICS
@@ -41,14 +42,14 @@ def launched(stack: Stack) -> list[int]:
 
 
 async def describe(url: str) -> dict[str, Any]:
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
         answer: dict[str, Any] = (await client.get(url)).json()
         return answer
 
 
 async def test_services_answer_at_the_base_url_with_the_settings_of_the_stack(stack: Stack) -> None:
     # The gateway sends all but searches to kb-api, which is left out here.
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
         assert (await client.get(stack.base_url)).status_code == 503
     environment = (await describe(stack.services["kb_dummy"].url))["environment"]
     assert environment["KB_MONGO_URI"] == stack.mongo_uri

@@ -8,7 +8,7 @@ import psutil
 import pytest
 
 from kb_local.errors import ServerDied
-from kb_local.ports import free_port
+from kb_local.ports import NO_TLS, free_port
 from kb_local.service import Service
 from kb_local.zygote import Zygote
 from tests.integration.local.conftest import is_gone
@@ -20,7 +20,7 @@ def dummy(zygote: Zygote, tmp_path: Path, **env: str) -> Service:
 
 
 async def describe(service: Service) -> dict[str, Any]:
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
         answer: dict[str, Any] = (await client.get(service.url)).json()
         return answer
 

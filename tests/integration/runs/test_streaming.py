@@ -10,7 +10,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kb_local.ports import LOOPBACK, free_port
+from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import GatewayServer
 from kb_local.server import accepts_connections, poll_until
 from kb_search.settings import Settings
@@ -35,7 +35,7 @@ async def reached(author: Author, app: FastAPI, settings: Settings, tmp_path: Pa
     assert await poll_until(lambda: accepts_connections(LOOPBACK, port), timeout_s=PATIENCE_S)
     gateway = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
-    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, timeout=300) as http:
+    async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=300) as http:
         yield Author(http, author.key)
     await gateway.stop()
     stop.set()

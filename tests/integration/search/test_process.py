@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from kb_local.ports import free_port
+from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.service import Service
 from kb_local.zygote import Zygote
@@ -41,7 +41,7 @@ async def test_the_service_answers_searches_until_it_is_asked_to_end(
     await knowledge.index(Document("d1", ["one canary-text"]))
     key = await key_for(search_database, Settings.model_validate({"api_key_pepper": PEPPER}), ORGANIZATION)
     await service.start()
-    async with httpx.AsyncClient(base_url=service.url, trust_env=False, timeout=60) as http:
+    async with httpx.AsyncClient(base_url=service.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         answer = await Searcher(http, key).search(knowledge, "canary-query")
         metrics = (await http.get("/metrics")).text
     assert [result["content"] for result in answer["results"]] == ["one canary-text"]

@@ -6,6 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import ORGANIZATION, Searcher
@@ -17,7 +18,7 @@ Fail = Callable[..., Awaitable[None]]
 @pytest.fixture
 async def fail(model_server: ModelServer) -> AsyncIterator[Fail]:
     """Make the provider answer every call with a fault."""
-    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, timeout=60) as admin:
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
 
         async def put(**fault: Any) -> None:
             (await admin.put("/admin/hash", json={"faults": [fault]})).raise_for_status()
