@@ -1,6 +1,7 @@
 import socket
 import ssl
 from collections.abc import Mapping
+from itertools import chain
 from random import SystemRandom
 from typing import Final
 
@@ -22,7 +23,8 @@ def free_port() -> int:
     Raises:
         UnusablePort: all are taken.
     """
-    for port in SystemRandom().sample(_RANGE, len(_RANGE)):
+    start = SystemRandom().randrange(len(_RANGE))
+    for port in chain(_RANGE[start:], _RANGE[:start]):
         if is_free(port) and _claimed(port):
             return port
     raise UnusablePort(

@@ -4,6 +4,7 @@ import asyncio
 import json
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, TypeAlias
 
 from kb_shared.chat.completion import Completion, Message, Question, ToolCall
@@ -24,7 +25,8 @@ class _BadAnswer(Exception):
     """The answer is no chat completion; `str()` says how, quoting nothing of it."""
 
 
-def bundled_chat_models() -> dict[str, BundledChatModel]:
+@cache
+def bundled_chat_models() -> Mapping[str, BundledChatModel]:
     """The chat models that litellm brings a description of, by name."""
     return {
         name: BundledChatModel(
