@@ -13,6 +13,7 @@ from typing import Any, Final
 import httpx
 
 from kb_client.events import EventPublisher
+from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from kb_shared.contracts.documents import OcrCompleted
 
@@ -55,6 +56,17 @@ def folder_for(kept: Path | None) -> Iterator[Path]:
         yield Path(folder)
 
 
+def client_of(stack: Stack, base_url: str) -> httpx.AsyncClient:
+    """Of the stack's organization; `base_url` is where the stack answers, or one of its services."""
+    return httpx.AsyncClient(
+        base_url=f"{base_url}/v0/orgs/{stack.organization_id}",
+        headers={"Authorization": f"Bearer {stack.api_key}"},
+        timeout=60,
+        trust_env=False,
+        verify=NO_TLS,
+    )
+
+
 @asynccontextmanager
 async def indexed(
     folder: Path, documents: Sequence[Document], modes: Sequence[str], **options: Any
@@ -62,12 +74,7 @@ async def indexed(
     """A stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
     async with (
         Stack(folder, services=("kb_api", "kb_indexer", "kb_search")) as stack,
-        httpx.AsyncClient(
-            base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
-            headers={"Authorization": f"Bearer {stack.api_key}"},
-            timeout=60,
-            trust_env=False,
-        ) as http,
+        client_of(stack, stack.base_url) as http,
     ):
         kb = await _found(stack, http, len(documents)) or await _created(stack, http, options)
         await _index(stack, kb, documents, modes)

@@ -1,7 +1,8 @@
 """`python -m benchmarks.search_latency`: what a search costs beyond the aggregates of the indexes, in the same run.
 
-The chunks come in as events and searches go over HTTP. Vectors of the questions are in the cache, as those of repeated
-queries are. The raw aggregates are those that the service sends to the indexes, from this process.
+The chunks come in as events and searches go over HTTP, to the search service itself. Vectors of the questions are in
+the cache, as those of repeated queries are. The raw aggregates are those that the service sends to the indexes, from
+this process.
 """
 
 import argparse
@@ -9,7 +10,7 @@ import asyncio
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import psutil
 from pymongo import AsyncMongoClient
 
-from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.indexed_corpus import Document, KnowledgeBase, client_of, folder_for, indexed
 from benchmarks.indexing import corpus
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
@@ -62,13 +63,16 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with (
         indexed(folder, documents, MODES, **settings) as kb,
         AsyncMongoClient[dict[str, Any]](kb.stack.mongo_uri, tz_aware=True) as client,
+        # Without the gateway, which stands in for whatever a deployment has there.
+        client_of(kb.stack, kb.stack.services["kb_search"].url) as http,
     ):
         chunks = (await kb.view())["chunk_count"] - 1
         raw_chunks = _chunks(client[kb.stack.database], kb)
         questions = await _questions(kb, texts, options.questions)
         exact = chunks <= EXACT_UP_TO_CHUNKS
         by_mode = {
-            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(kb, mode), questions) for mode in MODES
+            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(replace(kb, http=http), mode), questions)
+            for mode in MODES
         }
     return {
         "options": {name: str(value) for name, value in vars(options).items() if name != "json" and value is not None},
