@@ -1,5 +1,7 @@
 """Who may spend: SPUs are reserved before the first call of a piece of work, and settled after its last."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
@@ -45,6 +47,15 @@ class Spending:
             self._remember_unlimited(organization_id)
         return answer
 
+    @asynccontextmanager
+    async def room(self, organization_id: str) -> AsyncIterator["Room"]:
+        """Room for a piece of work that lasts as long as this is open."""
+        room = Room(self, organization_id)
+        try:
+            yield room
+        finally:
+            await room.settle()
+
     async def settle(self, reservation: Reservation, *, used: int) -> None:
         """Count what was spent, and free the rest. Doing it again changes nothing."""
         await budgets.settle(self._database, reservation, used=used)
@@ -59,6 +70,37 @@ class Spending:
         now = monotonic()
         self._unlimited = {known: until for known, until in self._unlimited.items() if now < until}
         self._unlimited[organization_id] = now + KNOWN_UNLIMITED_S
+
+
+class Room:
+    """What one piece of work may spend, in one purchase after the other: `settle` it whatever becomes of the work."""
+
+    def __init__(self, spending: Spending, organization_id: str) -> None:
+        self._spending = spending
+        self._organization_id = organization_id
+        self._reservations: list[Reservation] = []
+        self._free = 0
+        self._spent = 0
+
+    async def reserve(self, count: int) -> None:
+        """See that there is room for `count` SPUs more; what was reserved before counts. Raises BudgetExhausted."""
+        lacking = count - self._free
+        if lacking > 0:
+            self._reservations.append(await self._spending.reserve(self._organization_id, lacking))
+            self._free += lacking
+
+    def spend(self, count: int) -> None:
+        """Use up some of what is reserved."""
+        self._free -= count
+        self._spent += count
+
+    async def settle(self) -> None:
+        """Count what was spent, and free the rest."""
+        while self._reservations:
+            reservation = self._reservations.pop()
+            used = min(self._spent, reservation.count)
+            self._spent -= used
+            await self._spending.settle(reservation, used=used)
 
 
 def end_of_month(month: str) -> datetime:

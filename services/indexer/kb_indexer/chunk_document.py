@@ -15,6 +15,7 @@ from kb_indexer.chunking import (
     advance,
     chunking_steps,
 )
+from kb_shared.budget import Room
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
@@ -24,12 +25,17 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 log = structlog.get_logger()
 
 
-async def chunk_document(stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, cpu: Executor) -> list[Chunk]:
+async def chunk_document(
+    stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, room: Room, cpu: Executor
+) -> list[Chunk]:
     """Return the chunks of `stored` for `kb`.
+
+    Args:
+        room: of the work on this document; holds the vectors of its chunks, too, once grouping has been paid for.
 
     Raises:
         DocumentUnfit: more chunks than the KB takes, known before anything is paid for.
-        BudgetExhausted: no room for all the vectors that grouping takes, likewise.
+        BudgetExhausted: no room for all the vectors that the document takes, likewise.
         KbError: whatever `Embedder.embed` raises, where the chunker groups by meaning.
     """
     config = ChunkingConfig(
@@ -42,7 +48,7 @@ async def chunk_document(stored: StoredText, kb: KnowledgeBase, *, embedder: Emb
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)
         # Asked for in several calls, in the middle of which the budget must not end.
-        await embedder.ensure_room(kb.organization_id, outcome.of_document)
+        await room.reserve(outcome.of_document)
     while isinstance(outcome, VectorsWanted):
         # Kept for a week only: sentences are of use again when the document comes back changed, or a crash undid us.
         embedded = await embedder.embed(
@@ -51,6 +57,7 @@ async def chunk_document(stored: StoredText, kb: KnowledgeBase, *, embedder: Emb
             dimensions=kb.embedding_dimensions,
             purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document", short_lived=True),
             rate_limits=kb.rate_limits,
+            room=room,
         )
         outcome = await loop.run_in_executor(cpu, partial(advance, steps, embedded.vectors))
     if len(outcome) > kb.max_chunks_per_document:

@@ -25,6 +25,7 @@ from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_docu
 from kb_indexer.truth import In, Of, Truth
 from kb_shared import tracing
 from kb_shared.announcements import Announcement, announce
+from kb_shared.budget import Room
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.commands import INDEX_REQUESTS, SyncDocument
 from kb_shared.contracts.outcomes import DocumentIndexFailed
@@ -211,16 +212,18 @@ class SyncDocumentHandler:
 
     async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
-        chunks = await self._chunk(kb, document)
-        await reach("sync.after_chunking")
-        chunked = perf_counter()
-        embedded = await self._embedder.embed(
-            [chunk.embedded_text for chunk in chunks],
-            model=kb.embedding_model,
-            dimensions=kb.embedding_dimensions,
-            purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document"),
-            rate_limits=kb.rate_limits,
-        )
+        async with self._embedder.room(kb.organization_id) as room:
+            chunks = await self._chunk(kb, document, room)
+            await reach("sync.after_chunking")
+            chunked = perf_counter()
+            embedded = await self._embedder.embed(
+                [chunk.embedded_text for chunk in chunks],
+                model=kb.embedding_model,
+                dimensions=kb.embedding_dimensions,
+                purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document"),
+                rate_limits=kb.rate_limits,
+                room=room,
+            )
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
         swapped = await self._replace(job, kb, document, rows)
@@ -247,13 +250,13 @@ class SyncDocumentHandler:
         async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)):
             return await replace_document(self._database, job, kb, document, chunks)
 
-    async def _chunk(self, kb: KnowledgeBase, document: Document) -> list[Chunk]:
+    async def _chunk(self, kb: KnowledgeBase, document: Document, room: Room) -> list[Chunk]:
         if document.text is None:
             raise FenceBroken
         stored = await self._truth.text(Of(kb.organization_id, document.text.text_id))
         if stored is None:
             raise TransientError("the text of this revision is not stored")
-        return await chunk_document(stored, kb, embedder=self._embedder, cpu=self._cpu)
+        return await chunk_document(stored, kb, embedder=self._embedder, room=room, cpu=self._cpu)
 
     def _watch(self, job: Job, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
         if not swapped.inserted:

@@ -8,13 +8,14 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
 import stamina
 
-from kb_shared.budget import Spending
+from kb_shared.budget import Room, Spending
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.models import Access, InputType, Model
@@ -133,6 +134,7 @@ class Embedder:
         dimensions: int,
         purpose: Purpose,
         rate_limits: Mapping[str, int] | None = None,
+        room: Room | None = None,
     ) -> Embedded:
         """Return one vector per text.
 
@@ -144,6 +146,7 @@ class Embedder:
             dimensions: of the vectors; sent to the provider where they are not the model's own.
             purpose: who pays, and what for.
             rate_limits: `requests_per_minute` and `tokens_per_minute` of the KB, where it has any.
+            room: of the work that this call is a part of; without it the call is all the work there is.
 
         Raises:
             UnknownModel, ProviderKeyMissing: before anything is paid.
@@ -157,7 +160,7 @@ class Embedder:
         if rate_limits and purpose.kb_id is not None:
             bucket = Bucket.of_knowledge_base(purpose.organization_id, purpose.kb_id, rate_limits)
         reached = await self.models.get(purpose.organization_id, model)
-        return await self._fill(texts, reached, dimensions, purpose, bucket)
+        return await self._fill(texts, reached, dimensions, purpose, bucket=bucket, room=room)
 
     async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
         """Ask the model for one vector and return its length.
@@ -168,10 +171,9 @@ class Embedder:
         embedded = await self._fill([_PROBE], await self.models.get(purpose.organization_id, model), None, purpose)
         return len(embedded.vectors[0])
 
-    async def ensure_room(self, organization_id: str, count: int) -> None:
-        """Return if the budget has room for `count` embeddings now; reserves nothing. Raises BudgetExhausted."""
-        reservation = await self._spending.reserve(organization_id, count)
-        await self._spending.settle(reservation, used=0)
+    def room(self, organization_id: str) -> AbstractAsyncContextManager[Room]:
+        """Room in the budget for work that needs several calls, so that it does not end in their middle."""
+        return self._spending.room(organization_id)
 
     async def close(self) -> None:
         """Wait until all that was paid for is stored, then close the provider's connections."""
@@ -185,7 +187,9 @@ class Embedder:
         model: Model,
         dimensions: int | None,
         purpose: Purpose,
+        *,
         bucket: Bucket | None = None,
+        room: Room | None = None,
     ) -> Embedded:
         order = self._order(model, dimensions, purpose)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
@@ -196,7 +200,10 @@ class Embedder:
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
         if bucket is not None and missing:
             await self._take(bucket, missing.values())
-        delivered = await self._buy(missing, model, order, purpose) if missing else {}
+        delivered: dict[str, Delivered] = {}
+        if missing:
+            async with nullcontext(room) if room is not None else self.room(purpose.organization_id) as spendable:
+                delivered = await self._buy(missing, model, order, purpose, spendable)
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
         if order.input_type == "query":
             self._recent.keep(order.space, vectors)
@@ -234,14 +241,14 @@ class Embedder:
         return {question: _those_of(question, found[question.space]) for question in questions}
 
     async def _buy(
-        self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose
+        self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose, room: Room
     ) -> dict[str, Delivered]:
         """Have `missing` embedded, in requests shared with whoever wants something at the same time.
 
         Returns:
             The deliveries, by chunk hash; those that another call had asked for already count as not charged.
         """
-        reservation = await self._spending.reserve(purpose.organization_id, len(missing))
+        await room.reserve(len(missing))
         queue = self._queue(order, model)
         wanted = [queue.want(chunk_hash, text, purpose) for chunk_hash, text in missing.items()]
         queue.send()
@@ -249,7 +256,7 @@ class Embedder:
             await self._wait_for(wanted, queue)
         finally:
             self._forget_idle_queues()
-            await self._spending.settle(reservation, used=sum(_is_paid(each, is_first) for each, is_first in wanted))
+            room.spend(sum(_is_paid(each, is_first) for each, is_first in wanted))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
             for each, is_first in wanted

@@ -1,11 +1,15 @@
 """What the chunker of a KB means for what is stored and what is paid."""
 
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from kb_api.documents_of_knowledge_base import list_documents
 from kb_indexer.chunking import ChunkerType
+from kb_shared.budget import Spending
+from kb_shared.errors import BudgetExhausted
+from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, spu_ledger
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import State
@@ -88,6 +92,29 @@ async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
     job = (await tenant.jobs())[kb.kb_id, "d"]
     assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "budget_exhausted")
     assert await provider.inputs() == 0
+
+
+@pytest.mark.parametrize("chunker_type", BY_MEANING)
+async def test_what_others_spend_meanwhile_never_ends_a_budget_in_the_middle_of_a_document(
+    tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
+) -> None:
+    kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)
+    await budgets.set_limits(tenant.database, tenant.organization_id, soft=None, hard=150)
+    spending = Spending(tenant.database)
+
+    async def spend_all_there_is() -> None:
+        with suppress(BudgetExhausted):
+            while True:
+                await spending.settle(await spending.reserve(tenant.organization_id, 1), used=1)
+
+    await indexer.publish(tenant.ocr("d", LONG_TEXT))
+    async with during("sync.after_chunking", spend_all_there_is):
+        await indexer.work()
+
+    paid = await provider.inputs()
+    assert paid == await tenant.spus() > 0
+    rows = await tenant.database[kb.vector_collection].count_documents({"document_id": "d"})
+    assert rows > 2, "the vectors of its chunks had room, too"
 
 
 @pytest.mark.parametrize("chunker_type", ChunkerType)

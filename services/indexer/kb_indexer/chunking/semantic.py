@@ -31,7 +31,8 @@ class VectorsWanted:
 
     Attributes:
         texts: distinct, none of them blank, each within the limit of a chunk's own text.
-        of_document: how many texts will be asked for in all, these included; a few less where some are equal.
+        of_document: how many vectors the document takes in all: these, others that grouping asks for, and those of its
+            chunks; less where texts are equal, and where chunks are of several sentences.
     """
 
     texts: Sequence[str]
@@ -51,7 +52,8 @@ def split_by_meaning(
 ) -> Generator[VectorsWanted, Sequence[Vector], list[SizedSpan]]:
     """Ask for vectors, and return the chunks' spans: in order, trimmed, none blank, none over the limit."""
     runs = list(_runs(counted, config.own_tokens))
-    of_document = sum(2 * len(run) - SENTENCES_COMPARED for run in runs if _is_worth_grouping(run))
+    to_group = sum(2 * len(run) - SENTENCES_COMPARED for run in runs if _is_worth_grouping(run))
+    of_document = to_group + sum(len(run) for run in runs)
     spans: list[SizedSpan] = []
     for run in runs:
         groups = [Span(run[0].start, run[-1].end)]
