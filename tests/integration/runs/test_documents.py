@@ -203,6 +203,13 @@ async def test_a_thread_remembers_which_document_a_question_was_about_but_not_it
     assert [each["document_id"] for each in runs] == [None, "contract"]
 
 
+async def test_the_demo_model_quotes_the_document(asked: Asked) -> None:
+    await asked.hear(f"Bread is baked. {SENTENCE}")
+    run = await asked.run(model="demo-extractive")
+    assert run["answer"].endswith(SENTENCE.strip())
+    assert (run["citations"], run["dropped_citations"]) == ([], 0)
+
+
 async def test_what_a_document_does_to_a_run_is_described(app: FastAPI) -> None:
     described = app.openapi()
     start = described["paths"]["/v0/orgs/{organization_id}/runs"]["post"]
