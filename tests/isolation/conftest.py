@@ -46,6 +46,7 @@ from kb_shared.mongo.prompts import Prompt
 from kb_shared.mongo.runs import Run, Status, Thread
 from kb_shared.mongo.tags import Tag
 from tests.integration.indexer.support import Post
+from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
 from tests.integration.search.knowledge import Document, Knowledge
 
@@ -103,6 +104,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
     victim = await knowledge.create(database, VICTIM, name=f"KB {CANARY}", tag_ids=(TAG_ID,))
     document = Document(DOCUMENT_ID, [f"The {CANARY} text"], name=f"{CANARY}.pdf", tag_ids=(TAG_ID,))
     await victim.index(document)
+    await hear_of_text(database, VICTIM, DOCUMENT_ID, f"The {CANARY} text", name=document.name)
     for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG):
         await tags.put(database, VICTIM, Tag(tag_id, CANARY))
     await _open_job(database, victim)

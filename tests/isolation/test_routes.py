@@ -36,6 +36,11 @@ MISSING = {
     "thread_id": "65f000000000000000000006",
 }
 DEMO = "demo-extractive"
+A_RUN_ABOUT_THEIR_DOCUMENT = {
+    "messages": [{"role": "user", "content": "text"}],
+    "model": DEMO,
+    "document_id": DOCUMENT_ID,
+}
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,7 @@ MATRIX = [
         Scope.SEARCH,
         body={"messages": [{"role": "user", "content": "text"}], "model": DEMO},
     ),
+    Route("search", "POST", "/runs", Scope.SEARCH, body=A_RUN_ABOUT_THEIR_DOCUMENT),
     Route("search", "GET", "/runs", Scope.READ),
     Route("search", "GET", "/runs/{run_id}", Scope.READ),
     Route("search", "POST", "/threads", Scope.SEARCH, body={"title": "mine"}),
@@ -276,3 +282,19 @@ async def test_filters_and_tags_of_a_request_reach_no_other_organization(world: 
         f"{base}/knowledge-bases", json={"name": "n", "tag_ids": [ONLY_THE_VICTIMS_TAG]}, headers=headers
     )
     assert create.json()["type"] == "unknown-tag"
+
+
+async def test_a_run_about_their_document_is_the_same_404_as_about_one_that_does_not_exist(
+    world: World, prober_key: str
+) -> None:
+    run = A_RUN_ABOUT_THEIR_DOCUMENT
+    theirs, nobodys = [
+        await world.clients["search"].post(
+            f"/v0/orgs/{PROBER}/runs",
+            json={**run, "document_id": document_id},
+            headers={"Authorization": f"Bearer {prober_key}"},
+        )
+        for document_id in (DOCUMENT_ID, MISSING["document_id"])
+    ]
+    assert theirs.status_code == 404
+    assert without_request_id(theirs) == without_request_id(nobodys)

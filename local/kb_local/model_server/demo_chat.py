@@ -1,7 +1,8 @@
 """A chat model for demonstrations: no language model, but sentences quoted from the passages it found.
 
-It searches with the question as it stands, and answers with the sentences that share most with it, each with its
-citation. The same request always gets the same answer, which says what it is.
+It searches with the question as it stands, and answers with the sentences that share most with it, of the passages each
+with its citation, and of the document that the question is about. The same request always gets the same answer, which
+says what it is.
 """
 
 import json
@@ -37,7 +38,7 @@ _STOP_WORDS = frozenset(
 @dataclass(frozen=True, slots=True)
 class Quote:
     citation: str
-    """Such as `[1]`, as the passage came."""
+    """Such as `[1]`, as the passage came; "" of a document, which is not cited."""
     text: str
 
 
@@ -47,7 +48,9 @@ def reply(request: ChatRequest) -> ChatReply:
     results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
-    quotes = best_quotes(question, list(chain.from_iterable(map(passages_in, results))))
+    told = [text_of(each) for each in request.messages if each.get("role") == "user"][:-1]
+    found = chain(chain.from_iterable(map(passages_in, results)), chain.from_iterable(map(document_in, told)))
+    quotes = best_quotes(question, list(found))
     if request.answer_schema is not None:
         text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
     else:
@@ -67,12 +70,23 @@ def _searches(tools: Sequence[dict[str, Any]], question: str) -> list[ToolCall]:
 
 def passages_in(result: str) -> Iterator[Quote]:
     """Read the passages of a tool's result; whatever else it says is not understood."""
-    start, end = result.find("{"), result.rfind("}")
     try:
-        found = json.loads(result[start : end + 1])["passages"]
-        yield from (Quote(str(each["id"]), str(each["text"])) for each in found)
+        yield from (Quote(str(each["id"]), str(each["text"])) for each in _data_in(result)["passages"])
     except (ValueError, KeyError, TypeError, RecursionError):
         return
+
+
+def document_in(told: str) -> Iterator[Quote]:
+    """Read the document that a question is about, if this message brings it."""
+    try:
+        document = _data_in(told)
+        yield from [Quote("", str(document["text"]))] if "document" in document else []
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return
+
+
+def _data_in(content: str) -> Any:
+    return json.loads(content[content.find("{") : content.rfind("}") + 1])
 
 
 def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
@@ -93,7 +107,7 @@ def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
 
 
 def answer(quotes: Sequence[Quote]) -> str:
-    said = " ".join(f"{quote.text} {quote.citation}" for quote in quotes)
+    said = " ".join(f"{quote.text} {quote.citation}".rstrip() for quote in quotes)
     return f"{LABEL} {said or NOTHING_FOUND}"
 
 

@@ -38,7 +38,8 @@ class Turn(BaseModel):
     text: str | None = None
     tool_calls: list[ScriptedCall] = []
     obey: bool = False
-    """Call whatever the tools' results tell to: `CALL <name> <arguments> END`, wherever it stands in them."""
+    """Call whatever is told since the last answer: `CALL <name> <arguments> END`, wherever it stands in a tool's result
+    or a user's message."""
     status: int | None = Field(default=None, ge=400, le=599)
     code: str | None = None
     """Of the error."""
@@ -153,11 +154,11 @@ class ScriptedChat:
 
 
 def _orders(request: ChatRequest) -> Iterator[ScriptedCall]:
-    """What the newest results tell the model to do: it takes data for instructions."""
+    """What the newest messages tell the model to do: it takes data for instructions."""
     for message in request.after_last("assistant"):
-        if message.get("role") != "tool":
+        if message.get("role") == "system":
             continue
-        # The passages are JSON inside the text, where their own quotes are escaped.
+        # Passages and documents are JSON inside the text, where their own quotes are escaped.
         for found in _ORDER.finditer(text_of(message).replace('\\"', '"')):
             yield ScriptedCall(name=found["name"], arguments=found["arguments"])
 

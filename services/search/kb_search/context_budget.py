@@ -73,8 +73,8 @@ def fit(
     for position in _by_priority(passages, prioritize_by, now):
         passage = passages[position]
         if passage.tokens > left:
-            if (beginning := _beginning(passage.text, left, count)) is not None:
-                kept.append(Kept(position, beginning, count(beginning), truncated=True))
+            if (cut := beginning(passage.text, left, count)) is not None:
+                kept.append(Kept(position, cut, count(cut), truncated=True))
             break
         kept.append(Kept(position, passage.text, passage.tokens, truncated=False))
         left -= passage.tokens
@@ -96,7 +96,7 @@ def _priority(passage: Passage, prioritize_by: PrioritizeBy, now: datetime) -> f
     return _WEIGHT_OF_SIMILARITY * passage.relevance + (1 - _WEIGHT_OF_SIMILARITY) * recency
 
 
-def _beginning(text: str, max_tokens: int, count: CountTokens) -> str | None:
+def beginning(text: str, max_tokens: int, count: CountTokens) -> str | None:
     """Give the longest beginning of whole sentences, else of whole words, that fits; None if there is none worth it."""
     if max_tokens <= CUT_ABOVE_TOKENS:
         return None

@@ -20,3 +20,5 @@ class Settings(ChatSettings, HttpSettings):
     """Of one run."""
     run_passage_tokens: int = 4_000
     """Of the passages that one call of a tool returns."""
+    run_document_tokens: int = 8_000
+    """Of the document that a run is about; what comes after them is left out."""

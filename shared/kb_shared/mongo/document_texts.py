@@ -25,6 +25,7 @@ INDEXES = [
 ]
 
 _INLINE_BYTES = 1_000_000
+_MOST_BYTES_OF_A_CHARACTER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,16 @@ async def find(database: Database, organization_id: str, identity: str) -> Store
     return (await find_all(database, organization_id, [identity])).get(identity)
 
 
+async def find_beginning(database: Database, organization_id: str, identity: str, *, characters: int) -> str | None:
+    """The first `characters` of a text, without reading more of a large one than they take."""
+    row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"pages": 0})
+    if row is None:
+        return None
+    most_bytes = characters * _MOST_BYTES_OF_A_CHARACTER
+    text: str = row["text"] if "text" in row else await _read_beginning(database, row["file_id"], most_bytes)
+    return text[:characters]
+
+
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
     """Those of the texts that are stored, by id."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
@@ -210,3 +221,16 @@ def _files(database: Database) -> AsyncGridFSBucket:
 async def _read_file(database: Database, file_id: ObjectId) -> str:
     stream = await _files(database).open_download_stream(file_id)
     return (await stream.read()).decode()
+
+
+async def _read_beginning(database: Database, file_id: ObjectId, size_bytes: int) -> str:
+    """Not by the bucket's stream, which asks for 16 MB at once however little is read of it."""
+    beginning = bytearray()
+    pieces = database[f"{NAME}.chunks"].find({"files_id": file_id}, {"data": 1}).sort("n", ASCENDING).batch_size(1)
+    async with pieces:
+        async for piece in pieces:
+            beginning += piece["data"]
+            if len(beginning) >= size_bytes:
+                break
+    # The last character may have come in part.
+    return beginning.decode(errors="ignore")

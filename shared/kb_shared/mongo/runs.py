@@ -64,6 +64,12 @@ class Run:
     completion_tokens: int = 0
     cost_usd: float | None = None
     spus: int = 0
+    document_id: str | None = None
+    """That it is about."""
+    document_name: str | None = None
+    """As it was then."""
+    document_truncated: bool = False
+    """The model saw only the beginning of its text."""
 
 
 async def begin(database: Database, run: Run) -> None:

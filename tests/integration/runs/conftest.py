@@ -1,4 +1,6 @@
+import asyncio
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -6,16 +8,20 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import ModelServer
+from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.http import server
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.scripted_model import ScriptedModel, scripted_model
+from tests.waiting import until
 
 FENCE = "A fence is a write that fails when the truth has changed."
 BREAD = "Bread is baked in an oven."
@@ -87,6 +93,25 @@ async def app(search_database: Database, settings: Settings, chat: Chat) -> Asyn
 async def author(app: FastAPI, search_database: Database, settings: Settings) -> AsyncIterator[Author]:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
         yield Author(http, await key_for(search_database, settings, ORGANIZATION, Scope.ADMIN))
+
+
+@pytest.fixture
+async def served(author: Author, app: FastAPI, settings: Settings) -> AsyncIterator[Author]:
+    """The author, at the address of a real server in this event loop."""
+    port, stop = free_port(), asyncio.Event()
+    serving = asyncio.create_task(server.run(app, settings.model_copy(update={"http_port": port}), stop))
+    await until(lambda: accepts_connections(LOOPBACK, port), what="the server")
+    url = f"http://{LOOPBACK}:{port}"
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS, timeout=300) as http:
+        yield Author(http, author.key)
+    stop.set()
+    await serving
+
+
+def streamed(author: Author, body: Any) -> AbstractAsyncContextManager[httpx.Response]:
+    """A run as events."""
+    headers = {"Authorization": f"Bearer {author.key}", "Accept": "text/event-stream"}
+    return author.http.stream("POST", f"/v0/orgs/{ORGANIZATION}/runs", json=body, headers=headers)
 
 
 @pytest.fixture

@@ -8,17 +8,14 @@ from typing import Any
 
 import httpx
 import pytest
-from fastapi import FastAPI
 
-from kb_local.ports import LOOPBACK, NO_TLS, free_port
+from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayServer
-from kb_local.server import accepts_connections, poll_until
-from kb_search.settings import Settings
-from kb_shared.http import server
+from kb_local.server import poll_until
 from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.runs import Status
-from tests.integration.runs.conftest import FENCE, Author
+from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Knowledge
 from tests.scripted_model import PATIENCE_S, ScriptedModel, call
@@ -27,24 +24,14 @@ LONG = "A fence is a write that fails, as passage [1] says, and that is all of i
 
 
 @pytest.fixture
-async def reached(author: Author, app: FastAPI, settings: Settings, tmp_path: Path) -> AsyncIterator[Author]:
+async def reached(served: Author, tmp_path: Path) -> AsyncIterator[Author]:
     """The author, at the address of a gateway in front of a real server."""
-    port, stop = free_port(), asyncio.Event()
-    serving = asyncio.create_task(server.run(app, settings.model_copy(update={"http_port": port}), stop))
-    url = f"http://{LOOPBACK}:{port}"
-    assert await poll_until(lambda: accepts_connections(LOOPBACK, port), timeout_s=PATIENCE_S)
+    url = str(served.http.base_url)
     gateway = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=300) as http:
-        yield Author(http, author.key)
+        yield Author(http, served.key)
     await gateway.stop()
-    stop.set()
-    await serving
-
-
-def streamed(author: Author, body: Any) -> Any:
-    headers = {"Authorization": f"Bearer {author.key}", "Accept": "text/event-stream"}
-    return author.http.stream("POST", f"/v0/orgs/{ORGANIZATION}/runs", json=body, headers=headers)
 
 
 async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:

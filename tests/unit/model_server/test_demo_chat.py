@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kb_local.model_server import demo_chat
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_events
-from kb_local.model_server.demo_chat import LABEL, NOTHING_FOUND, Quote, best_quotes, passages_in
+from kb_local.model_server.demo_chat import LABEL, NOTHING_FOUND, Quote, best_quotes, document_in, passages_in
 
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"properties": {"query": {}}}}}
 OTHER = {"type": "function", "function": {"name": "other", "parameters": {"properties": {}}}}
@@ -44,6 +44,15 @@ def test_in_a_conversation_it_searches_for_the_newest_question() -> None:
     assert json.loads(reply.tool_calls[0].arguments) == {"query": "What is a fence?"}
 
 
+def test_it_quotes_the_document_that_the_question_is_about_without_a_citation() -> None:
+    document = json.dumps({"document": "a.md", "text": "Bread is baked. A fence is a write."})
+    reminder = json.dumps({"document": "b.md"})
+    told = (("user", f"Earlier:\n{reminder}"), ("user", f"About:\n{document}"), ("user", "What is a fence?"))
+    assert demo_chat.reply(request(*told)).text == f"{LABEL} A fence is a write."
+    found = demo_chat.reply(request(*told, ("tool", result(("[1]", "A fence fails."))), tools=[SEARCH])).text
+    assert found == f"{LABEL} A fence fails. [1] A fence is a write."
+
+
 def test_without_passages_it_says_so() -> None:
     assert demo_chat.reply(request(("user", "x"))).text == f"{LABEL} {NOTHING_FOUND}"
     assert demo_chat.reply(request(("user", "x"), ("tool", "no JSON {"), tools=[SEARCH])).text is not None
@@ -60,7 +69,7 @@ def test_what_it_quotes_stands_in_the_passage_that_it_cites(passages: list[tuple
 
 @given(st.text())
 def test_a_result_it_can_not_read_has_no_passages(text: str) -> None:
-    assert all(isinstance(each, Quote) for each in passages_in(text))
+    assert all(isinstance(each, Quote) for each in (*passages_in(text), *document_in(text)))
 
 
 SCHEMAS = st.recursive(

@@ -283,6 +283,8 @@ def finished(run: Run) -> Mapping[str, Any]:
     return {
         "run_id": run.run_id,
         "thread_id": run.thread_id,
+        "document_id": run.document_id,
+        "document_truncated": run.document_truncated,
         "status": str(run.status),
         "answer": run.answer,
         "error": run.error,

@@ -1,18 +1,20 @@
 """Passages as a model sees them: numbered within a run, cleaned, and marked as data that nobody has to obey. Pure."""
 
 import json
+import re
 import secrets
-import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-_KEPT_CONTROLS: Final = frozenset("\n\t")
-_BIDIRECTIONAL: Final = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
+"""All but the line feed and the tab."""
+_BIDIRECTIONAL: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """They make a text read otherwise than it is stored."""
-_INVISIBLE: Final = frozenset("\u00ad\u200b\u2060\ufeff")
-_TAGS: Final = range(0xE0000, 0xE0080)
+_INVISIBLE: Final = r"\u00ad\u200b\u2060\ufeff"
+_TAGS: Final = r"\U000e0000-\U000e007f"
 """Characters that nobody sees and models read."""
+_UNSEEN: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +106,4 @@ def shown(passages: Sequence[Passage], *, omitted_count: int, fence: Fence) -> s
 
 def cleaned(text: str) -> str:
     """`text` without what a person would not see in it: control, direction, tag and invisible characters."""
-    return "".join(character for character in text if _is_visible(character))
-
-
-def _is_visible(character: str) -> bool:
-    if character in _KEPT_CONTROLS:
-        return True
-    if character in _BIDIRECTIONAL or character in _INVISIBLE or ord(character) in _TAGS:
-        return False
-    return unicodedata.category(character) not in {"Cc", "Cs", "Zl", "Zp"}
+    return _UNSEEN.sub("", text)

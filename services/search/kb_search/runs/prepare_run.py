@@ -1,4 +1,4 @@
-"""From a request to a plan: read the prompt or agent, the thread and the KBs; refuse what can't become a run."""
+"""From a request to a plan: read what it names, from the prompt or agent to the KBs; refuse what can't become a run."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kb_search.runs.citations import without_marks
+from kb_search.runs.discussed_document import DiscussedDocument, read_discussed, reminder
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
 from kb_search.runs.loop import Budget
 from kb_search.runs.passages import Fence
@@ -52,11 +53,14 @@ class Preparation:
         """Make the plan of a run.
 
         Raises:
-            NotFound: no such prompt, agent, thread or KB in the organization.
-            RequestError: 422 `unknown-model`, `provider-key-missing`, or a budget above the deployment's.
+            NotFound: no such prompt, agent, thread, document or KB in the organization.
+            RequestError: 422 `unknown-model`, `provider-key-missing`, or a budget above the deployment's; 409
+                `waiting-for-text`.
+            TransientError: the document's text has just been replaced.
         """
         organization_id = caller.organization_id
         source = await self._source(organization_id, request)
+        fence = Fence.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
         return Plan(
             run_id=new_id(),
@@ -64,15 +68,16 @@ class Preparation:
             key_id=caller.key_id,
             model=await self.model(organization_id, source.model),
             instructions=source.instructions,
-            history=await self._history(organization_id, request.thread_id),
+            history=await self._history(organization_id, request.thread_id, fence),
             question=[*source.question, *asked],
             tools=source.tools,
             schema=source.schema if request.response_schema is None else request.response_schema,
             budget=self._budget(request, source),
-            fence=Fence.fresh(),
+            fence=fence,
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
             agent_id=request.agent_id,
+            document=await self._document(organization_id, request.document_id),
         )
 
     async def model(self, organization_id: str, name: str) -> ChatModel:
@@ -108,16 +113,24 @@ class Preparation:
         for kb_id in kb_ids:
             await knowledge_bases.get(self._database, organization_id, kb_id)
 
-    async def _history(self, organization_id: str, thread_id: str | None) -> list[Message]:
+    async def _history(self, organization_id: str, thread_id: str | None, fence: Fence) -> list[Message]:
         if thread_id is None:
             return []
         await runs.get_thread(self._database, organization_id, thread_id)
         earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
         history: list[Message] = []
         for run in earlier:
+            if run.document_name is not None:
+                history.append(reminder(run.document_name, fence))
             history += run.question
             history.append({"role": "assistant", "content": without_marks(run.answer or "")})
         return history
+
+    async def _document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:
+        if document_id is None:
+            return None
+        max_tokens = self._settings.run_document_tokens
+        return await read_discussed(self._database, organization_id, document_id, max_tokens=max_tokens)
 
     def _budget(self, request: RunRequest, source: _Source) -> Budget:
         asked, settings = request.budget, self._settings

@@ -63,7 +63,9 @@ class Message(BaseModel):
 def runs_router(database: Database, preparation: Preparation, conductor: Conductor, limits: RequestLimits) -> APIRouter:
     router = organization_router("runs")
 
-    @router.post("/runs", summary="Ask a model that searches", responses=responses(402, 429), response_model=RunView)
+    @router.post(
+        "/runs", summary="Ask a model that searches", responses=responses(402, 409, 429), response_model=RunView
+    )
     async def start(body: RunRequest, caller: Searcher, request: Request) -> Response | RunView:
         """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
 

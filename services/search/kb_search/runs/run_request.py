@@ -7,6 +7,7 @@ from pydantic import AfterValidator, Field, model_validator
 from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_shared.contracts.documents import Text
 from kb_shared.http.model import Model
+from kb_shared.identifiers import Identifier
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000
@@ -51,6 +52,11 @@ class RunRequest(Model):
         default=[], description="The question, as the last message, of role `user`."
     )
     thread_id: ObjectId | None = Field(None, description="Continue this conversation.")
+    document_id: Identifier | None = Field(
+        None,
+        description="Ask about this document of the organization, in whichever knowledge base it is or none: the model "
+        "sees its text, or the beginning of a long one, before the question.",
+    )
     kb_id: ObjectId | None = None
     kb_ids: KbIds | None = None
     model: ModelName | None = Field(None, description="Of a run of `messages` alone.")

@@ -27,6 +27,9 @@ class RunSummary(BaseModel):
     thread_id: str | None
     prompt_id: str | None
     agent_id: str | None
+    document_id: str | None = Field(description="That the run is about.")
+    document_name: str | None = Field(description="As it was then.")
+    document_truncated: bool = Field(description="The model saw only the beginning of the document's text.")
     key_id: str
     model: str
     status: str
