@@ -8,7 +8,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -22,7 +22,7 @@ from kb_shared.failpoints import NAMES
 from tests.chaos.oracle import Oracle, Problem
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.time_passing import let_leases_expire
-from tests.chaos.workload import Upstream, with_every_change
+from tests.chaos.workload import Upstream, of_part, with_every_change
 from tests.e2e.system import QUICK, System, system
 
 DIES_WITHIN_S = 120.0
@@ -47,6 +47,8 @@ class Kill:
     number: int
     failpoint: str
     nth: int = 1
+    part: int | None = None
+    """Of the ways in which documents change; None: all."""
 
     @property
     def documents(self) -> str:
@@ -89,8 +91,8 @@ async def run_lane(
     return outcomes, [_told(problem) for problem in problems if problem not in attributed]
 
 
-def shared_out(lanes: int) -> list[list[Kill]]:
-    """Every failpoint once, in as many chains.
+def shared_out(lanes: int, *, in_parts: bool = False) -> list[list[Kill]]:
+    """Every failpoint once, in as many chains; each met by all changes of documents, or by one part of them.
 
     Those that need something special of their lane stand at its head. The sweeper finds what a process leaves that
     died at work on it.
@@ -101,7 +103,8 @@ def shared_out(lanes: int) -> list[list[Kill]]:
     for name in [name for name in NAMES if not any(name in chain for chain in chains)]:
         min(chains, key=len).append(name)
     numbers = iter(range(len(NAMES)))
-    return [[Kill(next(numbers), name) for name in chain] for chain in chains]
+    kills = [[Kill(next(numbers), name) for name in chain] for chain in chains]
+    return [[replace(kill, part=kill.number) for kill in chain] for chain in kills] if in_parts else kills
 
 
 def at_random(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
@@ -124,7 +127,7 @@ class _Lane:
         for tag in ("a", "b"):
             self.oracle.created(await self.system.create_knowledge_base(tag), tag)
         for kill in kills:
-            before, _ = with_every_change(self.upstream, kill.documents)
+            before, _ = self._changes(kill)
             await self._publish(*before)
         await until_quiescent(self.system)
         await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
@@ -142,7 +145,7 @@ class _Lane:
         indexer.launch()
         if kill.failpoint.startswith("backfill."):
             self.oracle.created(await self.system.create_knowledge_base("a", "b"), "a", "b")
-        _, after = with_every_change(self.upstream, kill.documents)
+        _, after = self._changes(kill)
         await self._publish(*after)
         await self._publish_rubbish(kill)
         status = await _until_dead(indexer)
@@ -154,6 +157,12 @@ class _Lane:
         await self.system.stack.start_service("kb_indexer")
         await until_quiescent(self.system)
         await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
+
+    def _changes(self, kill: Kill) -> tuple[list[DocumentEvent], list[DocumentEvent]]:
+        before, after = with_every_change(self.upstream, kill.documents)
+        if kill.part is None:
+            return before, after
+        return of_part(kill.documents, kill.part, before), of_part(kill.documents, kill.part, after)
 
     async def _publish(self, *events: DocumentEvent) -> None:
         self.oracle.published(*events)

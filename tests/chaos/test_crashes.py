@@ -24,7 +24,9 @@ class Crashes:
 @pytest.fixture(scope="module")
 async def crashes(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Crashes:
     """A crash at each failpoint, in several lanes at a time; the tests look at what became of each."""
-    outcomes, problems = await _run(servers, tmp_path_factory.mktemp("crashes"), shared_out(LANES), let_time_pass=True)
+    outcomes, problems = await _run(
+        servers, tmp_path_factory.mktemp("crashes"), shared_out(LANES, in_parts=True), let_time_pass=True
+    )
     return Crashes({outcome.kill.failpoint: outcome for outcome in outcomes}, problems)
 
 

@@ -1,8 +1,9 @@
 """What an upstream does to documents, in texts of which each paragraph becomes one chunk."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from typing import Final
 
 from kb_shared.contracts.documents import (
     DocumentDeleted,
@@ -67,6 +68,16 @@ class Upstream:
 
     def deleted(self, document_id: str, *, revision: int) -> DocumentDeleted:
         return DocumentDeleted(organization_id=self._organization_id, document_id=document_id, revision=revision)
+
+
+PARTS: Final = (("reread", "deleted", "new"), ("moved", "described", "untagged", "in-both", "unread"))
+"""Of what `with_every_change` does. In each of them documents come, change their text or tags, and leave."""
+
+
+def of_part(number: str, part: int, events: Iterable[DocumentEvent]) -> list[DocumentEvent]:
+    """Those about the documents of one of the `PARTS`."""
+    documents = {f"{number}-{name}" for name in PARTS[part % len(PARTS)]}
+    return [event for event in events if event.document_id in documents]
 
 
 def with_every_change(upstream: Upstream, number: str) -> tuple[list[DocumentEvent], list[DocumentEvent]]:
