@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Sequence
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from kb_local.search_node import bm25
 from kb_local.search_node.analyzers import Terms
 from kb_local.search_node.edit_distance import edit_distances
-from kb_local.search_node.row_lists import Mask, RowNumbers, numbers, renumbered, snapshot
+from kb_local.search_node.row_lists import Mask, RowNumbers, numbers, snapshot
 from kb_local.search_node.sloppy_phrase import sloppy_frequency
+from kb_local.search_node.term_lists import TermLists
 
 # Stands for a position whose term was left out.
 HOLE = 0
@@ -41,7 +42,7 @@ class _Vocabulary(dict[str | None, int]):
 class TextField:
     """Rows are only ever added; `live` tells which of them still count, also for the statistics.
 
-    The terms of new rows are sorted into the lists of each term only when somebody searches: together that costs a
+    The terms of new rows are sorted into the lists of terms only when somebody searches: together that costs a
     fraction of doing it row by row.
 
     Args:
@@ -51,9 +52,8 @@ class TextField:
     def __init__(self, *, norms: bool = True) -> None:
         self._norms = norms
         self._vocabulary = _Vocabulary({None: HOLE})
-        # By the number of a term.
-        self._rows: list[array[int]] = [numbers()]
-        self._frequencies: list[array[int]] = [numbers()]
+        # By the number of a term, of the rows that are sorted in.
+        self._lists = TermLists()
         # The terms of all rows one after the other, and by row where they begin and how many are no holes.
         self._tokens = numbers()
         self._starts = numbers()
@@ -125,47 +125,29 @@ class TextField:
         found = frequencies > 0
         return self._scored(candidates[found], frequencies[found], rarity)
 
-    def compact(self, kept: RowNumbers, new_number: NDArray[np.int64]) -> None:
+    def compact(self, kept: RowNumbers) -> None:
         """Forget all rows but `kept`, which get the numbers 0, 1, 2 and so on; and terms that no row has any more."""
-        self._sort_in()
         kept = kept[kept < len(self._starts)]
         tokens, row_of = self._tokens_of(kept)
-        rows = [renumbered(rows, new_number) for rows in self._rows]
-        frequencies = [self._kept_frequencies(term, new_number) for term in range(len(self._rows))]
-        in_use = [term for term in range(len(rows)) if term == HOLE or rows[term]]
-        number_of = np.zeros(len(rows), np.uint32)
-        number_of[in_use] = np.arange(len(in_use))
+        in_use, renumbered = np.unique(np.append(np.uint32(HOLE), tokens), return_inverse=True)
         terms = list(self._vocabulary)
         self._vocabulary = _Vocabulary({terms[term]: number for number, term in enumerate(in_use)})
-        self._rows, self._frequencies = [rows[term] for term in in_use], [frequencies[term] for term in in_use]
         self._tokens = numbers()
-        self._tokens.frombytes(number_of[tokens].tobytes())
+        self._tokens.frombytes(renumbered[1:].astype(np.uint32).tobytes())
         self._starts = numbers()
         self._starts.frombytes(np.searchsorted(row_of, kept).astype(np.uint32).tobytes())
         self._lengths = array("I", [self._lengths[row] for row in kept])
         self._length_codes = bytearray(self._length_codes[row] for row in kept)
         self._by_length, self._grouped = {}, 1
-        self._unsorted_from_row, self._unsorted_from_token = len(self._starts), len(self._tokens)
+        self._lists = TermLists()
+        self._unsorted_from_row, self._unsorted_from_token = 0, 0
 
     def _sort_in(self) -> None:
         """Add the rows that are new since the last time to the lists of their terms."""
-        while len(self._rows) < len(self._vocabulary):
-            self._rows.append(numbers())
-            self._frequencies.append(numbers())
-        rows = np.arange(self._unsorted_from_row, len(self._starts))
-        if not len(rows):
-            return
-        tokens, row_of = self._tokens_of(rows)
+        tokens, row_of = self._tokens_of(np.arange(self._unsorted_from_row, len(self._starts)))
+        known = tokens != HOLE
+        self._lists.add(tokens[known], row_of[known])
         self._unsorted_from_row, self._unsorted_from_token = len(self._starts), len(self._tokens)
-        keys, counts = _counted(np.sort(tokens.astype(np.uint64) << np.uint64(32) | row_of.astype(np.uint64)))
-        terms = (keys >> np.uint64(32)).astype(np.intp)
-        bounds = np.flatnonzero(np.diff(terms, prepend=-1, append=len(self._vocabulary)))
-        new_rows, new_counts = keys.astype(np.uint32), counts.astype(np.uint32)
-        for begin, end in pairwise(bounds.tolist()):
-            term = terms[begin]
-            if term != HOLE:
-                self._rows[term].frombytes(new_rows[begin:end].tobytes())
-                self._frequencies[term].frombytes(new_counts[begin:end].tobytes())
 
     def _skip_to(self, row: int) -> None:
         missing = row - len(self._starts)
@@ -180,7 +162,7 @@ class TextField:
         number = self._vocabulary.get(term)
         if number is None:
             return NONE_SCORED.rows, NONE_SCORED.scores
-        rows, frequencies = snapshot(self._rows[number]).astype(np.intp), snapshot(self._frequencies[number])
+        rows, frequencies = self._lists.of(number)
         counting = live[rows]
         return rows[counting], frequencies[counting].astype(np.float32)
 
@@ -244,17 +226,3 @@ class TextField:
         # Copied by the index, so that the array can grow again afterwards.
         tokens = np.frombuffer(self._tokens, np.uint32)[first + np.arange(len(row_of))] if self._tokens else first
         return tokens.astype(np.uint32), row_of
-
-    def _kept_frequencies(self, term: int, new_number: NDArray[np.int64]) -> "array[int]":
-        kept = numbers()
-        frequencies = snapshot(self._frequencies[term])
-        kept.frombytes(frequencies[new_number[snapshot(self._rows[term])] >= 0].tobytes())
-        return kept
-
-
-def _counted(ordered: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
-    """Return the distinct values of a sorted array, and how often it has each."""
-    differs = np.ones(len(ordered), bool)
-    differs[1:] = ordered[1:] != ordered[:-1]
-    firsts = np.flatnonzero(differs)
-    return ordered[firsts], np.diff(firsts, append=len(ordered))

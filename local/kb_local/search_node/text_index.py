@@ -123,7 +123,7 @@ class TextIndex:
         new_number = np.full(len(self._ids), -1, np.int64)
         new_number[kept] = np.arange(len(kept))
         for text in self._texts.values():
-            text.compact(kept, new_number)
+            text.compact(kept)
         self._texts = {key: text for key, text in self._texts.items() if text.has_any()}
         for field in self._fields.values():
             field.compact(new_number)
