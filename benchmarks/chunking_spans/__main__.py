@@ -55,7 +55,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.chunking_spans", description=__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of docs.jsonl and questions.jsonl")
     parser.add_argument("--doc", action="append", help="only this document; may be repeated")
-    parser.add_argument("--chunkers", nargs="+", default=list(ChunkerType), choices=list(ChunkerType))
+    # Late chunks are cut as recursive ones are; their vectors take a model of their own.
+    chunkers = [chunker for chunker in ChunkerType if chunker is not ChunkerType.LATE]
+    parser.add_argument("--chunkers", nargs="+", default=chunkers, choices=chunkers)
     parser.add_argument("--chunk-size", type=int, default=200, help="tokens")
     parser.add_argument("--chunk-overlap", type=int, default=0, help="tokens")
     parser.add_argument("--top", type=int, default=5, help="chunks found for a question")

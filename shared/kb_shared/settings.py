@@ -1,8 +1,9 @@
 """Settings every service shares, read from the environment with the prefix `KB_`."""
 
+import importlib.util
 from typing import Literal
 
-from pydantic import SecretStr
+from pydantic import SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -39,6 +40,15 @@ class EmbeddingSettings(CommonSettings):
     """Seals organizations' keys of providers: `<key id>:<base64 of 32 bytes>`, joined by commas; the first seals."""
     allow_private_providers: bool = False
     """Whether an organization may name an address of its provider that is not https and public."""
+    late_models: dict[str, str] = {}
+    """By name, the folder (or the name at the hub) of models of sentence-transformers, for the `late` chunker."""
+
+    @field_validator("late_models")
+    @classmethod
+    def _installed(cls, value: dict[str, str]) -> dict[str, str]:
+        if value and importlib.util.find_spec("sentence_transformers") is None:
+            raise ValueError("takes sentence-transformers: install kb-shared with its extra `late`")
+        return value
 
 
 class ChatSettings(EmbeddingSettings):

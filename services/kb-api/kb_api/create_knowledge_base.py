@@ -25,7 +25,8 @@ MIN_OWN_TOKENS: Final = 16
 """A chunk has beside the overlap, at least."""
 HEADING_TOKENS: Final = 64
 """Embedded with a chunk in addition to `chunk_size`, at most."""
-CHUNKERS: Final = ("recursive", "sentence", "token", "word", "semantic", "sdpm")
+LATE: Final = "late"
+CHUNKERS: Final = ("recursive", "sentence", "token", "word", "semantic", "sdpm", LATE)
 
 
 async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnowledgeBase) -> KnowledgeBase:
@@ -36,13 +37,13 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
             `provider-key-missing`, `provider-refused`; 409 `kb-limit`.
         ProviderUnavailable: the model can't be asked now.
     """
-    _require_chunker(asked.chunker_type)
+    _require_chunker(api, asked.chunker_type)
     chunk_size, chunk_overlap = _chunk_sizes(api, asked)
     max_chunks = allowed_max_chunks(api, asked.max_chunks_per_document)
     tag_ids = await known_tags(api.database, caller.organization_id, asked.tag_ids)
     # Asked again in the transaction; here it saves the embedding.
     await _require_room(api, caller.organization_id)
-    model = asked.embedding_model or api.settings.embedding_model
+    model = _model(api, asked)
     dimensions = await _detect_dimensions(api, caller, model)
     kb_id, created_at = new_kb_id(), now()
     kb = KnowledgeBase(
@@ -123,20 +124,38 @@ def allowed_max_chunks(api: Services, asked: int | None) -> int:
     return asked or limit
 
 
-def _require_chunker(chunker_type: str) -> None:
-    if chunker_type not in CHUNKERS:
-        raise RequestError(
-            422,
-            "chunker-unavailable",
-            f"The {chunker_type} chunker is not available here: it takes a model that runs inside the indexer "
-            f"(sentence-transformers). Choose another chunker_type: {', '.join(CHUNKERS)}.",
-            extra={"available": list(CHUNKERS)},
-        )
+def _require_chunker(api: Services, chunker_type: str) -> None:
+    if chunker_type != LATE or api.settings.late_models:
+        return
+    available = [chunker for chunker in CHUNKERS if chunker != LATE]
+    raise RequestError(
+        422,
+        "chunker-unavailable",
+        "The late chunker is not available here: it takes a model inside the services (sentence-transformers), "
+        f"which an operator names in KB_LATE_MODELS. Choose another chunker_type: {', '.join(available)}.",
+        extra={"available": available},
+    )
+
+
+def _model(api: Services, asked: CreateKnowledgeBase) -> str:
+    """The chunker and the model must fit: a late one sees each chunk in its surroundings, others the chunk alone."""
+    late_models = api.settings.late_models
+    if asked.chunker_type != LATE:
+        if asked.embedding_model in late_models:
+            raise invalid_field("embedding_model", "Goes with chunker_type late only")
+        return asked.embedding_model or api.settings.embedding_model
+    if asked.embedding_model is not None and asked.embedding_model not in late_models:
+        raise invalid_field("embedding_model", f"chunker_type late takes one of: {', '.join(late_models)}")
+    return asked.embedding_model or next(iter(late_models))
 
 
 def _chunk_sizes(api: Services, asked: CreateKnowledgeBase) -> tuple[int, int]:
     size = asked.chunk_size or api.settings.default_chunk_size
     overlap = asked.chunk_overlap
+    if asked.chunker_type == LATE:
+        if overlap:
+            raise invalid_field("chunk_overlap", "Input should be 0 with chunker_type late, which sees what is around")
+        return size, 0
     if overlap is None:
         # Whoever asks for small chunks only should not have to think of the overlap.
         overlap = min(api.settings.default_chunk_overlap, size // 4)

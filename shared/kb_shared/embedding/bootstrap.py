@@ -32,7 +32,10 @@ def create_embedder(database: Database, settings: EmbeddingSettings, *, patience
         UnusableKeyRing: see `create_key_ring`.
     """
     catalogue = ModelCatalogue(
-        bundled_models(), local_models_api_base=settings.local_models_api_base, environment=os.environ
+        bundled_models(),
+        local_models_api_base=settings.local_models_api_base,
+        environment=os.environ,
+        late_models=settings.late_models,
     )
     return Embedder(
         database,

@@ -1,6 +1,7 @@
 """Which embedding models there are, and how each is asked: the name a user gives, turned into a LiteLLM call.
 
-The catalogue is closed: two kinds of local model, and those of `PROVIDERS` that LiteLLM's bundled list knows. A
+The catalogue is closed: two kinds of local model, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
+bundled list knows. A
 provider is reached with the key of the environment, or with an organization's own (`organization_models`). OpenAI
 and whatever speaks its API go through LiteLLM's `hosted_vllm/` route, which takes base64 and so an eighth of the CPU.
 """
@@ -78,6 +79,8 @@ class Model:
     """The provider's words for what a text is; empty where the model makes no difference."""
     access: Access | None = None
     """Set where an organization's own key is used: what it pays for it shares with nobody."""
+    late_source: str | None = None
+    """Of a late model: the folder or the name at the hub that it is loaded from. It is not asked through LiteLLM."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class ModelCatalogue:
         *,
         local_models_api_base: str | None,
         environment: Mapping[str, str],
+        late_models: Mapping[str, str] | None = None,
     ) -> None:
         """Hold what is needed to find a model.
 
@@ -121,10 +125,12 @@ class ModelCatalogue:
             bundled: LiteLLM's list by name.
             local_models_api_base: where the local models are served, ending in `/v1`; None: they are not.
             environment: variables that hold the providers' keys; read at each look-up.
+            late_models: by name, where each is loaded from.
         """
         self._bundled = bundled
         self._local_api_base = local_models_api_base
         self._environment = environment
+        self._late = late_models or {}
 
     def get(self, name: str, access: Access | None = None) -> Model:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
@@ -133,6 +139,8 @@ class ModelCatalogue:
             UnknownModel: nothing is called so, or it is local and no local models are served.
             ProviderKeyMissing: its provider's key is not in the environment.
         """
+        if name in self._late:
+            return _late(name, self._late[name])
         if name == MINILM:
             return self._local(name, label=name, dimensions=384, max_input_tokens=256)
         if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_HASH_DIMENSIONS:
@@ -143,7 +151,7 @@ class ModelCatalogue:
 
     def provider_of(self, name: str) -> str | None:
         """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
-        if name == MINILM or _HASH_MODEL.fullmatch(name):
+        if name in self._late or name == MINILM or _HASH_MODEL.fullmatch(name):
             return None
         return self._bundled_model(name).provider
 
@@ -157,6 +165,7 @@ class ModelCatalogue:
         if self._local_api_base is not None:
             local = self.get(MINILM)
             found.append(Description(MINILM, "local", local.max_input_tokens, local.default_dimensions))
+        found += [Description(name, "local", None, None) for name in self._late]
         return sorted(found, key=lambda each: each.name)
 
     def has_key(self, provider: str) -> bool:
@@ -204,6 +213,21 @@ class ModelCatalogue:
             base64=compatible,
             input_types=provider.input_types,
         )
+
+
+def _late(name: str, source: str) -> Model:
+    return Model(
+        name=name,
+        label=name,
+        route="",
+        api_base=None,
+        api_key="",
+        # What is longer is read in parts.
+        max_input_tokens=None,
+        default_dimensions=None,
+        fingerprint=fingerprint("late", "", source),
+        late_source=source,
+    )
 
 
 def access_of_environment(name: str, provider: str, environment: Mapping[str, str]) -> Access:

@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kb_shared.embedding.answers import BadAnswer, vectors_of
+from kb_shared.embedding.late_models import LateModelFailed, LateModels
 from kb_shared.embedding.models import BundledModel, InputType, Model
-from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
+from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified, late_model_failed
 from kb_shared.embedding.public_transport import transport_to_named_addresses
 from kb_shared.embedding.vector import Vector
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
@@ -38,6 +39,7 @@ class Provider:
             private_addresses: whether organizations may name addresses that are not public.
         """
         self._timeout_s = timeout_s
+        self._late_models = LateModels()
         transport = transport_to_named_addresses(private=private_addresses)
         # A redirect would lead wherever the organization's server likes.
         self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
@@ -62,13 +64,15 @@ class Provider:
         EMBEDDING_API_CALLS.labels(model.label).inc()
         began = time.perf_counter()
         try:
-            answer = await litellm.aembedding(**self._request(texts, model, dimensions, input_type))
-            vectors = vectors_of(answer.data, count=len(texts), dimensions=dimensions)
+            entries = await self._ask(texts, model, dimensions, input_type)
+            vectors = vectors_of(entries, count=len(texts), dimensions=dimensions)
         except BadAnswer as wrong:
             status_class: StatusClass = "bad_answer"
             failure: Exception = bad_answer(model.name, str(wrong))
         except LITELLM_ERRORS as error:
             status_class, failure = classified(model.name, failure_of(error))
+        except LateModelFailed as failed:
+            status_class, failure = "5xx", late_model_failed(model.name, str(failed))
         else:
             EMBEDDING_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
             PROVIDER_RESPONSES.labels(model.label, "2xx").inc()
@@ -79,9 +83,17 @@ class Provider:
 
     async def close(self) -> None:
         """Close the connections. litellm shares them between all of its callers in this process."""
+        self._late_models.close()
         await self._to_named_addresses.close()
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
+
+    async def _ask(self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType) -> Any:
+        """Return `data` of an OpenAI answer."""
+        if model.late_source is None:
+            return (await litellm.aembedding(**self._request(texts, model, dimensions, input_type))).data
+        vectors = await self._late_models.embed(model.late_source, texts, input_type)
+        return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
 
     def _request(
         self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType

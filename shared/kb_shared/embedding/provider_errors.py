@@ -160,6 +160,11 @@ def bad_answer(model: str, how: str) -> ProviderUnavailable:
     return ProviderUnavailable(f"the provider of {model!r} answered wrongly: {how}", error_type="bad_answer")
 
 
+def late_model_failed(model: str, how: str) -> ProviderUnavailable:
+    """The error of a model in this process: operators mend it, and work waits for that."""
+    return ProviderUnavailable(f"the model {model!r} of this deployment fails: {how}", error_type="late_model_failed")
+
+
 def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
     """Read `retry-after`, seconds or an HTTP date; None where it is absent or makes no sense."""
     value = (headers or {}).get("retry-after")

@@ -1,16 +1,24 @@
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+import httpx
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from kb_api import create_knowledge_base, organizations
+from kb_api.bootstrap import create_app, create_services
+from kb_api.services import Services
 from kb_indexer.chunking import chunk, outline
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
+from kb_shared.embedding import late_models
+from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_ledger
-from tests.integration.kb_api.conftest import MODEL
+from tests.integration.kb_api.conftest import MODEL, NewOrganization
 from tests.integration.kb_api.organization import Organization
 
 
@@ -242,9 +250,61 @@ async def test_late_chunking_is_refused_where_its_model_is_not_installed(organiz
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "late"})
     assert (response.status_code, response.json()["type"]) == (422, "chunker-unavailable")
     assert "sentence-transformers" in response.json()["detail"]
-    assert response.json()["available"] == list(chunk.ChunkerType)
+    assert response.json()["available"] == [each for each in chunk.ChunkerType if each is not chunk.ChunkerType.LATE]
     assert await rows_of(organization, spu_ledger.NAME) == []
     assert await rows_of(organization, knowledge_bases.NAME) == []
+
+
+class TwoNumbers:
+    """A late model for which all texts are the same."""
+
+    max_tokens = 100
+
+    def offsets(self, text: str) -> list[tuple[int, int]]:
+        return [(0, len(text))]
+
+    def token_vectors(self, text: str) -> tuple[list[tuple[int, int]], NDArray[np.float32]]:
+        return self.offsets(text), np.ones((1, 2), np.float32)
+
+    def query_vector(self, _: str) -> NDArray[np.float32]:
+        return np.ones(2, np.float32)
+
+
+@pytest.fixture
+async def with_late_models(
+    services: Services, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Organization]:
+    """An organization of a deployment whose late models are `one` and `two`."""
+    monkeypatch.setattr(late_models, "load", lambda _: TwoNumbers())
+    settings = services.settings.model_copy(update={"late_models": {"one": "/models/one", "two": "/models/two"}})
+    embedder = create_embedder(services.database, settings, patience_s=0.2)
+    deployed = create_services(settings, services.database, embedder)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(deployed)), base_url="http://late") as http:
+        yield replace(await new_organization(), http=http)
+    await embedder.close()
+
+
+async def test_a_late_knowledge_base_has_a_late_model_and_no_overlap(with_late_models: Organization) -> None:
+    by_default = await with_late_models.create(chunker_type="late", embedding_model=None)
+    assert (by_default["embedding_model"], by_default["embedding_dimensions"]) == ("one", 2)
+    assert (by_default["chunk_overlap"], by_default["warnings"]) == (0, [])
+    assert (await with_late_models.create(chunker_type="late", embedding_model="two"))["embedding_model"] == "two"
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"chunker_type": "late", "embedding_model": MODEL}, "embedding_model"),
+        ({"chunker_type": "late", "embedding_model": "one", "chunk_overlap": 1}, "chunk_overlap"),
+        ({"chunker_type": "recursive", "embedding_model": "one"}, "embedding_model"),
+    ],
+)
+async def test_what_does_not_go_with_late_chunking_is_refused(
+    with_late_models: Organization, fields: dict[str, Any], named: str
+) -> None:
+    response = await with_late_models.request("POST", "/knowledge-bases", json={"name": "n", **fields})
+    assert response.status_code == 422
+    assert [problem["field"] for problem in response.json()["fields"]] == [named]
 
 
 @pytest.mark.parametrize("chunker_type", ["semantic", "sdpm"])

@@ -4,7 +4,8 @@ import hashlib
 from collections.abc import Sequence
 from itertools import pairwise
 
-from kb_indexer.chunking import Chunk, ChunkingConfig, count_tokens
+from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, count_tokens
+from kb_shared.embedding.late_text import LateText
 
 MAX_HEADING_LINE_TOKENS = 64
 
@@ -15,7 +16,7 @@ def assert_sound(text: str, config: ChunkingConfig, chunks: Sequence[Chunk]) -> 
     for chunk in chunks:
         _assert_within_limits(chunk, config)
         assert chunk.chunk_hash == hashlib.sha256(chunk.embedded_text.encode()).hexdigest()
-        assert chunk.embedded_text.endswith(chunk.context + chunk.text)
+        _assert_embedded(chunk, config)
     _assert_context_is_what_came_before(text, chunks)
 
 
@@ -39,6 +40,15 @@ def _assert_within_limits(chunk: Chunk, config: ChunkingConfig) -> None:
     if not repeats_table_header(chunk):
         assert count_tokens(chunk.context) <= config.chunk_overlap + 1  # what joins it to the text may be one more
     assert count_tokens(chunk.context + chunk.text) <= config.chunk_size
+
+
+def _assert_embedded(chunk: Chunk, config: ChunkingConfig) -> None:
+    if config.chunker_type is ChunkerType.LATE:
+        late = LateText.read(chunk.embedded_text)
+        assert late.window[late.start : late.end] == chunk.text
+        assert chunk.context == ""
+        return
+    assert chunk.embedded_text.endswith(chunk.context + chunk.text)
     assert count_tokens(chunk.embedded_text) <= config.chunk_size + MAX_HEADING_LINE_TOKENS
 
 

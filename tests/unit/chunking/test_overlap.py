@@ -3,10 +3,11 @@ import pytest
 from kb_indexer.chunking import ChunkerType, ChunkingConfig, count_tokens
 from tests.unit.chunking.chunked import chunked
 
+WITH_CONTEXT = [chunker for chunker in ChunkerType if chunker is not ChunkerType.LATE]
 TEXT = "The harbour lay still under a low grey sky while gulls turned above the empty quay. " * 40
 
 
-@pytest.mark.parametrize("chunker_type", ChunkerType)
+@pytest.mark.parametrize("chunker_type", WITH_CONTEXT)
 def test_context_is_the_end_of_the_chunk_before_and_starts_at_a_word(chunker_type: ChunkerType) -> None:
     previous, chunk, *_ = chunked(TEXT, ChunkingConfig(chunker_type, 100, 30))
     assert previous.text.endswith(chunk.context.rstrip())
@@ -14,7 +15,7 @@ def test_context_is_the_end_of_the_chunk_before_and_starts_at_a_word(chunker_typ
     assert 20 <= count_tokens(chunk.context) <= 31
 
 
-@pytest.mark.parametrize("chunker_type", ChunkerType)
+@pytest.mark.parametrize("chunker_type", WITH_CONTEXT)
 def test_context_parts_no_word_and_no_letter_from_its_mark(chunker_type: ChunkerType) -> None:
     config = ChunkingConfig(chunker_type, 100, 30)
     for chunk in chunked("pneumonoultramicroscopic " * 200, config)[1:]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
+from kb_shared.embedding.late_text import LateText
+
 MIN_OWN_TOKENS = 16
 """Fewer would not hold one code point (up to 4 tokens) together with the ones it may not be parted from."""
 
@@ -18,6 +20,7 @@ class ChunkerType(StrEnum):
     WORD = "word"
     SEMANTIC = "semantic"
     SDPM = "sdpm"
+    LATE = "late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,8 @@ class Chunk:
         heading_path: the headings in force where the chunk starts, outermost first, its own included when it starts
             with one; at most 64 tokens, outer ones left out first. It is embedded in addition to `chunk_size`.
         page_start, page_end: first and last page the chunk touches; None outside of all pages.
+        surroundings: with what around it the chunk is embedded; None but for the `late` chunker, which has neither
+            context nor heading path embedded.
         chunk_type: `heading`, `table` or `code` when the chunk is nothing else, otherwise `text`.
         chunk_hash: SHA-256 in hex of `embedded_text`.
     """
@@ -98,6 +103,7 @@ class Chunk:
     page_start: int | None
     page_end: int | None
     chunk_type: str
+    surroundings: LateText | None = None
     chunk_hash: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +112,8 @@ class Chunk:
 
     @property
     def embedded_text(self) -> str:
-        """Exactly what is embedded: a line with the heading path, the context, the text."""
+        """Exactly what is embedded: a line with the heading path, the context, the text; or the text in its window."""
+        if self.surroundings is not None:
+            return self.surroundings.written()
         heading_line = f"{HEADING_SEPARATOR.join(self.heading_path)}\n" if self.heading_path else ""
         return f"{heading_line}{self.context}{self.text}"

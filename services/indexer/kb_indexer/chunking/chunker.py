@@ -1,14 +1,16 @@
 """The story of chunking: split, then say of each piece what comes before it, where it stands and what it is."""
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 
-from kb_indexer.chunking.chunk import Chunk, ChunkingConfig, PageSpan, SizedSpan
+from kb_indexer.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan, SizedSpan
 from kb_indexer.chunking.counted_text import CountedText
+from kb_indexer.chunking.late import surroundings
 from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.overlap import overlap_context
 from kb_indexer.chunking.pages import PageIndex
 from kb_indexer.chunking.semantic import VectorsWanted
 from kb_indexer.chunking.splitters import split
+from kb_shared.embedding.late_text import LateText
 from kb_shared.embedding.vector import Vector
 
 ChunkingSteps = Generator[VectorsWanted, Sequence[Vector], list[Chunk]]
@@ -61,10 +63,10 @@ def chunking_steps(
     """
     _refuse_lone_surrogates(text)
     counted, outline, page_index = CountedText(text), Outline(text), PageIndex(pages)
-    spans = yield from split(counted, outline, config, max_chunks=max_chunks)
+    spans: Iterable[SizedSpan] = yield from split(counted, outline, config, max_chunks=max_chunks)
     chunks: list[Chunk] = []
     previous: SizedSpan | None = None
-    for span in spans:
+    for span, around in _with_surroundings(text, spans, config):
         page_start, page_end = page_index.find(span.start, span.end)
         chunks.append(
             Chunk(
@@ -78,13 +80,25 @@ def chunking_steps(
                 page_start=page_start,
                 page_end=page_end,
                 chunk_type=outline.chunk_type(span.start, span.end),
+                surroundings=around,
             )
         )
         previous = span
     return chunks
 
 
+def _with_surroundings(
+    text: str, spans: Iterable[SizedSpan], config: ChunkingConfig
+) -> Iterable[tuple[SizedSpan, LateText | None]]:
+    if config.chunker_type is not ChunkerType.LATE:
+        return ((span, None) for span in spans)
+    spans = list(spans)
+    return zip(spans, surroundings(text, spans), strict=True)
+
+
 def _context(counted: CountedText, previous: SizedSpan | None, span: SizedSpan, config: ChunkingConfig) -> str:
+    if config.chunker_type is ChunkerType.LATE:
+        return ""
     if span.table_header or previous is None:
         return span.table_header
     return overlap_context(counted, previous, span, config)

@@ -38,7 +38,7 @@ def split(
 def _split(counted: CountedText, outline: Outline, config: ChunkingConfig) -> Iterator[SizedSpan]:
     everything, limit = Span(0, len(counted.text)), config.own_tokens
     match config.chunker_type:
-        case ChunkerType.RECURSIVE:
+        case ChunkerType.RECURSIVE | ChunkerType.LATE:
             return split_markdown(counted, outline, config)
         case ChunkerType.TOKEN:
             return split_within(counted, everything, limit, (split_at_tokens,))

@@ -1,0 +1,29 @@
+"""A piece of a text that is embedded as a part of what surrounds it, written as one text.
+
+So late chunking needs no other way to a vector: such a text is cached, charged and retried like any other, and its
+hash changes with its surroundings, as its vector does.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+_HEAD: Final = re.compile(r"(\d+):(\d+):")
+
+
+class LateText(NamedTuple):
+    """`window[start:end]`, offsets in code points."""
+
+    window: str
+    start: int
+    end: int
+
+    def written(self) -> str:
+        return f"{self.start}:{self.end}:{self.window}"
+
+    @classmethod
+    def read(cls, written: str) -> "LateText":
+        """A text that was not written by `written` is a piece without surroundings."""
+        head = _HEAD.match(written)
+        if head is None:
+            return cls(written, 0, len(written))
+        return cls(written[head.end() :], int(head[1]), int(head[2]))
