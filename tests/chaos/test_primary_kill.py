@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.truth import Truth
@@ -65,7 +66,7 @@ async def _handle_while_nobody_copies(nodes: ReplicaSet, primary: Mongod, databa
 
 async def _handles(database: Database) -> bool:
     requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
-    fan_out = FanOut(database, requests, truth=Truth(database), isolation=Isolation())
+    fan_out = FanOut(database, requests, truth=Truth(database), isolation=Isolation(), crowds=Crowds(database))
     try:
         await fan_out.handle(record(encode(EVENT, source="/upstream"), key=key_of(EVENT)))
     except TransientError:

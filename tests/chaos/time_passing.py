@@ -16,7 +16,9 @@ async def let_leases_expire(database: AsyncDatabase[dict[str, Any]], *, relays: 
     held = {"lease_until": {"$ne": None}}
     await database.backfills.update_many(held, [{"$set": {"lease_until": _EARLIER}}])
     await database.index_jobs.update_many(held, [{"$set": {"lease_until": _EARLIER}}])
-    await database.index_jobs.update_many({"next_attempt_at": {"$ne": None}}, [{"$set": {"next_attempt_at": _EARLIER}}])
+    await database.index_jobs.update_many(
+        {"next_attempt_at": {"$ne": None}}, [{"$set": {"next_attempt_at": _EARLIER, "postponed_until": None}}]
+    )
     if relays:
         await database.leases.update_many({"_id": {"$regex": "^outbox/"}}, [{"$set": {"until": _EARLIER}}])
 

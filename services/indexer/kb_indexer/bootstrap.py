@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kb_indexer.backfill import BackfillRunner
+from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
@@ -97,7 +98,8 @@ def _wire(
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
     truth = Truth(database)
     isolation = Isolation()
-    fan_out = FanOut(database, requests, truth=truth, isolation=isolation)
+    crowds = Crowds(database)
+    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds)
     sync = SyncDocumentHandler(
         database, embedder, truth=truth, leases=leases, probe=probe, cpu=cpu, isolation=isolation
     )
@@ -123,7 +125,7 @@ def _wire(
         ),
         leases=leases,
         relay=OutboxRelay(database, producer, topic_prefix=prefix),
-        sweeper=Sweeper(database, requests, interval_s=settings.sweep_interval_s),
+        sweeper=Sweeper(database, requests, crowds=crowds, interval_s=settings.sweep_interval_s),
         backfills=BackfillRunner(database, requests, lease=lease),
     )
 

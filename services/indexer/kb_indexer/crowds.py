@@ -5,7 +5,6 @@ from typing import Final
 
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 CROWDED_FROM: Final = 200
 _KNOWN_FOR_S: Final = 1.0
@@ -18,13 +17,13 @@ class Crowds:
         self._database = database
         self._known: dict[str, tuple[float, bool]] = {}
 
-    async def has(self, kb: KnowledgeBase) -> bool:
-        counted_at, crowded = self._known.get(kb.kb_id, (-_KNOWN_FOR_S, False))
+    async def has(self, organization_id: str, kb_id: str) -> bool:
+        counted_at, crowded = self._known.get(kb_id, (-_KNOWN_FOR_S, False))
         if monotonic() - counted_at < _KNOWN_FOR_S:
             return crowded
-        count = await index_jobs.count_open(self._database, kb.organization_id, kb.kb_id, limit=CROWDED_FROM + 1)
+        count = await index_jobs.count_open(self._database, organization_id, kb_id, limit=CROWDED_FROM + 1)
         self._forget_old()
-        self._known[kb.kb_id] = (monotonic(), count > CROWDED_FROM)
+        self._known[kb_id] = (monotonic(), count > CROWDED_FROM)
         return count > CROWDED_FROM
 
     def _forget_old(self) -> None:

@@ -58,12 +58,14 @@ log = structlog.get_logger()
 class FanOut:
     """Handler of `document-events`."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, truth: Truth, isolation: Isolation) -> None:
+    def __init__(
+        self, database: Database, requests: IndexRequests, *, truth: Truth, isolation: Isolation, crowds: Crowds
+    ) -> None:
         self._database = database
         self._requests = requests
         self._truth = truth
         self._isolation = isolation
-        self._crowds = Crowds(database)
+        self._crowds = crowds
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, truth=truth)
         self._stored = Gathering(self._store)
@@ -116,7 +118,7 @@ class FanOut:
             )
             for kb in concerned
         ]
-        crowded = {kb.kb_id for kb in concerned if await self._crowds.has(kb)}
+        crowded = {kb.kb_id for kb in concerned if await self._crowds.has(event.organization_id, kb.kb_id)}
         for bulk in (False, True):
             await self._requests.request(
                 [command for command in commands if (command.kb_id in crowded) is bulk],
@@ -169,7 +171,8 @@ class FanOut:
         found = None
         if document_texts.belongs_to(reference, event.organization_id, event.document_id):
             found = await self._truth.text(Of(event.organization_id, reference))
-        if found is None:
+        # Young again, as the sweep of texts that no document refers to must not be faster than the projection.
+        if found is None or not await document_texts.touch(self._database, event.organization_id, reference):
             raise Rejected("unknown-text-ref", "no text is stored under this text_ref for this document")
         return found
 

@@ -44,7 +44,7 @@ class JobLeases:
             # At work on it for the other lane; that work sees the newer token and gives the job back.
             yield None
             return
-        job = await self._claimed(command)
+        job = await self._claim_or_let_go(command)
         if job is None:
             yield None
             return
@@ -57,6 +57,17 @@ class JobLeases:
             raise
         finally:
             del self._held[key]
+
+    async def _claim_or_let_go(self, command: SyncDocument) -> Job | None:
+        claiming = asyncio.ensure_future(self._claimed(command))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:
+            # What is asked for together is claimed all the same, and would be nobody's until the lease expires.
+            job = await claiming
+            if job is not None:
+                await self._let_go(job)
+            raise
 
     async def _claim(self, commands: Sequence[SyncDocument]) -> Mapping[SyncDocument, Job]:
         return await index_jobs.claim_all(self._database, commands, owner=self._owner, lease=self._length)

@@ -7,8 +7,9 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_indexer.crowds import Crowds
 from kb_shared import tracing
-from kb_shared.contracts.commands import Reason
+from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.index_requests import IndexRequests
@@ -26,9 +27,10 @@ log = structlog.get_logger()
 class Sweeper:
     """One per replica; each due job is given to one of them."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, interval_s: float) -> None:
+    def __init__(self, database: Database, requests: IndexRequests, *, crowds: Crowds, interval_s: float) -> None:
         self._database = database
         self._requests = requests
+        self._crowds = crowds
         self._interval_s = interval_s
 
     async def run(self) -> None:
@@ -57,7 +59,9 @@ class Sweeper:
         return len(due)
 
     async def _publish(self, jobs: list[Job]) -> None:
-        bulk = [job.command() for job in jobs if job.reason in _NOBODY_WAITS]
-        live = [job.command() for job in jobs if job.reason not in _NOBODY_WAITS]
-        await self._requests.publish(bulk, bulk=True)
-        await self._requests.publish(live)
+        lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
+        for job in jobs:
+            bulk = job.reason in _NOBODY_WAITS or await self._crowds.has(job.organization_id, job.kb_id)
+            lanes[bulk].append(job.command())
+        for bulk, commands in lanes.items():
+            await self._requests.publish(commands, bulk=bulk)

@@ -36,6 +36,7 @@ from kb_shared.errors import (
     BudgetExhausted,
     Parked,
     PermanentError,
+    ProviderKeyMissing,
     ProviderKeyRefused,
     ProviderUnavailable,
     TransientError,
@@ -65,6 +66,9 @@ _SHORTEST_PARKING_S: Final = 5.0
 _BEFORE_DECIDING_ANEW_S: Final = 0.05
 
 log = structlog.get_logger()
+
+
+Waitable = ProviderUnavailable | ProviderKeyMissing | ProviderKeyRefused | Parked
 
 
 class InternalError(TransientError):
@@ -135,7 +139,7 @@ class SyncDocumentHandler:
         try:
             with mongo_errors():
                 await self._decide_and_act(command, job)
-        except (ProviderUnavailable, ProviderKeyRefused, Parked) as error:
+        except (ProviderUnavailable, ProviderKeyMissing, ProviderKeyRefused, Parked) as error:
             await self._park(job, error)
         except WriteConflicts as error:
             await self._wait_for_others(job, error)
@@ -212,7 +216,13 @@ class SyncDocumentHandler:
 
     async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
+        purpose = Purpose(kb.organization_id, kb.kb_id, "index", "document")
         async with self._embedder.room(kb.organization_id) as room:
+            if job.error_type is not None:
+                # What it waited for may not be over: many that wait must not keep the others from being chunked.
+                await self._embedder.foresee(
+                    model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, room=room
+                )
             chunks = await self._chunk(kb, document, room)
             await reach("sync.after_chunking")
             chunked = perf_counter()
@@ -220,7 +230,7 @@ class SyncDocumentHandler:
                 [chunk.embedded_text for chunk in chunks],
                 model=kb.embedding_model,
                 dimensions=kb.embedding_dimensions,
-                purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document"),
+                purpose=purpose,
                 rate_limits=kb.rate_limits,
                 room=room,
             )
@@ -277,8 +287,8 @@ class SyncDocumentHandler:
             # A newer request came while this was at work; it is still in `index_jobs`, and due now.
             await index_jobs.give_back(self._database, job, owner=job.lease_owner)
 
-    async def _park(self, job: Job, error: ProviderUnavailable | ProviderKeyRefused | Parked) -> None:
-        """Wait for provider or budget without using up an attempt: however long it lasts, the document is sound."""
+    async def _park(self, job: Job, error: Waitable) -> None:
+        """Wait for provider, key or budget without using up an attempt: however long that is, the document is sound."""
         if isinstance(error, TransientError) and error.error_type == "bad_answer":
             await self._try_later(job, error)
             return
@@ -365,10 +375,10 @@ def _jittered(seconds: float) -> float:
     return seconds * random.uniform(0.8, 1.2)  # noqa: S311  # no secret
 
 
-def _asked_s(error: ProviderUnavailable | ProviderKeyRefused | Parked) -> float:
+def _asked_s(error: Waitable) -> float:
     """How long the error itself asks to wait."""
     match error:
-        case ProviderKeyRefused():
+        case ProviderKeyMissing() | ProviderKeyRefused():
             return 0
         case BudgetExhausted():
             # To the end of the month; but a recount may find room before, and raising it makes the job due at once.

@@ -12,9 +12,10 @@ from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
-from kb_shared.mongo import backfills, kb_slots, knowledge_bases
+from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.rate_limits import Bucket
 
 
 async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked: ChangeKnowledgeBase) -> KnowledgeBase:
@@ -34,8 +35,16 @@ async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked
         raise RequestError(
             409, "concurrent-change", "The tags of this knowledge base changed meanwhile; read it again and retry."
         )
+    if "rate_limits" in fields:
+        await _heed_limits(api, changed)
     api.life_cycle.wake()
     return changed
+
+
+async def _heed_limits(api: Services, kb: KnowledgeBase) -> None:
+    """Let what waits for the old limits try the new ones now. After a crash before this it waits as it was told to."""
+    await rate_limits.forget(api.database, Bucket.of_knowledge_base(kb.organization_id, kb.kb_id, kb.rate_limits))
+    await index_jobs.make_due(api.database, kb.organization_id, error_type="rate_limited", kb_id=kb.kb_id)
 
 
 async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> dict[str, Any]:

@@ -1,9 +1,10 @@
 """A KB as the API shows it."""
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
@@ -20,6 +21,7 @@ class KnowledgeBaseView(BaseModel):
     name: str
     description: str
     tag_ids: list[str]
+    dead_tag_ids: list[str] = Field(description="Those of `tag_ids` that were deleted; documents may still have them.")
     chunker_type: str
     chunk_size: int
     chunk_overlap: int
@@ -44,12 +46,15 @@ class KnowledgeBaseView(BaseModel):
     last_searched_at: datetime | None
 
     @classmethod
-    def of(cls, kb: KnowledgeBase, *, documents: int, chunks: int) -> "KnowledgeBaseView":
+    def of(
+        cls, kb: KnowledgeBase, *, documents: int, chunks: int, dead_tags: Collection[str] = ()
+    ) -> "KnowledgeBaseView":
         return cls(
             kb_id=kb.kb_id,
             name=kb.name,
             description=kb.description,
             tag_ids=list(kb.tag_ids),
+            dead_tag_ids=[tag_id for tag_id in kb.tag_ids if tag_id in dead_tags],
             chunker_type=kb.chunker_type,
             chunk_size=kb.chunk_size,
             chunk_overlap=kb.chunk_overlap,

@@ -11,7 +11,7 @@ from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
-from kb_shared.mongo import circuits, llm_providers
+from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.public_addresses import NotPublic, public_addresses_of
@@ -20,6 +20,7 @@ from kb_shared.stored_time import now
 LONG_ENOUGH_TO_SHOW_ITS_END: Final = 16
 """Characters."""
 _AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
+_MENDED_BY_A_KEY: Final = ("provider_auth", "provider_key_missing", "provider_quota", "rate_limited")
 
 _log = structlog.get_logger()
 
@@ -71,8 +72,11 @@ async def delete_provider_key(api: Services, caller: Caller, provider: str) -> b
 
 async def _take_effect(api: Services, organization_id: str, provider: str) -> None:
     api.models.forget(organization_id, provider)
-    # What the old key was refused says nothing about the new one.
+    # What the old key was refused, or owes, says nothing about the new one.
     await circuits.reset(api.database, organization_id)
+    await rate_limits.forget_models(api.database, organization_id)
+    for error_type in _MENDED_BY_A_KEY:
+        await index_jobs.make_due(api.database, organization_id, error_type=error_type)
 
 
 async def _allowed_address(api: Services, provider: str, api_base: str | None) -> str | None:

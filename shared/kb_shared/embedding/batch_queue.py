@@ -89,6 +89,10 @@ class BatchQueue:
             del self._wanted[wanted.chunk_hash]
         return False
 
+    def is_under_way(self, wanted: Wanted) -> bool:
+        """Whether the provider has been asked for it, or will be for others who want it, and has not answered yet."""
+        return self._wanted.get(wanted.chunk_hash) is wanted and not wanted.delivery.done()
+
     def send(self) -> None:
         """Send what fills a batch now, and the rest in time."""
         while self._queue and self._may_send():

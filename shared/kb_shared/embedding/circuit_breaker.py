@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 import structlog
+from pymongo.errors import PyMongoError
 
 from kb_shared.embedding import circuit
 from kb_shared.embedding.circuit import Admission, Cause, Circuit, Refusal
-from kb_shared.errors import Parked, ProviderRefused, ProviderUnavailable
+from kb_shared.errors import Parked, ProviderRefused, ProviderUnavailable, TransientError
 from kb_shared.metrics import CIRCUITS_OPENED
 from kb_shared.mongo import circuits
 from kb_shared.mongo.circuits import CircuitId
@@ -87,7 +88,18 @@ class CircuitBreaker:
         except BaseException:
             await asyncio.shield(self._let_go(circuit_id, admission))
             raise
-        await self._note_answer(circuit_id, admission)
+        try:
+            await self._note_answer(circuit_id, admission)
+        except (PyMongoError, TransientError) as error:
+            # The answer is paid for; the next one says the same.
+            log.warning("circuit.not_noted", error=type(error).__name__)
+
+    async def foresee(self, circuit_id: CircuitId) -> None:
+        """Raise what `guard` would, without asking the provider."""
+        seen = await self._look(circuit_id)
+        _, answer = self._decide_admission(seen.circuit, seen.now)
+        if isinstance(answer, Refusal):
+            raise _parked(circuit_id, answer)
 
     async def _admit(self, circuit_id: CircuitId) -> Admission:
         seen = await self._look(circuit_id)
@@ -96,11 +108,7 @@ class CircuitBreaker:
             # One of all replicas only.
             answer = await self._change(circuit_id, self._decide_admission)
         if isinstance(answer, Refusal):
-            raise Parked(
-                f"the provider of {circuit_id.model!r} {_TOLD[answer.cause]}",
-                error_type=_ERROR_TYPES[answer.cause],
-                retry_after_s=answer.retry_after.total_seconds(),
-            )
+            raise _parked(circuit_id, answer)
         return answer
 
     def _decide_admission(self, before: Circuit, now: datetime) -> tuple[Circuit, Admission | Refusal]:
@@ -154,3 +162,11 @@ class CircuitBreaker:
         finally:
             # Looked at anew, whatever became of it.
             self._seen.pop(circuit_id, None)
+
+
+def _parked(circuit_id: CircuitId, refusal: Refusal) -> Parked:
+    return Parked(
+        f"the provider of {circuit_id.model!r} {_TOLD[refusal.cause]}",
+        error_type=_ERROR_TYPES[refusal.cause],
+        retry_after_s=refusal.retry_after.total_seconds(),
+    )

@@ -156,11 +156,27 @@ class Embedder:
             Parked: a limit is used up for longer than the patience, or the provider is known to be out.
             TransientError: answers could not be stored.
         """
-        bucket = None
-        if rate_limits and purpose.kb_id is not None:
-            bucket = Bucket.of_knowledge_base(purpose.organization_id, purpose.kb_id, rate_limits)
         reached = await self.models.get(purpose.organization_id, model)
-        return await self._fill(texts, reached, dimensions, purpose, bucket=bucket, room=room)
+        return await self._fill(
+            texts, reached, dimensions, purpose, bucket=_bucket_of_kb(purpose, rate_limits), room=room
+        )
+
+    async def foresee(
+        self, *, model: str, purpose: Purpose, rate_limits: Mapping[str, int] | None = None, room: Room
+    ) -> None:
+        """Raise what `embed` would for a text that is not in the cache, as far as that is known without asking.
+
+        Cheap beside the work that comes before `embed`: for what could not be embedded before.
+
+        Raises:
+            UnknownModel, ProviderKeyMissing, Parked: as `embed` does.
+        """
+        reached = await self.models.get(purpose.organization_id, model)
+        await self._circuits.foresee(_circuit_of(purpose.organization_id, reached))
+        for bucket in (_bucket_of_kb(purpose, rate_limits), _bucket_of_model(purpose.organization_id, reached)):
+            if bucket is not None:
+                await self._limiter.foresee(bucket, patience_s=self._patience_s)
+        await room.reserve(1)
 
     async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
         """Ask the model for one vector and return its length.
@@ -256,7 +272,7 @@ class Embedder:
             await self._wait_for(wanted, queue)
         finally:
             self._forget_idle_queues()
-            room.spend(sum(_is_paid(each, is_first) for each, is_first in wanted))
+            room.spend(sum(_may_cost(each, is_first, queue) for each, is_first in wanted))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
             for each, is_first in wanted
@@ -321,15 +337,9 @@ class Embedder:
         raise AssertionError("the last attempt returns or raises")
 
     async def _ask_once(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
-        access = model.access
-        bucket = Bucket.of_model(
-            order.organization_id,
-            model.name,
-            requests_per_minute=access.requests_per_minute if access else None,
-            tokens_per_minute=access.tokens_per_minute if access else None,
-        )
+        bucket = _bucket_of_model(order.organization_id, model)
         try:
-            async with self._circuits.guard(CircuitId(order.organization_id, model.fingerprint, model.name)):
+            async with self._circuits.guard(_circuit_of(order.organization_id, model)):
                 await self._limiter.take(bucket, tokens=estimated_tokens(texts), patience_s=self._patience_s)
                 return await self._provider.embed(
                     texts, model=model, dimensions=order.dimensions, input_type=order.input_type
@@ -341,10 +351,35 @@ class Embedder:
             raise
 
 
+def _circuit_of(organization_id: str, model: Model) -> CircuitId:
+    return CircuitId(organization_id, model.fingerprint, model.name)
+
+
+def _bucket_of_kb(purpose: Purpose, rate_limits: Mapping[str, int] | None) -> Bucket | None:
+    if not rate_limits or purpose.kb_id is None:
+        return None
+    return Bucket.of_knowledge_base(purpose.organization_id, purpose.kb_id, rate_limits)
+
+
+def _bucket_of_model(organization_id: str, model: Model) -> Bucket:
+    access = model.access
+    return Bucket.of_model(
+        organization_id,
+        model.name,
+        requests_per_minute=access.requests_per_minute if access else None,
+        tokens_per_minute=access.tokens_per_minute if access else None,
+    )
+
+
 def _is_paid(wanted: Wanted, is_first: bool) -> bool:
     """Whether this caller's purchase of it was stored and charged."""
     delivery = wanted.delivery
     return is_first and delivery.done() and delivery.exception() is None and delivery.result().charged
+
+
+def _may_cost(wanted: Wanted, is_first: bool, queue: BatchQueue) -> bool:
+    """Whether this caller's purchase was charged, or will be though the caller is gone."""
+    return _is_paid(wanted, is_first) or (is_first and queue.is_under_way(wanted))
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:

@@ -12,6 +12,9 @@ from typing import Final, Literal
 
 from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
 
+LONGEST_RETRY_AFTER_S: Final = 3_600.0
+"""Whatever a provider asks for."""
+
 StatusClass = Literal["2xx", "429", "4xx", "5xx", "timeout", "bad_answer"]
 
 
@@ -166,15 +169,18 @@ def late_model_failed(model: str, how: str) -> ProviderUnavailable:
 
 
 def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
-    """Read `retry-after`, seconds or an HTTP date; None where it is absent or makes no sense."""
+    """Read `retry-after`, seconds or an HTTP date; None where it is absent or makes no sense. An hour at most."""
     value = (headers or {}).get("retry-after")
     if value is None:
         return None
     try:
-        seconds = float(value)
+        seconds: float | None = float(value)
     except ValueError:
-        return _seconds_until(value)
-    return seconds if 0 <= seconds < float("inf") else None
+        seconds = _seconds_until(value)
+    if seconds is None or not 0 <= seconds < float("inf"):
+        return None
+    # What says milliseconds instead must not put work off for months.
+    return min(seconds, LONGEST_RETRY_AFTER_S)
 
 
 def _seconds_until(http_date: str) -> float | None:

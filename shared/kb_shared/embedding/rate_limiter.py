@@ -122,6 +122,16 @@ class RateLimiter:
                 self._give_back_rest(bucket, line)
         RATE_LIMIT_WAIT_SECONDS.labels(bucket.scope).observe(_now() - began)
 
+    async def foresee(self, bucket: Bucket, *, patience_s: float = 15.0) -> None:
+        """Raise Parked if to `take` anything now would; takes nothing."""
+        if bucket.limited:
+            nothing = await rate_limits.reserve(self._database, bucket, requests=0, tokens=0, longest_wait_s=patience_s)
+            wait_s = nothing.wait_s
+        else:
+            wait_s = (await rate_limits.look(self._database, bucket)).left_s if bucket.closable else 0.0
+        if wait_s > patience_s:
+            raise _rejected(bucket, wait_s)
+
     async def close(self, bucket: Bucket, retry_after_s: float) -> None:
         """Let nobody take from `bucket` for so long, an hour at most, on any replica: its provider asked for it."""
         closing = await rate_limits.close(self._database, bucket, for_s=min(retry_after_s, LONGEST_PAUSE_S))

@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+import structlog
 from bson import ObjectId
 from gridfs.asynchronous import AsyncGridFSBucket
-from gridfs.errors import NoFile
+from gridfs.errors import CorruptGridFile, NoFile
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
@@ -22,10 +23,14 @@ NAME = "document_texts"
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("file_id", ASCENDING)], sparse=True),
+    # For the sweep of old texts, which reads no text this way.
+    IndexModel([("_id", ASCENDING), ("created_at", ASCENDING)]),
 ]
 
 _INLINE_BYTES = 1_000_000
 _MOST_BYTES_OF_A_CHARACTER = 4
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,13 +170,19 @@ async def find_beginning(database: Database, organization_id: str, identity: str
 
 
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
-    """Those of the texts that are stored, by id."""
+    """Those of the texts that are stored, by id; one whose file is damaged is as good as lost."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
-    return {row["_id"]: await _from_row(database, row) async for row in rows}
+    found = [(row["_id"], await _from_row(database, row)) async for row in rows]
+    return {identity: stored for identity, stored in found if stored is not None}
 
 
-async def _from_row(database: Database, row: Row) -> StoredText:
-    text = row["text"] if "text" in row else await _read_file(database, row["file_id"])
+async def _from_row(database: Database, row: Row) -> StoredText | None:
+    try:
+        text = row["text"] if "text" in row else await _read_file(database, row["file_id"])
+    except (NoFile, CorruptGridFile, UnicodeDecodeError) as error:
+        # Asked for with texts of others, which are sound.
+        log.warning("text.damaged", organization_id=row["organization_id"], error=type(error).__name__)
+        return None
     return StoredText(text, tuple((page, start, end) for page, start, end in row["pages"]))
 
 

@@ -146,6 +146,17 @@ async def look(database: Database, bucket: Bucket) -> Closing:
     return _closing(row) if row else Closing(0, 0)
 
 
+async def forget(database: Database, bucket: Bucket) -> None:
+    """Begin anew: what is owed was measured by limits that hold no more. Whoever was told when to go still goes."""
+    await _collection(database).delete_one(_key(bucket))
+
+
+async def forget_models(database: Database, organization_id: str) -> None:
+    """Begin anew with all models of an organization: they are reached with another key."""
+    of_models = {"$gte": f"{organization_id}/model/", "$lt": f"{organization_id}/model0"}
+    await _collection(database).delete_many({"_id": of_models, "organization_id": organization_id})
+
+
 def _closing(row: Row) -> Closing:
     return Closing(row["closed_ms"] / 1000, row["closed_total_ms"] / 1000)
 

@@ -73,6 +73,21 @@ async def unknown(database: Database, organization_id: str, tag_ids: Collection[
     return set(tag_ids) - {row["tag_id"] async for row in rows}
 
 
+async def deleted(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+    """Those of `tag_ids` that were deleted."""
+    if not tag_ids:
+        return set()
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [row_id(organization_id, tag_id) for tag_id in tag_ids]},
+            "organization_id": organization_id,
+            "deleted": True,
+        },
+        {"tag_id": 1},
+    )
+    return {row["tag_id"] async for row in rows}
+
+
 async def put(database: Database, organization_id: str, tag: Tag) -> None:
     """Name a tag, and bring it back if it was deleted: the next revision after the last one known."""
     stages = [

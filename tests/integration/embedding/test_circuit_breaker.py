@@ -4,6 +4,7 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
 from kb_shared.embedding.circuit_breaker import CircuitBreaker
@@ -48,6 +49,34 @@ async def test_what_one_replica_learns_stops_the_other_and_no_other_organization
         assert parked.value.error_type == "provider_quota"
         assert 30 < parked.value.retry_after_s <= 60
     await call(two, OTHER)
+
+
+async def test_what_is_foreseen_is_what_a_call_would_be_told_and_asks_nobody(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
+) -> None:
+    one, two = replicas
+    await one.foresee(ACME)
+    with pytest.raises(ProviderKeyRefused):
+        await call(one, error=QUOTA)
+    with pytest.raises(Parked) as parked:
+        await two.foresee(ACME)
+    assert parked.value.error_type == "provider_quota"
+    await two.foresee(OTHER)
+    await time_passes(database)
+    for _ in range(2):
+        await CircuitBreaker(database, probe_lifetime=timedelta(seconds=60)).foresee(ACME)
+
+
+async def test_an_answer_is_not_lost_because_it_could_not_be_noted(
+    replicas: tuple[CircuitBreaker, CircuitBreaker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise AutoReconnect("the primary stepped down")
+
+    with pytest.raises(ProviderUnavailable):
+        await call(replicas[0], error=OUTAGE)
+    monkeypatch.setattr(circuits, "change", fail)
+    await call(replicas[0])
 
 
 async def test_one_probe_of_all_replicas_finds_out_whether_it_is_over(

@@ -33,6 +33,7 @@ from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
 from kb_shared.mongo.database import Database, in_transaction
 from tests.integration.embedding.conftest import FaultyProvider
+from tests.waiting import until
 
 OTHER_KB = "f" * 24
 MODEL: dict[str, Any] = {"model": "hash-16", "dimensions": 16}
@@ -422,6 +423,52 @@ async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
 
     await provider.will()
     assert (await embedder.embed(texts(10), **MODEL, purpose=indexing)).generated == 10
+
+
+async def ledger_of(database: Database) -> int:
+    return await spu_ledger.total(database, "acme")
+
+
+async def used(database: Database) -> int:
+    row = await database[budgets.NAME].find_one({"organization_id": "acme"})
+    assert row is not None
+    return int(row["used"])
+
+
+async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
+) -> None:
+    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    asked = asyncio.Event()
+
+    async def note() -> None:
+        asked.set()
+
+    async with during("embed.after_answer", note):
+        leaving = asyncio.create_task(embedder.embed(texts(9), **MODEL, purpose=indexing))
+        await asked.wait()
+        leaving.cancel()
+        await asyncio.wait([leaving])
+
+    with pytest.raises(BudgetExhausted):
+        await embedder.embed(texts(9, prefix="more"), **MODEL, purpose=indexing)
+    await embedder.close()
+    assert (await used(database), await ledger_of(database)) == (9, 9)
+
+
+async def test_what_one_who_has_left_wanted_first_is_paid_for_by_the_room_it_had(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedder_module, "GATHERED_FOR_S", 0.5)
+    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
+    staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
+    await until(lambda: any(each._wanted for each in embedder._queues.values()), what="somebody wants something")
+    leaving.cancel()
+    await asyncio.wait([leaving])
+
+    assert len((await staying).vectors) == 5
+    assert (await used(database), await ledger_of(database)) == (5, 5)
 
 
 async def test_what_mongodb_did_not_take_at_once_is_stored_from_memory(

@@ -22,6 +22,7 @@ from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_b
 from kb_api.settings import ApiSettings
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
@@ -171,7 +172,8 @@ class Replica:
         self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
         truth = Truth(self.database)
         self.isolation = Isolation()
-        self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation)
+        crowds = Crowds(self.database)
+        self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation, crowds=crowds)
         self.probe = SearchableProbe()
         self.leases = JobLeases(self.database, length=self.lease)
         self.sync = SyncDocumentHandler(
@@ -183,7 +185,7 @@ class Replica:
             cpu=self.cpu,
             isolation=self.isolation,
         )
-        self.sweeper = Sweeper(self.database, self.requests, interval_s=1)
+        self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
         self.api = create_services(ApiSettings(life_cycle_interval_s=1), self.database, self.embedder)
 
@@ -347,7 +349,15 @@ class Tenant:
         now = datetime.now(UTC)
         await self.database[index_jobs.NAME].update_many(
             {"organization_id": self.organization_id, "next_attempt_at": {"$ne": None}},
-            [{"$set": {"next_attempt_at": now, "lease_until": {"$cond": ["$lease_owner", now, None]}}}],
+            [
+                {
+                    "$set": {
+                        "next_attempt_at": now,
+                        "postponed_until": None,
+                        "lease_until": {"$cond": ["$lease_owner", now, None]},
+                    }
+                }
+            ],
         )
 
     async def jobs(self) -> dict[tuple[str, str], index_jobs.Job]:

@@ -1,12 +1,25 @@
 import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from kb_api import life_cycle, vector_collection
-from kb_shared.mongo import backfills, chunk_indexes, kb_slots, knowledge_bases, outbox, search_indexes
+from kb_shared.mongo import (
+    backfills,
+    chunk_indexes,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+    outbox,
+    rate_limits,
+    search_indexes,
+    tags,
+)
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.rate_limits import Bucket
 from tests.integration.kb_api.organization import Organization
 from tests.waiting import until
 
@@ -51,6 +64,52 @@ async def test_limits_are_replaced_as_a_whole(organization: Organization) -> Non
         "requests_per_minute": None,
         "tokens_per_minute": None,
     }
+
+
+async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Organization) -> None:
+    database = organization.database
+    created = await organization.create(rate_limits={"tokens_per_minute": 1})
+    other = await organization.create(rate_limits={"tokens_per_minute": 1})
+    for kb in (created, other):
+        job = await organization.running_job(kb["kb_id"], "d")
+        await index_jobs.postpone(
+            database, job, delay=timedelta(hours=1), error_type="rate_limited", error_message="m", count_attempt=False
+        )
+        bucket = Bucket.of_knowledge_base(organization.organization_id, kb["kb_id"], {"tokens_per_minute": 1})
+        await rate_limits.reserve(database, bucket, requests=0, tokens=100, longest_wait_s=10_000)
+
+    changed = {"rate_limits": {"tokens_per_minute": 1_000_000}}
+    await organization.ok("PUT", f"/knowledge-bases/{created['kb_id']}", json=changed)
+
+    due = {job.kb_id async for job in _due(organization)}
+    assert due == {created["kb_id"]}
+    owing = await database[rate_limits.NAME].distinct("_id", {"organization_id": organization.organization_id})
+    assert owing == [f"{organization.organization_id}/kb/{other['kb_id']}"]
+
+
+async def _due(organization: Organization) -> AsyncIterator[index_jobs.Job]:
+    for row in await organization.database[knowledge_bases.NAME].find().to_list():
+        async for job in index_jobs.of_kb(organization.database, organization.organization_id, row["_id"]):
+            if job.postponed_until is None:
+                yield job
+
+
+async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_anew(organization: Organization) -> None:
+    await organization.tag("alive", "dead")
+    kb = await organization.create(tag_ids=["alive", "dead"])
+    assert kb["dead_tag_ids"] == []
+    path = f"/knowledge-bases/{kb['kb_id']}"
+
+    await tags.set_state(
+        organization.database, organization.organization_id, "dead", revision=2, deleted=True, name=None
+    )
+    shown = await organization.ok("GET", path)
+    assert (shown["tag_ids"], shown["dead_tag_ids"]) == (["alive", "dead"], ["dead"])
+    (listed,) = (await organization.ok("GET", "/knowledge-bases"))["knowledge_bases"]
+    assert listed["dead_tag_ids"] == ["dead"]
+
+    await organization.ok("POST", "/tags", json={"tag_id": "dead", "name": "risen"})
+    assert (await organization.ok("GET", path))["dead_tag_ids"] == []
 
 
 async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(organization: Organization) -> None:

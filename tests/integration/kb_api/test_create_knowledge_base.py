@@ -32,6 +32,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
         "name": "Handbooks",
         "description": "",
         "tag_ids": [],
+        "dead_tag_ids": [],
         "chunker_type": "recursive",
         "chunk_size": 512,
         "chunk_overlap": 128,

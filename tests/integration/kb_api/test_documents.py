@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.truth import Truth
@@ -39,7 +40,13 @@ async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outb
 async def handle(organization: Organization) -> None:
     """As relay and fan-out do."""
     requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
-    fan_out = FanOut(organization.database, requests, truth=Truth(organization.database), isolation=Isolation())
+    fan_out = FanOut(
+        organization.database,
+        requests,
+        truth=Truth(organization.database),
+        isolation=Isolation(),
+        crowds=Crowds(organization.database),
+    )
     for _, message in await accepted(organization):
         await fan_out.handle(record(message.value, key=message.key))
 

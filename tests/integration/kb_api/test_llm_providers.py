@@ -1,4 +1,5 @@
 import socket
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -8,8 +9,9 @@ from kb_api.provider_keys import seal_anew
 from kb_shared.embedding.circuit import Admission, Cause, failed
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.errors import ProviderKeyMissing
-from kb_shared.mongo import circuits, llm_providers
+from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.rate_limits import Bucket
 from tests.integration.kb_api.organization import Organization
 
 SECRET = "sk-0123456789-canary-wxyz"
@@ -110,6 +112,25 @@ async def test_an_address_that_is_not_https_and_public_is_refused(organization: 
     assert (response.status_code, response.json()["type"]) == (422, "validation-error")
     assert [problem["field"] for problem in response.json()["fields"]] == ["api_base"]
     assert await organization.refused("GET", "/llm-providers/openai") == (404, "not-found")
+
+
+@pytest.mark.parametrize("error_type", ["provider_auth", "provider_key_missing", "provider_quota", "rate_limited"])
+async def test_what_waits_for_a_key_is_due_when_there_is_another(organization: Organization, error_type: str) -> None:
+    kb = await organization.create()
+    for document_id, waits_for in (("d", error_type), ("e", "provider_outage")):
+        job = await organization.running_job(kb["kb_id"], document_id)
+        await index_jobs.postpone(
+            organization.database, job, delay=timedelta(hours=1), error_type=waits_for, error_message="m"
+        )
+    bucket = Bucket.of_model(organization.organization_id, "m", requests_per_minute=None, tokens_per_minute=1)
+    await rate_limits.reserve(organization.database, bucket, requests=0, tokens=100, longest_wait_s=10_000)
+
+    await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
+
+    jobs = index_jobs.of_kb(organization.database, organization.organization_id, kb["kb_id"])
+    assert {job.document_id: job.postponed_until is None async for job in jobs} == {"d": True, "e": False}
+    mine = {"organization_id": organization.organization_id}
+    assert await organization.database[rate_limits.NAME].count_documents(mine) == 0
 
 
 @pytest.mark.usefixtures("resolved")

@@ -14,7 +14,7 @@ from kb_api.services import Api, Reader, Services, Writer
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger
+from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort
 
 router = organization_router("knowledge bases")
@@ -79,9 +79,10 @@ async def delete(api: Api, caller: Writer, kb_id: str) -> Message:
 
 async def views(api: Services, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
     totals = await kb_slots.totals(api.database, organization_id, [kb.kb_id for kb in kbs])
+    dead_tags = await tags.deleted(api.database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
     nothing: Final = (0, 0)
     return [
-        KnowledgeBaseView.of(kb, documents=counted[0], chunks=counted[1])
+        KnowledgeBaseView.of(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
         for kb in kbs
         for counted in [totals.get(kb.kb_id, nothing)]
     ]

@@ -55,13 +55,14 @@ async def published(database: Database, jobs: Collection[Job]) -> None:
         )
 
 
-async def make_due(database: Database, organization_id: str, *, error_type: str) -> None:
-    """Try at once what was postponed for `error_type`: its cause is mended."""
+async def make_due(database: Database, organization_id: str, *, error_type: str, kb_id: str | None = None) -> None:
+    """Try at once what was postponed for `error_type`, in one KB or all: its cause is mended."""
     postponed = {
         "organization_id": organization_id,
         "state": State.PENDING,
         "error_type": error_type,
         "lease_owner": None,
+        **({} if kb_id is None else {"kb_id": kb_id}),
     }
     now = {"next_attempt_at": "$$NOW", "postponed_until": None}
     await database[NAME].update_many(postponed, [{"$set": now}])
@@ -70,6 +71,7 @@ async def make_due(database: Database, organization_id: str, *, error_type: str)
 async def make_all_due(database: Database) -> int:
     """After the broker lost its messages: publish every open job again."""
     changed = await database[NAME].update_many(
-        {"state": {"$in": [State.PENDING, State.RUNNING]}}, [{"$set": {"next_attempt_at": "$$NOW"}}]
+        {"state": {"$in": [State.PENDING, State.RUNNING]}},
+        [{"$set": {"next_attempt_at": {"$max": ["$$NOW", "$postponed_until"]}}}],
     )
     return changed.modified_count

@@ -33,6 +33,8 @@ async def claim_all(
             **ours,
             "state": {"$in": [State.PENDING, State.RUNNING]},
             "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+            # A command that is delivered again must not use up its attempts.
+            "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},
         },
         [
             {
