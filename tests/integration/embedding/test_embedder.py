@@ -439,16 +439,18 @@ async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await budgets.set_limits(database, "acme", soft=None, hard=10)
-    asked = asyncio.Event()
+    asked, has_left = asyncio.Event(), asyncio.Event()
 
-    async def note() -> None:
+    async def wait() -> None:
         asked.set()
+        await has_left.wait()
 
-    async with during("embed.after_answer", note):
+    async with during("embed.after_answer", wait):
         leaving = asyncio.create_task(embedder.embed(texts(9), **MODEL, purpose=indexing))
         await asked.wait()
         leaving.cancel()
         await asyncio.wait([leaving])
+        has_left.set()
 
     with pytest.raises(BudgetExhausted):
         await embedder.embed(texts(9, prefix="more"), **MODEL, purpose=indexing)
