@@ -167,7 +167,19 @@ SPU_CHARGED = Counter(
 )
 
 
+_BY_KNOWLEDGE_BASE = (CHUNKS_INDEXED, INDEXING_ERRORS)
+
+
+def knowledge_bases_with_series() -> set[str]:
+    return {
+        sample.labels["kb_id"]
+        for metric in _BY_KNOWLEDGE_BASE
+        for family in metric.collect()
+        for sample in family.samples
+    }
+
+
 def forget_knowledge_base(kb_id: str) -> None:
     """Drop the series of a KB that is gone."""
-    for metric in (CHUNKS_INDEXED, INDEXING_ERRORS):
+    for metric in _BY_KNOWLEDGE_BASE:
         metric.remove_by_labels({"kb_id": kb_id})

@@ -2,14 +2,15 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
 from kb_indexer.backfill import BackfillRunner
+from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
+from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
@@ -44,6 +45,7 @@ class Indexer:
     relay: OutboxRelay
     sweeper: Sweeper
     backfills: BackfillRunner
+    series: ForgottenSeries
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`: consumers finish what they began and commit, then the rest ends.
@@ -53,7 +55,8 @@ class Indexer:
         consumed = asyncio.Event()
         async with asyncio.TaskGroup() as parts:
             background = [
-                parts.create_task(part) for part in (self.leases.keep(), self.sweeper.run(), self.backfills.run())
+                parts.create_task(part)
+                for part in (self.leases.keep(), self.sweeper.run(), self.backfills.run(), self.series.run())
             ]
             parts.create_task(self.relay.run(consumed))
             parts.create_task(serve_health(self.settings, self._why_not_ready, consumed))
@@ -78,9 +81,9 @@ async def build(settings: IndexerSettings, stop: asyncio.Event) -> AsyncIterator
         open_things.push_async_callback(embedder.close)
         probe = SearchableProbe()
         open_things.push_async_callback(probe.close)
-        cpu = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chunking")
-        open_things.callback(cpu.shutdown, wait=False, cancel_futures=True)
-        yield _wire(settings, connections, embedder=embedder, probe=probe, cpu=cpu)
+        threads = ChunkingThreads()
+        open_things.callback(threads.close)
+        yield _wire(settings, connections, embedder=embedder, probe=probe, threads=threads)
 
 
 def _wire(
@@ -89,7 +92,7 @@ def _wire(
     *,
     embedder: Embedder,
     probe: SearchableProbe,
-    cpu: Executor,
+    threads: ChunkingThreads,
 ) -> Indexer:
     database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
     lease = timedelta(seconds=settings.job_lease_s)
@@ -101,7 +104,7 @@ def _wire(
     crowds = Crowds(database)
     fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds)
     sync = SyncDocumentHandler(
-        database, embedder, truth=truth, leases=leases, probe=probe, cpu=cpu, isolation=isolation
+        database, embedder, truth=truth, leases=leases, probe=probe, threads=threads, isolation=isolation
     )
     return Indexer(
         settings=settings,
@@ -127,6 +130,7 @@ def _wire(
         relay=OutboxRelay(database, producer, topic_prefix=prefix),
         sweeper=Sweeper(database, requests, crowds=crowds, interval_s=settings.sweep_interval_s),
         backfills=BackfillRunner(database, requests, lease=lease),
+        series=ForgottenSeries(database),
     )
 
 

@@ -1,7 +1,6 @@
 """Chunk a document as its KB says: the CPU in an executor, the vectors that a chunker asks for from the embedder."""
 
 import asyncio
-from concurrent.futures import Executor
 from functools import partial
 
 import structlog
@@ -15,6 +14,7 @@ from kb_indexer.chunking import (
     advance,
     chunking_steps,
 )
+from kb_indexer.chunking_threads import ChunkingThreads
 from kb_shared.budget import Room
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 async def chunk_document(
-    stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, room: Room, cpu: Executor
+    stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, room: Room, threads: ChunkingThreads
 ) -> list[Chunk]:
     """Return the chunks of `stored` for `kb`.
 
@@ -43,7 +43,7 @@ async def chunk_document(
     )
     pages = [PageSpan(page, start, end) for page, start, end in stored.pages]
     steps = chunking_steps(stored.text, config, pages=pages, max_chunks=kb.max_chunks_per_document)
-    loop = asyncio.get_running_loop()
+    loop, cpu = asyncio.get_running_loop(), threads.of(stored.text)
     outcome = await loop.run_in_executor(cpu, partial(advance, steps))
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)

@@ -7,7 +7,6 @@ Duplicates and late commands are harmless, and nobody waits in the partition: wh
 import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from time import perf_counter
@@ -17,6 +16,7 @@ import structlog
 
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
+from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
@@ -89,7 +89,7 @@ class SyncDocumentHandler:
         truth: Truth,
         leases: JobLeases,
         probe: SearchableProbe,
-        cpu: Executor,
+        threads: ChunkingThreads,
         isolation: Isolation,
     ) -> None:
         self._database = database
@@ -97,7 +97,7 @@ class SyncDocumentHandler:
         self._embedder = embedder
         self._leases = leases
         self._probe = probe
-        self._cpu = cpu
+        self._threads = threads
         self._isolation = isolation
         self._turns = Turns()
 
@@ -266,7 +266,7 @@ class SyncDocumentHandler:
         stored = await self._truth.text(Of(kb.organization_id, document.text.text_id))
         if stored is None:
             raise TransientError("the text of this revision is not stored")
-        return await chunk_document(stored, kb, embedder=self._embedder, room=room, cpu=self._cpu)
+        return await chunk_document(stored, kb, embedder=self._embedder, room=room, threads=self._threads)
 
     def _watch(self, job: Job, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
         if not swapped.inserted:

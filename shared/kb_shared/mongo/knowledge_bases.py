@@ -185,6 +185,11 @@ async def active(database: Database) -> list[KnowledgeBase]:
     return [_from_row(row) async for row in rows]
 
 
+async def existing(database: Database, kb_ids: Collection[str]) -> set[str]:
+    """Those of `kb_ids`, of whatever organization, that are there."""
+    return set(await database[NAME].distinct("_id", {"_id": {"$in": list(kb_ids)}}))
+
+
 async def set_status(
     database: Database,
     kb: KnowledgeBase,

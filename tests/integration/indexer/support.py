@@ -1,7 +1,6 @@
 """The indexer's handlers in this process, on real servers, with Kafka replaced by a list."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -22,6 +21,7 @@ from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_b
 from kb_api.settings import ApiSettings
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
@@ -164,7 +164,7 @@ class Replica:
 
     database: Database
     embedder: Embedder
-    cpu: Executor
+    threads: ChunkingThreads
     lease: timedelta
     post: Post = field(default_factory=Post)
 
@@ -182,7 +182,7 @@ class Replica:
             truth=truth,
             leases=self.leases,
             probe=self.probe,
-            cpu=self.cpu,
+            threads=self.threads,
             isolation=self.isolation,
         )
         self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
@@ -243,12 +243,13 @@ async def replica(
     database: Database, api_base: str, *, lease: timedelta = timedelta(seconds=15), patience_s: float = 0.2
 ) -> AsyncIterator[Replica]:
     settings = EmbeddingSettings(local_models_api_base=api_base)
-    with ThreadPoolExecutor(max_workers=1) as cpu:
-        made = Replica(database, create_embedder(database, settings, patience_s=patience_s), cpu, lease)
-        try:
-            yield made
-        finally:
-            await made.close()
+    threads = ChunkingThreads()
+    made = Replica(database, create_embedder(database, settings, patience_s=patience_s), threads, lease)
+    try:
+        yield made
+    finally:
+        await made.close()
+        threads.close()
 
 
 @dataclass

@@ -1,5 +1,6 @@
-from collections.abc import Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
@@ -7,6 +8,7 @@ import pytest
 
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
+from kb_indexer.chunking_threads import LARGE_TEXT, ChunkingThreads
 from kb_shared.budget import Room
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -41,14 +43,22 @@ class Recorder:
         self.reserved += count
 
 
-async def chunked(stored: StoredText, kb: KnowledgeBase, buyer: Recorder, cpu: Executor) -> list[Chunk]:
-    return await chunk_document(stored, kb, embedder=cast("Embedder", buyer), room=cast("Room", buyer), cpu=cpu)
+async def chunked(stored: StoredText, kb: KnowledgeBase, buyer: Recorder, threads: ChunkingThreads) -> list[Chunk]:
+    return await chunk_document(stored, kb, embedder=cast("Embedder", buyer), room=cast("Room", buyer), threads=threads)
 
 
-async def test_vectors_of_sentences_are_bought_for_the_knowledge_base_within_its_limits() -> None:
+@pytest.fixture
+def threads() -> Iterator[ChunkingThreads]:
+    threads = ChunkingThreads()
+    yield threads
+    threads.close()
+
+
+async def test_vectors_of_sentences_are_bought_for_the_knowledge_base_within_its_limits(
+    threads: ChunkingThreads,
+) -> None:
     embedder = Recorder()
-    with ThreadPoolExecutor(1) as cpu:
-        chunks = await chunked(STORED, GROUPING, embedder, cpu)
+    chunks = await chunked(STORED, GROUPING, embedder, threads)
     assert len(chunks) > 2
     assert embedder.reserved >= 2 * SENTENCES + len(chunks) - 3
     assert {chunk.page_start for chunk in chunks} == {7}
@@ -64,9 +74,22 @@ async def test_vectors_of_sentences_are_bought_for_the_knowledge_base_within_its
 
 
 @pytest.mark.parametrize("chunker_type", ["recursive", "semantic"])
-async def test_nothing_is_bought_for_a_document_of_too_many_chunks(chunker_type: str) -> None:
+async def test_nothing_is_bought_for_a_document_of_too_many_chunks(threads: ChunkingThreads, chunker_type: str) -> None:
     embedder = Recorder()
     kb = replace(GROUPING, chunker_type=chunker_type, max_chunks_per_document=2)
-    with ThreadPoolExecutor(1) as cpu, pytest.raises(DocumentUnfit, match="takes at most 2 a document"):
-        await chunked(STORED, kb, embedder, cpu)
+    with pytest.raises(DocumentUnfit, match="takes at most 2 a document"):
+        await chunked(STORED, kb, embedder, threads)
     assert embedder.asked == []
+
+
+async def test_a_large_text_keeps_no_other_waiting(threads: ChunkingThreads) -> None:
+    plain = replace(GROUPING, chunker_type="recursive")
+    go_on = threading.Event()
+    # Whatever large texts take, as long as they like.
+    threads.of("x" * (LARGE_TEXT + 1)).submit(go_on.wait)
+    large = asyncio.create_task(chunked(StoredText("A word. " * (LARGE_TEXT // 7), ()), plain, Recorder(), threads))
+    assert len(await chunked(STORED, plain, Recorder(), threads)) > 2
+    assert not large.done()
+    go_on.set()
+    with pytest.raises(DocumentUnfit):
+        await large

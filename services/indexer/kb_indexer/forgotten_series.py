@@ -1,0 +1,37 @@
+"""Drops the metric series of KBs that are gone: a replica that had nothing to do for one when it went is not told."""
+
+import asyncio
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.metrics import forget_knowledge_base, knowledge_bases_with_series
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.database import Database
+
+_EVERY_S: Final = 60.0
+
+log = structlog.get_logger()
+
+
+class ForgottenSeries:
+    """Of this process."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def run(self) -> None:
+        """Look for ever; cancel to stop."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            try:
+                await self.drop()
+            except PyMongoError as error:
+                log.warning("series.not_dropped", error=type(error).__name__)
+
+    async def drop(self) -> None:
+        """Drop those of KBs that are not there."""
+        with_series = knowledge_bases_with_series()
+        for kb_id in with_series - await knowledge_bases.existing(self._database, with_series):
+            forget_knowledge_base(kb_id)

@@ -1,0 +1,24 @@
+from prometheus_client import REGISTRY
+
+from kb_indexer.forgotten_series import ForgottenSeries
+from kb_shared.metrics import CHUNKS_INDEXED, INDEXING_ERRORS
+from tests.integration.indexer.support import Tenant
+
+GONE = "0" * 24
+
+
+def series_of(kb_id: str) -> int:
+    return sum(sample.labels.get("kb_id") == kb_id for family in REGISTRY.collect() for sample in family.samples)
+
+
+async def test_a_replica_that_is_not_told_drops_the_series_of_a_knowledge_base_that_is_gone(tenant: Tenant) -> None:
+    there = await tenant.create_kb("a")
+    for kb_id in (there.kb_id, GONE):
+        CHUNKS_INDEXED.labels(kb_id).inc()
+        INDEXING_ERRORS.labels(kb_id, "bad_answer").inc()
+    assert series_of(GONE) > 0
+
+    await ForgottenSeries(tenant.database).drop()
+
+    assert series_of(GONE) == 0
+    assert series_of(there.kb_id) > 0
