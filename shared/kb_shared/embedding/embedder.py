@@ -40,6 +40,8 @@ from kb_shared.mongo.rate_limits import Bucket
 
 SHORT_LIFETIME: Final = timedelta(days=7)
 """Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""
+LIFETIME: Final = timedelta(days=90)
+"""Of all others, from their last use on."""
 GATHERED_FOR_S: Final = 0.02
 """How long a text of a document waits for others to fill its request. Nobody lets a query wait."""
 
@@ -75,8 +77,13 @@ class _Order:
         return self.space.dimensions or None
 
     @property
-    def lifetime(self) -> timedelta | None:
-        return SHORT_LIFETIME if self.short_lived else None
+    def lifetime(self) -> timedelta:
+        return SHORT_LIFETIME if self.short_lived else LIFETIME
+
+    @property
+    def kept_for(self) -> timedelta | None:
+        """By another use; what is short-lived is so from its purchase on."""
+        return None if self.short_lived else LIFETIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,6 +92,7 @@ class _Question:
 
     space: VectorSpace
     chunk_hashes: Collection[str]
+    keep_for: timedelta | None
 
 
 class Embedder:
@@ -210,7 +218,7 @@ class Embedder:
         order = self._order(model, dimensions, purpose)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         distinct = dict(zip(hashes, texts, strict=True))
-        vectors = await self._known(order.space, distinct)
+        vectors = await self._known(order, distinct)
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
@@ -226,12 +234,12 @@ class Embedder:
         generated = sum(delivery.charged for delivery in delivered.values())
         return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated)
 
-    async def _known(self, space: VectorSpace, chunk_hashes: Collection[str]) -> dict[str, Vector]:
+    async def _known(self, order: _Order, chunk_hashes: Collection[str]) -> dict[str, Vector]:
         """What was paid for before."""
-        recent = self._recent.find(space, chunk_hashes)
+        recent = self._recent.find(order.space, chunk_hashes)
         if len(recent) == len(chunk_hashes):
             return recent
-        return await self._looked_up(_Question(space, chunk_hashes)) or {}
+        return await self._looked_up(_Question(order.space, chunk_hashes, order.kept_for)) or {}
 
     def _order(self, model: Model, dimensions: int | None, purpose: Purpose) -> _Order:
         space = VectorSpace(
@@ -250,11 +258,14 @@ class Embedder:
         await self._limiter.take(bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s)
 
     async def _look_up(self, questions: Sequence[_Question]) -> Mapping[_Question, dict[str, Vector]]:
-        by_space: dict[VectorSpace, set[str]] = {}
+        together: dict[tuple[VectorSpace, timedelta | None], set[str]] = {}
         for question in questions:
-            by_space.setdefault(question.space, set()).update(question.chunk_hashes)
-        found = {space: await embedding_cache.find(self._database, space, hashes) for space, hashes in by_space.items()}
-        return {question: _those_of(question, found[question.space]) for question in questions}
+            together.setdefault((question.space, question.keep_for), set()).update(question.chunk_hashes)
+        found = {
+            (space, keep_for): await embedding_cache.find(self._database, space, hashes, keep_for=keep_for)
+            for (space, keep_for), hashes in together.items()
+        }
+        return {question: _those_of(question, found[question.space, question.keep_for]) for question in questions}
 
     async def _buy(
         self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose, room: Room

@@ -54,7 +54,7 @@ class Purchase:
 
     bought: Sequence[Bought]
     space: VectorSpace
-    lifetime: timedelta | None
+    lifetime: timedelta
     label: str
     """Of the model, for metrics."""
 

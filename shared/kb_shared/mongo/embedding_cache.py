@@ -14,6 +14,9 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, Row, Session
 
+_EXTENDED_EVERY = timedelta(days=1)
+"""Not at each use, which would be a write for each read."""
+
 NAME = "embedding_cache"
 INDEXES = [IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)]
 
@@ -42,11 +45,31 @@ class VectorSpace:
         return hashlib.sha256("\x1f".join(parts).encode()).hexdigest()
 
 
-async def find(database: Database, space: VectorSpace, chunk_hashes: Collection[str]) -> dict[str, bytes]:
-    """The vectors that are there, by chunk hash, as they are stored. One look-up for all."""
+async def find(
+    database: Database, space: VectorSpace, chunk_hashes: Collection[str], *, keep_for: timedelta | None = None
+) -> dict[str, bytes]:
+    """The vectors that are there, by chunk hash, as they are stored. One look-up for all.
+
+    Args:
+        keep_for: they are to be there for so long from now on, give or take a day; None: as long as they were to be.
+    """
     keys = {space.key(chunk_hash): chunk_hash for chunk_hash in chunk_hashes}
-    rows = database[NAME].find({"_id": {"$in": list(keys)}, "scope": space.scope}, {"embedding": 1})
-    return {keys[row["_id"]]: row["embedding"] async for row in rows}
+    rows = await (
+        database[NAME]
+        .find({"_id": {"$in": list(keys)}, "scope": space.scope}, {"embedding": 1, "expires_at": 1})
+        .to_list()
+    )
+    if keep_for is not None:
+        await _keep(database, space, rows, until=datetime.now(UTC) + keep_for)
+    return {keys[row["_id"]]: row["embedding"] for row in rows}
+
+
+async def _keep(database: Database, space: VectorSpace, rows: Sequence[Row], *, until: datetime) -> None:
+    latest = until - _EXTENDED_EVERY
+    sooner = [row["_id"] for row in rows if row.get("expires_at") is None or row["expires_at"] < latest]
+    if sooner:
+        of_those = {"_id": {"$in": sooner}, "scope": space.scope}
+        await database[NAME].update_many(of_those, {"$max": {"expires_at": until}})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +86,7 @@ async def store(
     space: VectorSpace,
     vectors: Sequence[NewVector],
     *,
-    lifetime: timedelta | None,
+    lifetime: timedelta,
     all_new: bool,
 ) -> list[NewVector]:
     """Keep vectors; returns those that were new.
@@ -80,11 +103,14 @@ async def store(
     return [vectors[index] for index in written.upserted_ids or ()]
 
 
-def _rows(space: VectorSpace, vectors: Sequence[NewVector], lifetime: timedelta | None) -> list[Row]:
+def _rows(space: VectorSpace, vectors: Sequence[NewVector], lifetime: timedelta) -> list[Row]:
     now = datetime.now(UTC)
-    fields: Row = {"scope": space.scope, "embedding_model": space.model, "created_at": now}
-    if lifetime is not None:
-        fields["expires_at"] = now + lifetime
+    fields: Row = {
+        "scope": space.scope,
+        "embedding_model": space.model,
+        "created_at": now,
+        "expires_at": now + lifetime,
+    }
     return [
         {
             "_id": space.key(vector.chunk_hash),

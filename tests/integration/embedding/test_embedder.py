@@ -19,6 +19,7 @@ from kb_shared.embedding import purchases
 from kb_shared.embedding.batch_queue import AT_ONCE
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.recent_vectors import RecentVectors
 from kb_shared.errors import (
     BatchRefused,
     BudgetExhausted,
@@ -116,18 +117,56 @@ async def test_the_ledger_says_who_pays_for_what(embedder: Embedder, searching: 
     }
 
 
-async def test_w17_queries_are_kept_for_a_week_and_documents_for_good(
+async def lifetimes(database: Database) -> list[timedelta]:
+    """Of what is cached, from now on, to the hour."""
+    found = [row["expires_at"] - datetime.now(UTC) async for row in database[embedding_cache.NAME].find()]
+    return sorted(timedelta(hours=round(each / timedelta(hours=1))) for each in found)
+
+
+async def let_time_pass(database: Database, time: timedelta) -> None:
+    earlier = {"$set": {"expires_at": {"$subtract": ["$expires_at", time / timedelta(milliseconds=1)]}}}
+    await database[embedding_cache.NAME].update_many({}, [earlier])
+
+
+async def test_w17_queries_are_kept_for_a_week_and_documents_for_ninety_days_after_their_last_use(
     embedder: Embedder, indexing: Purpose, searching: Purpose, database: Database
 ) -> None:
-    await embedder.embed(["same text"], **MODEL, purpose=searching)
-    query = await database[embedding_cache.NAME].find_one()
-    await embedder.embed(["same text"], **MODEL, purpose=indexing)
-    document = await database[embedding_cache.NAME].find_one({"expires_at": None})
+    for purpose in (searching, indexing):
+        await embedder.embed(["same text"], **MODEL, purpose=purpose)
+    assert await lifetimes(database) == [timedelta(days=7), timedelta(days=90)]
 
-    assert query is not None
-    assert abs(query["expires_at"] - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=1)
-    assert document is not None
-    assert document["chunk_hash"] == query["chunk_hash"]
+    await let_time_pass(database, timedelta(days=5))
+    embedder._recent = RecentVectors()
+    for purpose in (searching, indexing):
+        assert (await embedder.embed(["same text"], **MODEL, purpose=purpose)).generated == 0
+    assert await lifetimes(database) == [timedelta(days=2), timedelta(days=90)]
+
+
+async def test_a_use_within_a_day_of_the_last_one_writes_nothing(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+    await let_time_pass(database, timedelta(hours=23))
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+    assert await lifetimes(database) == [timedelta(days=89, hours=1)]
+
+
+async def test_a_vector_that_was_bought_for_a_week_is_kept_when_a_chunk_needs_it(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    await embedder.embed(["a sentence"], **MODEL, purpose=replace(indexing, short_lived=True))
+    assert await lifetimes(database) == [timedelta(days=7)]
+    assert (await embedder.embed(["a sentence"], **MODEL, purpose=indexing)).generated == 0
+    assert await lifetimes(database) == [timedelta(days=90)]
+
+
+async def test_a_vector_that_was_to_stay_for_ever_is_given_a_time_when_it_is_used(
+    embedder: Embedder, indexing: Purpose, database: Database
+) -> None:
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+    await database[embedding_cache.NAME].update_many({}, {"$unset": {"expires_at": 1}})
+    await embedder.embed(["a"], **MODEL, purpose=indexing)
+    assert await lifetimes(database) == [timedelta(days=90)]
 
 
 async def test_w17_no_organization_gets_what_another_paid_for(
