@@ -54,7 +54,7 @@ def create_app(
         redirect_slashes=False,
     )
     _warn_of_known_pepper(settings)
-    app.state.authentication = Authentication(database, settings.api_key_pepper.get_secret_value())
+    app.state.authentication = Authentication(database, pepper=settings.api_key_pepper.get_secret_value())
     problems.install(app)
     app.router.routes.extend(health_routes(ready or _answers(database)))
     app.router.routes.extend(endpoints)

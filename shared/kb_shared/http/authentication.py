@@ -1,6 +1,6 @@
 """Who calls: `Authorization: Bearer kb_<key id>_<secret>`, an organization's key with scopes."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -8,8 +8,9 @@ from fastapi import Depends, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from kb_shared.errors import NotFound, RequestError
+from kb_shared.gathering import Gathering
 from kb_shared.mongo import api_keys
-from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.api_keys import Scope, StoredKey
 from kb_shared.mongo.database import Database
 
 _bearer = HTTPBearer(auto_error=False, description="An API key, `kb_<key id>_<secret>`.")
@@ -29,16 +30,26 @@ class Caller:
             raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
 
 
-@dataclass(frozen=True, slots=True)
 class Authentication:
-    """What it takes to tell who calls; `create_app` keeps it in the state of the application."""
+    """Tells who calls; `create_app` keeps it in the state of the application.
 
-    database: Database
-    pepper: str
+    Keys that come at the same time are looked up together, each after it came: one that is revoked is refused by the
+    next request.
+    """
+
+    def __init__(self, database: Database, *, pepper: str) -> None:
+        self._database = database
+        self._pepper = pepper
+        self._stored = Gathering(self._find)
+
+    async def _find(self, key_ids: Sequence[str]) -> Mapping[str, StoredKey]:
+        return await api_keys.find_all(self._database, key_ids)
 
     async def caller(self, whole_key: str) -> Caller:
         """Raises RequestError 401 unless the key is right, unexpired and not revoked."""
-        key = await api_keys.authenticate(self.database, whole_key, pepper=self.pepper)
+        key_id = api_keys.key_id_of(whole_key)
+        stored = None if key_id is None else await self._stored(key_id)
+        key = api_keys.authenticated(stored, whole_key, pepper=self._pepper)
         if key is None:
             raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
         return Caller(key.organization_id, key.key_id, key.scopes)

@@ -1,0 +1,54 @@
+"""Keys that come at the same time are looked up together, and nobody's key spoils it for others."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_shared.errors import RequestError
+from kb_shared.http.authentication import Authentication, Caller
+from kb_shared.mongo import api_keys
+from tests.integration.indexer.support import CommandLog
+from tests.integration.kb_api.conftest import NewOrganization
+from tests.integration.kb_api.organization import Organization
+
+
+def authentication(organization: Organization, database: Any = None) -> Authentication:
+    pepper = organization.services.settings.api_key_pepper.get_secret_value()
+    return Authentication(organization.database if database is None else database, pepper=pepper)
+
+
+async def test_callers_of_one_moment_are_told_apart_by_one_question(
+    new_organization: NewOrganization, search_node: Any
+) -> None:
+    acme, other = await new_organization(), await new_organization()
+    log = CommandLog()
+    async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True, event_listeners=[log]) as client:
+        asked = authentication(acme, client[acme.database.name])
+        keys = [
+            acme.key,
+            other.key,
+            acme.key,
+            acme.key + "x",
+            "kb_0000_nobody",
+            "kb_\ud800_x",
+            "kb_" + "a" * 65 + "_x",
+            "",
+        ]
+        log.clear()
+        found = await asyncio.gather(*(asked.caller(key) for key in keys), return_exceptions=True)
+
+    organizations = [each.organization_id if isinstance(each, Caller) else None for each in found]
+    assert organizations == [acme.organization_id, other.organization_id, acme.organization_id, *[None] * 5]
+    assert {each.status for each in found if isinstance(each, RequestError)} == {401}
+    assert log.names().count("find api_keys") == 1
+
+
+async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: Organization) -> None:
+    asked = authentication(organization)
+    caller = await asked.caller(organization.key)
+    await api_keys.revoke(organization.database, organization.organization_id, caller.key_id)
+    with pytest.raises(RequestError) as refused:
+        await asked.caller(organization.key)
+    assert refused.value.status == 401
