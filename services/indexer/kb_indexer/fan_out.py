@@ -16,7 +16,7 @@ from kb_indexer.crowds import Crowds
 from kb_indexer.isolation import Isolation
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.projection import apply
-from kb_indexer.truth import Of, Truth
+from kb_indexer.truth import Truth
 from kb_shared import tracing
 from kb_shared.contracts.cloudevents import Envelope, Payload, decode
 from kb_shared.contracts.commands import Reason, SyncDocument
@@ -43,6 +43,7 @@ from kb_shared.mongo.document_texts import NewText
 from kb_shared.mongo.documents import AppliedEvent, Change, Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.together import Of
 
 _MAX_RACES: Final = 20
 _REASONS: Final[dict[type[Payload], Reason]] = {

@@ -22,7 +22,7 @@ from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.source import SOURCE
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
-from kb_indexer.truth import In, Of, Truth
+from kb_indexer.truth import In, Truth
 from kb_shared import tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.budget import Room
@@ -52,6 +52,7 @@ from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.together import Of
 from kb_shared.mongo.vectors import EmbeddedChunk
 from kb_shared.turns import Turns
 

@@ -4,8 +4,8 @@ Every answer is read from the primary after it was asked for, never from memory.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 from kb_shared.gathering import Gathering
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
@@ -15,16 +15,8 @@ from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.together import Of, finding, in_parts
 from kb_shared.mongo.vectors import Chunks
-
-Found = TypeVar("Found")
-
-
-class Of(NamedTuple):
-    """One thing of an organization: a document, a KB or a text, by its id."""
-
-    organization_id: str
-    identity: str
 
 
 class In(NamedTuple):
@@ -40,11 +32,13 @@ class Truth:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.document: Gathering[Of, Document] = Gathering(_of(database, documents.by_ids))
-        self.knowledge_base: Gathering[Of, KnowledgeBase] = Gathering(_of(database, knowledge_bases.by_ids))
-        self.text: Gathering[Of, StoredText] = Gathering(_of(database, document_texts.find_all))
-        self.jobs_of: Gathering[Of, dict[str, State]] = Gathering(_of(database, index_jobs.of_documents))
-        self.indexed_of: Gathering[Of, list[IndexedDocument]] = Gathering(_of(database, document_index.of_documents))
+        self.document: Gathering[Of, Document] = Gathering(finding(database, documents.by_ids))
+        self.knowledge_base: Gathering[Of, KnowledgeBase] = Gathering(finding(database, knowledge_bases.by_ids))
+        self.text: Gathering[Of, StoredText] = Gathering(finding(database, document_texts.find_all))
+        self.jobs_of: Gathering[Of, dict[str, State]] = Gathering(finding(database, index_jobs.of_documents))
+        self.indexed_of: Gathering[Of, list[IndexedDocument]] = Gathering(
+            finding(database, document_index.of_documents)
+        )
         self.knowledge_bases_of: Gathering[str, list[KnowledgeBase]] = Gathering(self._knowledge_bases_of)
         self.indexed: Gathering[In, IndexedDocument] = Gathering(self._indexed)
         self._live: Gathering[tuple[Chunks, str], int] = Gathering(self._count_live)
@@ -64,39 +58,11 @@ class Truth:
             rows = await document_index.by_ids(self._database, *scope, document_ids)
             return {In(*scope, document_id): row for document_id, row in rows.items()}
 
-        return await _in_parts(((key[:2], key.document_id) for key in wanted), ask)
+        return await in_parts(((key[:2], key.document_id) for key in wanted), ask)
 
     async def _count_live(self, wanted: Sequence[tuple[Chunks, str]]) -> Mapping[tuple[Chunks, str], int]:
         async def ask(chunks: Chunks, document_ids: Collection[str]) -> Mapping[tuple[Chunks, str], int]:
             counts = await vectors.count_live(chunks, document_ids)
             return {(chunks, document_id): count for document_id, count in counts.items()}
 
-        return await _in_parts(wanted, ask)
-
-
-def _of(
-    database: Database, find: Callable[[Database, str, Collection[str]], Awaitable[Mapping[str, Found]]]
-) -> Callable[[Sequence[Of]], Awaitable[Mapping[Of, Found]]]:
-    async def ask(organization_id: str, identities: Collection[str]) -> Mapping[Of, Found]:
-        found = await find(database, organization_id, identities)
-        return {Of(organization_id, identity): each for identity, each in found.items()}
-
-    async def ask_for_all(wanted: Sequence[Of]) -> Mapping[Of, Found]:
-        return await _in_parts(wanted, ask)
-
-    return ask_for_all
-
-
-Scope = TypeVar("Scope")
-Key = TypeVar("Key")
-
-
-async def _in_parts(
-    wanted: Iterable[tuple[Scope, str]], ask: Callable[[Scope, Collection[str]], Awaitable[Mapping[Key, Found]]]
-) -> dict[Key, Found]:
-    """Ask once for each scope, since a query never spans two organizations."""
-    by_scope: dict[Scope, list[str]] = {}
-    for scope, identity in wanted:
-        by_scope.setdefault(scope, []).append(identity)
-    parts = await asyncio.gather(*(ask(scope, identities) for scope, identities in by_scope.items()))
-    return {key: found for part in parts for key, found in part.items()}
+        return await in_parts(wanted, ask)
