@@ -282,6 +282,22 @@ async def test_the_demo_model_answers_with_quotations_and_says_so(author: Author
     assert run["dropped_citations"] == 0
 
 
+async def test_a_schema_that_is_not_taken_is_refused_by_the_name_of_its_field(author: Author) -> None:
+    twice = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(20)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**twice, "d20": {}}}
+    prompt = {"name": "P", "content": "?", "model": "demo-extractive"}
+    made = await author.make("/prompts", **prompt)
+    places: list[tuple[str, str, dict[str, Any], str]] = [
+        ("POST", "/runs", {"messages": QUESTION, "model": "demo-extractive"}, "response_schema"),
+        ("POST", "/prompts", prompt, "schema"),
+        ("PUT", f"/prompts/{made['prompt_id']}", {}, "schema"),
+    ]
+    for method, path, body, field in places:
+        refused = await author.ask(method, path, {**body, field: schema})
+        assert refused.status_code == 422, path
+        assert [each["field"] for each in refused.json()["fields"]] == [field]
+
+
 @pytest.mark.parametrize(
     ("body", "status", "slug"),
     [

@@ -192,7 +192,7 @@ class _Making:
         if isinstance(action, Give):
             raise _budget_spent(action.stop)
         completion = await self._ask(action)
-        self._state, next_action = loop.heard(self._state, completion, with_tools=action.with_tools)
+        self._state, next_action = await self._hear(completion, action)
         match next_action:
             case CallTools():
                 self._state = loop.returned(self._state, await self._call(next_action))
@@ -223,6 +223,15 @@ class _Making:
             # A caller who left and a budget of seconds end it, too.
             if heard:
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
+            raise
+
+    async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
+        try:
+            # Checking an answer against a schema can take half a second.
+            return await asyncio.to_thread(loop.heard, self._state, completion, with_tools=action.with_tools)
+        except BaseException:
+            # Paid for, though nobody waits for it any more.
+            self._state = loop.broke_off(self._state, completion)
             raise
 
     async def _call(self, action: CallTools) -> Sequence[tuple[ToolCall, str]]:

@@ -89,6 +89,9 @@ class Repair:
     """Ask again; the messages say what was wrong."""
 
 
+Heard: TypeAlias = CallTools | Answered | Repair | Unusable
+
+
 def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | Give:
     """Decide before the model is asked.
 
@@ -105,10 +108,8 @@ def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens
     return Ask(with_tools=state.has_tools and not state.is_repair and state.iterations < budget.max_iterations)
 
 
-def heard(
-    state: State, completion: Completion, *, with_tools: bool
-) -> tuple[State, CallTools | Answered | Repair | Unusable]:
-    """Take in what the model said, and decide what becomes of it."""
+def heard(state: State, completion: Completion, *, with_tools: bool) -> tuple[State, Heard]:
+    """Take in what the model said, and decide what becomes of it. With a schema it can take `MAX_CPU_S`."""
     state = _counted(state, completion)
     if with_tools and completion.tool_calls:
         return _with_calls(state, completion)

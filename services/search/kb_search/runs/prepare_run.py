@@ -1,10 +1,12 @@
 """From a request to a plan: read what it names, from the prompt or agent to the KBs; refuse what can't become a run."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import without_marks
 from kb_search.runs.discussed_document import DiscussedDocument, read_discussed, reminder
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
@@ -54,11 +56,12 @@ class Preparation:
 
         Raises:
             NotFound: no such prompt, agent, thread, document or KB in the organization.
-            RequestError: 422 `unknown-model`, `provider-key-missing`, or a budget above the deployment's; 409
-                `waiting-for-text`.
+            RequestError: 422 `unknown-model`, `provider-key-missing`, a schema that is not taken, or a budget above the
+                deployment's; 409 `waiting-for-text`.
             TransientError: the document's text has just been replaced.
         """
         organization_id = caller.organization_id
+        await check_answer_schema("response_schema", request.response_schema)
         source = await self._source(organization_id, request)
         fence = Fence.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
@@ -140,6 +143,16 @@ class Preparation:
             max_spus=int(_at_most("max_spus", asked.max_spus, settings.run_max_spus)),
             max_seconds=_at_most("max_seconds", asked.max_seconds, settings.run_max_seconds),
         )
+
+
+async def check_answer_schema(field: str, schema: Mapping[str, Any] | None) -> None:
+    """Raises RequestError 422 that names `field` unless answers can be checked against the schema, if any."""
+    if schema is None:
+        return
+    try:
+        await asyncio.to_thread(check_schema, schema)
+    except UnusableSchema as problem:
+        raise invalid_field(field, f"The schema {problem}") from None
 
 
 def _of_agent(agent: Agent) -> _Source:
