@@ -62,6 +62,19 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
+async def test_halves_of_characters_are_joined_or_replaced_wherever_a_model_says_them(
+    chat: Chat, scripted: ScriptedModel, is_streamed: bool
+) -> None:
+    calls = [call("f<U+D83D>", '{"a": "<U+D83D><U+DE00> <U+DE00>"}', "c<U+D83D>")]
+    await scripted.says({"text": "A <U+D83D><U+DE00>, <U+DE00> and <U+D83D>", "tool_calls": calls})
+    said, heard = await listened(chat, scripted) if is_streamed else (await ask(chat, scripted), [])
+    assert said.text == "A \U0001f600, \ufffd and \ufffd"
+    assert "".join(heard) == (said.text if is_streamed else "")
+    [made] = said.tool_calls
+    assert (made.call_id, made.name, made.arguments) == ("c\ufffd", "f\ufffd", '{"a": "\U0001f600 \ufffd"}')
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
 async def test_a_provider_that_reports_no_tokens_has_them_estimated(
     chat: Chat, scripted: ScriptedModel, is_streamed: bool
 ) -> None:

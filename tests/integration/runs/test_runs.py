@@ -135,6 +135,13 @@ async def test_an_answer_against_the_schema_is_mended_once_or_refused_with_what_
     assert problem["violations"][0].startswith("$.a")
 
 
+async def test_a_model_that_says_half_of_a_character_has_an_answer_that_can_be_kept(asked: Asked) -> None:
+    run = await asked.run({"tool_calls": [search("<U+D83D> fence")]}, {"text": "So<U+D83D> [1]"})
+    assert (run["status"], run["answer"]) == ("completed", "So\ufffd [1]")
+    kept = await asked.author.ask("GET", f"/runs/{run['run_id']}")
+    assert kept.json() == run
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("turn", "status", "slug"),

@@ -120,6 +120,11 @@ def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
     assert [each.partition(":")[0] for each in violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
 
 
+def test_what_is_wrong_with_a_name_that_is_no_text_is_said_in_text() -> None:
+    [wrong] = violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
+    wrong.encode()
+
+
 def test_a_number_too_large_to_divide_breaks_nothing() -> None:
     assert violations("1" + "0" * 400, {"multipleOf": 0.5}) == ["the answer can't be checked against the schema"]
 

@@ -18,6 +18,8 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
+from kb_shared.chat.completion import whole_characters
+
 MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
@@ -110,7 +112,8 @@ def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX
     _ends_at_cpu_s.set(time.thread_time() + max_cpu_s)
     try:
         for error in _validator(schema).iter_errors(value):
-            found.append(f"{error.json_path}: {error.message}"[:MAX_MESSAGE_CHARACTERS])
+            # A name in the answer may hold half of a surrogate pair, which JSON can say and nobody can store.
+            found.append(whole_characters(f"{error.json_path}: {error.message}")[:MAX_MESSAGE_CHARACTERS])
             if len(found) == MAX_VIOLATIONS:
                 break
     except RecursionError:
