@@ -22,6 +22,7 @@ class ChatRequest(BaseModel):
     stream: bool = False
     stream_options: dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
+    max_completion_tokens: int | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -93,9 +94,13 @@ class ChatReply:
     tool_calls: Sequence[ToolCall] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    is_cut: bool = False
+    """It had come to the end of what it may say."""
 
     @property
     def finish_reason(self) -> str:
+        if self.is_cut:
+            return "length"
         return "tool_calls" if self.tool_calls else "stop"
 
     @property

@@ -55,6 +55,8 @@ class Turn(BaseModel):
     """In the middle of a streamed answer."""
     cut: bool = False
     """End a streamed answer in the middle, without a word."""
+    is_too_long: bool = False
+    """The answer came to the end of what may be said: its reason to finish is `length`."""
     garbage: bool = False
     """Answer 200 with what is no chat completion."""
     prompt_tokens: int | None = None
@@ -129,6 +131,7 @@ class ScriptedChat:
             completion_tokens=len((turn.text or "").split())
             if turn.completion_tokens is None
             else turn.completion_tokens,
+            is_cut=turn.is_too_long,
         )
 
     async def events(

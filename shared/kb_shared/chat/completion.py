@@ -71,3 +71,4 @@ class Question:
     schema: Mapping[str, Any] | None = None
     """JSON schema that the answer must follow, asked for where the model takes one."""
     max_completion_tokens: int | None = None
+    """That the model may write, its thoughts included."""

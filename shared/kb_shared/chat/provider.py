@@ -33,6 +33,7 @@ def bundled_chat_models() -> Mapping[str, BundledChatModel]:
         name: BundledChatModel(
             provider=described["litellm_provider"],
             max_input_tokens=described.get("max_input_tokens"),
+            max_output_tokens=described.get("max_output_tokens"),
             usd_per_prompt_token=described.get("input_cost_per_token"),
             usd_per_completion_token=described.get("output_cost_per_token"),
             takes_schema=bool(described.get("supports_response_schema")),
@@ -137,8 +138,11 @@ class ChatProvider:
             request["tools"] = [dict(tool) for tool in question.tools]
         if question.schema is not None and model.takes_schema:
             request["response_format"] = _response_format(question.schema)
-        if question.max_completion_tokens is not None:
-            request["max_tokens"] = question.max_completion_tokens
+        limit = question.max_completion_tokens
+        # A limit above the model's own is needless, and refused.
+        if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
+            # Models that think refuse `max_tokens`; litellm makes that of it where a provider knows only the old name.
+            request["max_completion_tokens"] = limit
         return request
 
 

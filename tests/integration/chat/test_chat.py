@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -133,6 +134,17 @@ async def test_an_answer_that_stalls_is_an_outage_when_its_time_is_over(chat: Ch
     with pytest.raises(ProviderUnavailable) as raised:
         await listened(chat, scripted)
     assert raised.value.error_type == "provider_timeout"
+
+
+async def test_an_answer_may_be_limited_and_says_when_it_was_cut(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": "so", "is_too_long": True})
+    model = await chat.model(ORGANIZATION, scripted.name)
+    limited = replace(QUESTION, max_completion_tokens=100)
+    for limit, expected in [(None, 100), (101, 100), (100, None), (99, None)]:
+        said = await chat.complete(ORGANIZATION, limited, model=replace(model, max_output_tokens=limit))
+        assert said.is_cut
+        asked = (await scripted.requests())[-1]
+        assert asked.get("max_completion_tokens") == expected, "more than it ever writes is refused by a model"
 
 
 async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:

@@ -142,6 +142,24 @@ async def test_a_model_that_says_half_of_a_character_has_an_answer_that_can_be_k
     assert kept.json() == run
 
 
+async def test_the_budget_of_tokens_bounds_what_the_model_may_write(asked: Asked) -> None:
+    used = {"prompt_tokens": 300, "completion_tokens": 100}
+    await asked.run({"tool_calls": [search()], **used}, {"text": "So [1].", **used}, budget={"max_tokens": 5_000})
+    first, second = [each["max_completion_tokens"] for each in await asked.scripted.requests()]
+    assert 0 < second <= first - 400 < 4_600
+
+
+async def test_an_answer_cut_off_by_the_budget_is_no_answer(asked: Asked) -> None:
+    turn = {"text": "So it beg", "is_too_long": True, "completion_tokens": 4_900}
+    refused = await asked.refused(turn, budget={"max_tokens": 5_000})
+    assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
+    mended = await asked.run({"text": "So it beg", "is_too_long": True}, {"text": "So."})
+    assert (mended["answer"], mended["iterations"]) == ("So.", 2)
+    problem = (await asked.refused({"text": "So it beg", "is_too_long": True})).json()
+    assert (problem["type"], problem["answer"]) == ("invalid-answer", "So it beg")
+    assert "cut off" in problem["violations"][0]
+
+
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize(
     ("turn", "status", "slug"),

@@ -206,6 +206,7 @@ class _Making:
             self._state.messages,
             tools=self._described if action.with_tools else (),
             schema=self._plan.schema,
+            max_completion_tokens=action.max_completion_tokens,
         )
 
         heard: list[str] = []
@@ -311,7 +312,7 @@ def _budget_spent(which: loop.Stop) -> RequestError:
     return RequestError(
         422,
         "run-budget-exhausted",
-        f"The run has used up its budget ({which}) without an answer. Allow more, or ask for less.",
+        f"The run has used up its budget ({which}) without a whole answer. Allow more, or ask for less.",
         extra={"budget": which},
     )
 
@@ -320,7 +321,7 @@ def _invalid_answer(answer: str, violations: Sequence[str]) -> RequestError:
     return RequestError(
         422,
         "invalid-answer",
-        "The model's answer is empty or does not follow the schema, also after it was told what is wrong.",
+        "The model's answer is empty, cut off or does not follow the schema, also after it was told what is wrong.",
         extra={"answer": answer, "violations": list(violations)},
     )
 
