@@ -299,6 +299,24 @@ async def test_a_thread_continues_with_its_answers_and_brings_their_citations_ba
     assert [len(each["citations"]) for each in found["runs"]] == [0, 1]
 
 
+async def test_a_thread_of_long_answers_can_always_be_continued(asked: Asked) -> None:
+    thread = await asked.author.make("/threads")
+    answers = [{"text": f"{number} " + "x" * 1_000} for number in range(8)]
+    body = {"thread_id": thread["thread_id"], "budget": {"max_tokens": 8_000}, "kb_ids": []}
+    for answer in answers:
+        run = await asked.run(answer, **body)
+    told = [message["content"] for message in run["messages"] if message["role"] == "assistant"]
+    assert told == [answer["text"] for answer in answers[-3:]]
+
+
+async def test_a_thread_remembers_an_answer_by_a_schema_as_it_was(asked: Asked) -> None:
+    thread = await asked.author.make("/threads")
+    answer = '{"years": [2024], "said": "so"}'
+    await asked.run({"text": answer}, thread_id=thread["thread_id"], response_schema={"type": "object"})
+    run = await asked.run({"text": "As I said."}, thread_id=thread["thread_id"])
+    assert [message["content"] for message in run["messages"]][2] == answer
+
+
 async def test_the_demo_model_answers_with_quotations_and_says_so(author: Author, knowledge: Knowledge) -> None:
     run = await author.run(messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model="demo-extractive")
     assert run["answer"].startswith("[demo model")

@@ -41,6 +41,13 @@ def test_numbers_of_an_earlier_run_are_taken_out() -> None:
     assert without_marks("So [1] and [2, 3].") == "So and."
 
 
+def test_numbers_of_an_earlier_run_are_taken_out_of_the_texts_of_json_and_its_data_stays() -> None:
+    answer = '{"years": [2024], "[1]": [[1]], "said": "so [1] and \\"this\\" [2, 3]", "rows": ["[4]"], "x": 1.50}'
+    assert without_marks(answer, is_json=True) == (
+        '{"years": [2024], "[1]": [[1]], "said": "so and \\"this\\"", "rows": [""], "x": 1.50}'
+    )
+
+
 def test_marks_of_what_was_never_returned_are_taken_out_of_an_answer_but_not_out_of_its_code() -> None:
     book = book_of("a", "b")
     answer = "So [2] [9], or [1,7], not[3]: `rows[9]`\n```\nrows [0]\n```"

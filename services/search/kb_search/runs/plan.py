@@ -70,4 +70,5 @@ class Plan:
             document_id=None if about is None else about.document_id,
             document_name=None if about is None else about.name,
             document_truncated=about is not None and about.truncated,
+            is_json=self.schema is not None,
         )

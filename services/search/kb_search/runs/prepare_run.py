@@ -18,6 +18,7 @@ from kb_search.settings import Settings
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
@@ -25,9 +26,12 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases, prompts, runs
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Run
 
 RUNS_REMEMBERED: Final = 20
 """Of a thread, the newest."""
+HISTORY_SHARE: Final = 0.1
+"""Of a run's tokens: the history counts each time that the model is asked."""
 DEFAULT_ITERATIONS: Final = 5
 
 
@@ -65,17 +69,20 @@ class Preparation:
         source = await self._source(organization_id, request)
         fence = Fence.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
+        budget = self._budget(request, source)
         return Plan(
             run_id=new_id(),
             organization_id=organization_id,
             key_id=caller.key_id,
             model=await self.model(organization_id, source.model),
             instructions=source.instructions,
-            history=await self._history(organization_id, request.thread_id, fence),
+            history=await self._history(
+                organization_id, request.thread_id, fence, max_tokens=int(budget.max_tokens * HISTORY_SHARE)
+            ),
             question=[*source.question, *asked],
             tools=source.tools,
             schema=source.schema if request.response_schema is None else request.response_schema,
-            budget=self._budget(request, source),
+            budget=budget,
             fence=fence,
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
@@ -116,18 +123,14 @@ class Preparation:
         for kb_id in kb_ids:
             await knowledge_bases.get(self._database, organization_id, kb_id)
 
-    async def _history(self, organization_id: str, thread_id: str | None, fence: Fence) -> list[Message]:
+    async def _history(
+        self, organization_id: str, thread_id: str | None, fence: Fence, *, max_tokens: int
+    ) -> list[Message]:
         if thread_id is None:
             return []
         await runs.get_thread(self._database, organization_id, thread_id)
         earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
-        history: list[Message] = []
-        for run in earlier:
-            if run.document_name is not None:
-                history.append(reminder(run.document_name, fence))
-            history += run.question
-            history.append({"role": "assistant", "content": without_marks(run.answer or "")})
-        return history
+        return newest_turns([_turn(run, fence) for run in earlier], max_tokens=max_tokens)
 
     async def _document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
@@ -153,6 +156,24 @@ async def check_answer_schema(field: str, schema: Mapping[str, Any] | None) -> N
         await asyncio.to_thread(check_schema, schema)
     except UnusableSchema as problem:
         raise invalid_field(field, f"The schema {problem}") from None
+
+
+def newest_turns(turns: Sequence[Sequence[Message]], *, max_tokens: int) -> list[Message]:
+    """The messages of as many turns, the oldest of them first, as there is room for; none is cut in its middle."""
+    kept: list[Message] = []
+    left = max_tokens
+    for turn in reversed(turns):
+        left -= estimated_tokens(turn)
+        if left < 0:
+            break
+        kept = [*turn, *kept]
+    return kept
+
+
+def _turn(run: Run, fence: Fence) -> list[Message]:
+    about = [] if run.document_name is None else [reminder(run.document_name, fence)]
+    answer = without_marks(run.answer or "", is_json=run.is_json)
+    return [*about, *run.question, {"role": "assistant", "content": answer}]
 
 
 def _of_agent(agent: Agent) -> _Source:
