@@ -58,11 +58,13 @@ class PassageBook:
     _by_chunk: dict[tuple[str, str], Passage] = field(default_factory=dict)
 
     def enter(self, passage: Passage) -> Passage:
-        """Return it with its number."""
+        """Return it with its number, and with the longest text of it that was found so far."""
         key = passage.kb_id, passage.citation
-        if key not in self._by_chunk:
-            self._by_chunk[key] = replace(passage, number=len(self._by_chunk) + 1)
-        return self._by_chunk[key]
+        known = self._by_chunk.get(key)
+        number = len(self._by_chunk) + 1 if known is None else known.number
+        if known is None or len(passage.text) > len(known.text):
+            known = self._by_chunk[key] = replace(passage, number=number)
+        return known
 
     def find(self, number: int) -> Passage | None:
         """The passage cited by `[number]`."""
