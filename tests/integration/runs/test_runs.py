@@ -1,13 +1,17 @@
 """Runs against a model that does all that a model must not do."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
-from kb_shared.mongo import spu_ledger
+from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_shared.errors import TransientError
+from kb_shared.mongo import runs, spu_ledger
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Status
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Document, Knowledge, create
@@ -200,6 +204,38 @@ async def test_a_budget_of_tokens_ends_a_run_before_the_call_that_would_exceed_i
     refused = await asked.refused(turn, budget={"max_tokens": 2_100})
     assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
     assert len(await asked.scripted.requests()) == 1
+
+
+async def test_a_search_that_fails_after_it_was_charged_counts(
+    asked: Asked, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any, **__: Any) -> None:
+        raise TransientError("the search node is gone")
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "_find", fails)
+    charged = await spu_ledger.total(search_database, ORGANIZATION)
+    run = await asked.run({"tool_calls": [search("asked for nowhere else")]}, {"text": "Nothing."})
+    assert await spu_ledger.total(search_database, ORGANIZATION) - charged == 1
+    assert (run["spus"], run["tool_calls"][0]["spus"]) == (1, 1)
+
+
+async def test_a_search_that_is_given_up_after_it_was_charged_counts(
+    asked: Asked, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = asyncio.Event()
+
+    async def hangs(*_: Any, **__: Any) -> None:
+        hanging.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "_find", hangs)
+    await asked.scripted.says({"tool_calls": [search("asked for here only")]})
+    running = asyncio.create_task(asked.author.ask("POST", "/runs", asked.body))
+    await hanging.wait()
+    running.cancel()
+    await asyncio.wait({running})
+    [run], _ = await runs.page(search_database, ORGANIZATION, skip=0, limit=10)
+    assert (run.status, run.spus) == (Status.CANCELLED, 1)
 
 
 async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(

@@ -41,6 +41,8 @@ from kb_shared.mongo.runs import Run, Status
 from kb_shared.stored_time import now
 
 _RETRY_AFTER_S: Final = 5.0
+_AFTER_WORK: Final = frozenset({"provider_timeout", "bad_answer"})
+"""Errors of a provider that has read the prompt."""
 _TOO_MANY: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once."
 
 T = TypeVar("T")
@@ -143,7 +145,6 @@ class _Making:
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
         self._citations = Citations([], 0)
-        self._spus = 0
         self._began = asyncio.get_running_loop().time()
 
     async def converse(self) -> None:
@@ -179,7 +180,7 @@ class _Making:
             prompt_tokens=state.prompt_tokens,
             completion_tokens=state.completion_tokens,
             cost_usd=state.cost_usd,
-            spus=self._spus,
+            spus=self._tools.spus,
         )
 
     async def _step(self) -> None:
@@ -220,9 +221,9 @@ class _Making:
         model = self._plan.model
         try:
             return await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
-        except BaseException:
+        except BaseException as error:
             # A caller who left and a budget of seconds end it, too.
-            if heard:
+            if heard or _was_paid_for(error):
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
             raise
 
@@ -245,7 +246,6 @@ class _Making:
     async def _call_one(self, call: ToolCall) -> str:
         began = asyncio.get_running_loop().time()
         returned = await self._tools.call(call)
-        self._spus += returned.spus
         record = _record(call, returned, asyncio.get_running_loop().time() - began)
         self._calls.append(record)
         await self._tell("tool.returned", record)
@@ -262,6 +262,17 @@ class _Making:
     @property
     def _elapsed_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began
+
+
+def _was_paid_for(error: BaseException) -> bool:
+    """Whether a model was at work when it was left, though nobody knows for how long."""
+    match error:
+        case asyncio.CancelledError():
+            return True
+        case ProviderUnavailable():
+            return error.error_type in _AFTER_WORK
+        case _:
+            return False
 
 
 async def _all(*work: Coroutine[Any, Any, T]) -> list[T]:
