@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_search.runs.loop import MAX_CALLS_AT_ONCE
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.errors import TransientError
 from kb_shared.mongo import runs, spu_ledger
@@ -15,7 +16,7 @@ from kb_shared.mongo.runs import Status
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Document, Knowledge, create
-from tests.scripted_model import ScriptedModel, call
+from tests.scripted_model import PATIENCE_S, ScriptedModel, call
 
 TOOL = "search_knowledge_base"
 QUESTION = [{"role": "user", "content": "What is a fence?"}]
@@ -97,6 +98,48 @@ async def test_calls_of_one_answer_are_made_together_with_one_message_each(asked
     assert sorted(each["document_id"] for each in run["citations"]) == ["bread", "fence"]
     assert run["spus"] == 2, "the same question is answered from memory"
     assert [each["from_memory"] for each in run["tool_calls"]].count(True) == 1
+
+
+async def test_calls_of_one_answer_are_made_at_the_same_time(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, all_there = KnowledgeBaseSearch.search_several, asyncio.Barrier(3)
+
+    async def meets(*args: Any, **kwargs: Any) -> Any:
+        # One after the other they would wait for each other.
+        await asyncio.wait_for(all_there.wait(), PATIENCE_S)
+        return await real(*args, **kwargs)
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "search_several", meets)
+    run = await asked.run({"tool_calls": [search(FENCE), search(BREAD), search("else")]}, {"text": "So."})
+    assert [each["problem"] for each in run["tool_calls"]] == [None, None, None]
+
+
+async def test_calls_beyond_the_most_of_one_answer_are_not_made_and_told_so(asked: Asked) -> None:
+    calls = [search(f"question {number}", f"id {number}") for number in range(MAX_CALLS_AT_ONCE + 2)]
+    run = await asked.run({"tool_calls": calls}, {"text": "So."}, budget={"max_spus": len(calls)})
+    results = [message for message in run["messages"] if message["role"] == "tool"]
+    assert [each["tool_call_id"] for each in results] == [each["id"] for each in calls]
+    assert [each["content"].startswith("Not made: at most 16") for each in results] == [False] * 16 + [True] * 2
+    made = [each["id"] for each in calls[:MAX_CALLS_AT_ONCE]]
+    assert (sorted(each["call_id"] for each in run["tool_calls"]), run["spus"]) == (sorted(made), len(made))
+
+
+async def test_several_kbs_are_searched_together_by_runs_and_prompts(
+    asked: Asked, knowledge: Knowledge, search_database: Database
+) -> None:
+    other = await create(search_database, ORGANIZATION, name="Other")
+    await other.index(Document("elsewhere", [f"{FENCE} So it is elsewhere, too."], name="elsewhere.md"))
+    unnamed = await create(search_database, ORGANIZATION, name="Unnamed")
+    await unnamed.index(Document("unnamed", [FENCE], name="unnamed.md"))
+    kb_ids = [knowledge.kb.kb_id, other.kb.kb_id]
+    turns = {"tool_calls": [search(FENCE)]}, {"text": "[1] [2] [3]"}
+    prompt = await asked.author.make(
+        "/prompts", name="P", content="?", model=asked.scripted.name, kb_ids=kb_ids, schema={"type": "string"}
+    )
+    await asked.scripted.says(turns[0], {"text": '"[1] [2] [3]"'})
+    by_prompt = await asked.author.run(prompt_id=prompt["prompt_id"])
+    for run in (await asked.run(*turns, kb_ids=kb_ids), by_prompt):
+        cited = {(each["kb_id"], each["document_id"]) for each in run["citations"]}
+        assert cited == {(kb_ids[0], "fence"), (kb_ids[0], "bread"), (kb_ids[1], "elsewhere")}
 
 
 @pytest.mark.parametrize(
