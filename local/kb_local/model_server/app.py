@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from kb_local.errors import UnusableModelFile
 from kb_local.model_server import demo_chat, hash_model, minilm
-from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_body, chat_events
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_body, chat_events, encoded
 from kb_local.model_server.hash_program import Program
 from kb_local.model_server.hash_provider import HashProvider
 from kb_local.model_server.minilm_worker import MiniLMWorker
@@ -166,7 +166,7 @@ async def _programmed(kind: type[Programmed], request: Request) -> Programmed:
 def _chat_response(asked: ChatRequest, reply: ChatReply) -> Response:
     if asked.stream:
         return StreamingResponse(chat_events(asked, reply), media_type="text/event-stream")
-    return JSONResponse(chat_body(asked.model, reply))
+    return Response(encoded(chat_body(asked.model, reply)), media_type="application/json")
 
 
 async def _openai_error(_: Request, error: Exception) -> Response:

@@ -1,6 +1,7 @@
 """The OpenAI chat completions API on the wire: what a request may say, whole answers and streamed ones."""
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,6 +22,7 @@ class ChatRequest(BaseModel):
     stream: bool = False
     stream_options: dict[str, Any] | None = None
     response_format: dict[str, Any] | None = None
+    max_completion_tokens: int | None = None
 
     @classmethod
     def parse(cls, body: bytes) -> Self:
@@ -92,9 +94,13 @@ class ChatReply:
     tool_calls: Sequence[ToolCall] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    is_cut: bool = False
+    """It had come to the end of what it may say."""
 
     @property
     def finish_reason(self) -> str:
+        if self.is_cut:
+            return "length"
         return "tool_calls" if self.tool_calls else "stop"
 
     @property
@@ -121,6 +127,11 @@ def chat_body(model: str, reply: ChatReply) -> dict[str, Any]:
     }
 
 
+def encoded(body: dict[str, Any]) -> str:
+    """As JSON in ASCII, which has a way to say also what is no character."""
+    return json.dumps(body)
+
+
 def chat_events(request: ChatRequest, reply: ChatReply) -> Iterator[str]:
     """The same answer as server-sent events: a few words at a time, then the calls, the end, and the usage if asked."""
     yield _event(request.model, {"role": "assistant", "content": ""})
@@ -135,6 +146,8 @@ def chat_events(request: ChatRequest, reply: ChatReply) -> Iterator[str]:
 
 
 WORDS_AT_ONCE = 4
+_SECOND_HALF = re.compile("(?=[\udc00-\udfff])")
+"""Of a surrogate pair: it comes in a piece of its own."""
 
 
 def _pieces(text: str) -> Iterator[str]:
@@ -143,7 +156,7 @@ def _pieces(text: str) -> Iterator[str]:
         piece = " ".join(words[start : start + WORDS_AT_ONCE])
         more = start + WORDS_AT_ONCE < len(words)
         if piece or more:
-            yield piece + (" " if more else "")
+            yield from _SECOND_HALF.split(piece + (" " if more else ""))
 
 
 def _event(model: str, delta: dict[str, Any], *, finish_reason: str | None = None) -> str:
@@ -156,4 +169,4 @@ def _envelope(model: str) -> dict[str, Any]:
 
 
 def _data(body: dict[str, Any]) -> str:
-    return f"data: {json.dumps(body, ensure_ascii=False)}\n\n"
+    return f"data: {encoded(body)}\n\n"

@@ -18,6 +18,7 @@ from kb_local.model_server.openai_api import OpenAIError
 NAME = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
 MOST_REMEMBERED = 200
 
+_HALF = re.compile(r"<U\+(D[89A-F][0-9A-F]{2})>")
 _ORDER = re.compile(r"CALL (?P<name>[A-Za-z0-9_-]+) (?P<arguments>\{.*?\}) END")
 
 
@@ -31,7 +32,11 @@ class ScriptedCall(BaseModel):
 
 
 class Turn(BaseModel):
-    """One answer; all that is left out is absent from it."""
+    """One answer; all that is left out is absent from it.
+
+    In texts, ids, names and arguments `<U+D83D>` stands for this half of a surrogate pair, which no test could
+    send as it is.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -50,6 +55,8 @@ class Turn(BaseModel):
     """In the middle of a streamed answer."""
     cut: bool = False
     """End a streamed answer in the middle, without a word."""
+    is_too_long: bool = False
+    """The answer came to the end of what may be said: its reason to finish is `length`."""
     garbage: bool = False
     """Answer 200 with what is no chat completion."""
     prompt_tokens: int | None = None
@@ -115,14 +122,16 @@ class ScriptedChat:
         calls = []
         for call in scripted:
             running.calls += 1
-            calls.append(ToolCall(call.id or f"call_{running.calls}", call.name, call.arguments))
+            parts = (call.id or f"call_{running.calls}", call.name, call.arguments)
+            calls.append(ToolCall(*map(_with_halves, parts)))
         return ChatReply(
-            turn.text,
+            None if turn.text is None else _with_halves(turn.text),
             calls,
             prompt_tokens=request.words if turn.prompt_tokens is None else turn.prompt_tokens,
             completion_tokens=len((turn.text or "").split())
             if turn.completion_tokens is None
             else turn.completion_tokens,
+            is_cut=turn.is_too_long,
         )
 
     async def events(
@@ -151,6 +160,10 @@ class ScriptedChat:
         if model not in self._running:
             raise OpenAIError(404, f"No script was put for {model!r}.", param="model", code="model_not_found")
         return self._running[model]
+
+
+def _with_halves(text: str) -> str:
+    return _HALF.sub(lambda half: chr(int(half[1], 16)), text)
 
 
 def _orders(request: ChatRequest) -> Iterator[ScriptedCall]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from kb_search.at_once import all_of
+from kb_search.spu_tally import note_charged
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector import Vector
@@ -51,13 +52,15 @@ async def embed_query(embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase
 async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase) -> Embedded | KbError:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
-        return await embedder.embed(
+        embedded = await embedder.embed(
             [text], model=kb.embedding_model, dimensions=kb.embedding_dimensions, purpose=purpose
         )
     except (ProviderRefused, UnknownModel) as error:
         return _not_embedded(error)
     except (TransientError, Parked) as error:
         return error
+    note_charged(embedded.generated)
+    return embedded
 
 
 def _not_embedded(error: PermanentError) -> RequestError:

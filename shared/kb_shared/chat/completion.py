@@ -1,13 +1,43 @@
 """What is said to a chat model and what it says: values that know nothing of LiteLLM."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
 """As OpenAI has it: `role`, `content`, `tool_calls`, `tool_call_id`."""
 Tool: TypeAlias = Mapping[str, Any]
 """As OpenAI has it: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def whole_characters(text: str) -> str:
+    """`text` with surrogate pairs joined to the character they mean, and halves without the other replaced.
+
+    JSON can say half of a pair, so models do; nothing here can store or send one.
+    """
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+class WholeCharacters:
+    """The same for a text that comes in pieces: the first half of a pair waits for the next piece."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def take(self, piece: str) -> str:
+        """What can be passed on after this piece."""
+        text = self._half + piece
+        self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return whole_characters(text[: len(text) - len(self._half)])
+
+    def end(self) -> str:
+        """What is left when no piece follows."""
+        return whole_characters(self._half)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +71,4 @@ class Question:
     schema: Mapping[str, Any] | None = None
     """JSON schema that the answer must follow, asked for where the model takes one."""
     max_completion_tokens: int | None = None
+    """That the model may write, its thoughts included."""

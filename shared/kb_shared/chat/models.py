@@ -15,6 +15,8 @@ from kb_shared.errors import UnknownModel
 DEMO_MODEL: Final = "demo-extractive"
 
 _OPENAI_COMPATIBLE: Final = "hosted_vllm/"
+_OUTPUT_TOKENS_OF_ALL: Final = 4_096
+"""What a model may be allowed that LiteLLM says nothing about."""
 _SCRIPTED_MODEL: Final = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
 
 
@@ -24,6 +26,7 @@ class BundledChatModel:
 
     provider: str
     max_input_tokens: int | None
+    max_output_tokens: int | None
     usd_per_prompt_token: float | None
     usd_per_completion_token: float | None
     takes_schema: bool
@@ -43,6 +46,8 @@ class ChatModel:
     api_base: str | None
     api_key: str = field(repr=False)
     max_input_tokens: int | None
+    max_output_tokens: int | None
+    """It never writes more, and refuses to be allowed more; None where there is no such limit."""
     usd_per_prompt_token: float | None
     """None where the price is not known."""
     usd_per_completion_token: float | None
@@ -99,6 +104,7 @@ class ChatCatalogue:
             api_base=api_base,
             api_key=used.api_key,
             max_input_tokens=bundled.max_input_tokens,
+            max_output_tokens=bundled.max_output_tokens or _OUTPUT_TOKENS_OF_ALL,
             usd_per_prompt_token=bundled.usd_per_prompt_token,
             usd_per_completion_token=bundled.usd_per_completion_token,
             takes_schema=bundled.takes_schema,
@@ -127,6 +133,7 @@ class ChatCatalogue:
             api_base=self._local_api_base,
             api_key="none",
             max_input_tokens=None,
+            max_output_tokens=None,
             usd_per_prompt_token=0.0,
             usd_per_completion_token=0.0,
             takes_schema=True,

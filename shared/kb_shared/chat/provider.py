@@ -3,11 +3,12 @@
 import asyncio
 import json
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from kb_shared.chat.completion import Completion, Message, Question, ToolCall
+from kb_shared.chat.completion import Completion, Message, Question, ToolCall, WholeCharacters, whole_characters
 from kb_shared.chat.models import BundledChatModel, ChatModel
 from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
 from kb_shared.embedding.public_transport import transport_to_named_addresses
@@ -32,6 +33,7 @@ def bundled_chat_models() -> Mapping[str, BundledChatModel]:
         name: BundledChatModel(
             provider=described["litellm_provider"],
             max_input_tokens=described.get("max_input_tokens"),
+            max_output_tokens=described.get("max_output_tokens"),
             usd_per_prompt_token=described.get("input_cost_per_token"),
             usd_per_completion_token=described.get("output_cost_per_token"),
             takes_schema=bool(described.get("supports_response_schema")),
@@ -102,10 +104,15 @@ class ChatProvider:
         pieces = await litellm.acompletion(**request, stream=True, stream_options={"include_usage": True})
         try:
             kept = []
+            characters = WholeCharacters()
+            of_arguments: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
             async for piece in pieces:
+                _mend_calls(piece, of_arguments)
                 kept.append(piece)
-                if text := _text_of(piece):
+                if text := characters.take(_text_of(piece) or ""):
                     await on_text(text)
+            if text := characters.end():
+                await on_text(text)
             # litellm ends an answer properly that the provider did not.
             if pieces.received_finish_reason is None:
                 raise _BadAnswer("it breaks off")
@@ -131,8 +138,11 @@ class ChatProvider:
             request["tools"] = [dict(tool) for tool in question.tools]
         if question.schema is not None and model.takes_schema:
             request["response_format"] = _response_format(question.schema)
-        if question.max_completion_tokens is not None:
-            request["max_tokens"] = question.max_completion_tokens
+        limit = question.max_completion_tokens
+        # A limit above the model's own is needless, and refused.
+        if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
+            # Models that think refuse `max_tokens`; litellm makes that of it where a provider knows only the old name.
+            request["max_completion_tokens"] = limit
         return request
 
 
@@ -146,12 +156,25 @@ def _text_of(piece: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
+def _mend_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None:
+    """Join the halves of characters in calls: litellm can't put pieces together that hold one."""
+    for call in (piece.choices[0].delta.tool_calls or ()) if piece.choices else ():
+        if call.id:
+            call.id = whole_characters(call.id)
+        if call.function.name:
+            call.function.name = whole_characters(call.function.name)
+        if call.function.arguments:
+            call.function.arguments = of_arguments[call.index].take(call.function.arguments)
+
+
 def _completion(answer: Any, question: Question, model: ChatModel) -> Completion:
     choices = getattr(answer, "choices", None)
     if not choices:
         raise _BadAnswer("it holds no choice")
     choice = choices[0]
     text = choice.message.content
+    if isinstance(text, str):
+        text = whole_characters(text)
     calls = [_tool_call(each) for each in choice.message.tool_calls or ()]
     if text is not None and not isinstance(text, str):
         raise _BadAnswer("its text is none")
@@ -172,7 +195,7 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
 
 def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
     """What is known of an answer that ended after `text`: its tokens are spent, though nobody has counted them."""
-    prompt_tokens, completion_tokens = estimated_tokens(question.messages), _estimated(text)
+    prompt_tokens, completion_tokens = estimated_tokens([*question.messages, *question.tools]), _estimated(text)
     return Completion(
         text=text,
         tool_calls=[],
@@ -186,7 +209,8 @@ def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
 
 def _tool_call(call: Any) -> ToolCall:
     function = call.function
-    return ToolCall(str(call.id or ""), str(function.name or ""), str(function.arguments or ""))
+    parts = (call.id, function.name, function.arguments)
+    return ToolCall(*(whole_characters(str(part or "")) for part in parts))
 
 
 def estimated_tokens(messages: Sequence[Message]) -> int:

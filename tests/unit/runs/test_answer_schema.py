@@ -1,11 +1,14 @@
 import json
-from typing import Any
+import time
+import urllib.request
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, Field
 
-from kb_search.runs.answer_schema import MAX_SCHEMA_CHARACTERS, UnusableSchema, check_schema, violations
+from kb_search.runs.answer_schema import MAX_CPU_S, MAX_SCHEMA_CHARACTERS, UnusableSchema, check_schema, violations
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -24,12 +27,106 @@ JSON = st.recursive(
         {"$ref": "file:///etc/passwd"},
         {"$ref": "#"},
         {"$ref": "#/$defs/missing"},
+        {"properties": {"a": {"$ref": "#/$defs/missing"}}},
+        {"unevaluatedProperties": False},
         {"description": "x" * MAX_SCHEMA_CHARACTERS},
+        {"x": {"properties": {"pattern": "(a+)+$"}}, "$ref": "#/x/properties"},
     ],
 )
 def test_a_schema_that_could_not_be_checked_safely_is_not_taken(schema: dict[str, Any]) -> None:
     with pytest.raises(UnusableSchema):
         check_schema(schema)
+
+
+def doubling(levels: int, keyword: str = "allOf") -> dict[str, Any]:
+    """Definitions that each refer to the next one twice."""
+    twice = {f"d{level}": {keyword: [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(levels)}
+    return {"$ref": "#/$defs/d0", "$defs": {**twice, f"d{levels}": {"type": "object"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        doubling(20),
+        doubling(20, "anyOf"),
+        {"$schema": "https://json-schema.org/draft/2020-12/schema", **doubling(20)},
+        # The schema of schemas compares each of these with each.
+        {"type": [0, *([number] for number in range(2_500))]},
+        {"allOf": [{"$ref": "#" + "/allOf/0" * 200}] * 50},
+    ],
+)
+def test_a_schema_that_would_take_for_ever_is_refused_in_time(schema: dict[str, Any]) -> None:
+    began = time.thread_time()
+    with pytest.raises(UnusableSchema):
+        check_schema(schema)
+    assert time.thread_time() - began < 3 * MAX_CPU_S
+
+
+@pytest.mark.parametrize(
+    ("schema", "answer"),
+    [
+        (
+            {
+                "$ref": "#/$defs/a",
+                "$defs": {"a": {"properties": {"a": {"allOf": [{"$ref": "#/$defs/a"}] * 4}}}},
+            },
+            '{"a":' * 30 + "1" + "}" * 30,
+        ),
+        ({"type": "array", "uniqueItems": True}, json.dumps([0, *([number] for number in range(20_000))])),
+        ({"items": {"enum": [[number] for number in range(2_500)]}}, json.dumps([["x"]] * 20_000)),
+    ],
+)
+def test_an_answer_is_checked_in_time_whatever_the_schema(schema: dict[str, Any], answer: str) -> None:
+    check_schema(schema)
+    began = time.thread_time()
+    violations(answer, schema)
+    assert time.thread_time() - began < 3 * MAX_CPU_S
+
+
+def test_no_schema_makes_the_service_ask_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(urllib.request, "urlopen", lambda *args, **_: asked.append(args))
+    with pytest.raises(UnusableSchema):
+        check_schema({"x": {"properties": {"$ref": "http://127.0.0.1/x"}}, "$ref": "#/x/properties"})
+    assert not asked
+
+
+def test_items_that_must_be_unique_are() -> None:
+    schema = {"type": "array", "uniqueItems": True}
+    check_schema(schema)
+    assert violations('[1, true, "1", {"a": 1, "b": 2}, {"b": 2}]', schema) == []
+    assert violations('[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', schema) == ["$: has elements that are not unique"]
+
+
+class Part(BaseModel):
+    name: Annotated[str, Field(min_length=1)]
+    parts: list["Part"] = []
+
+
+class Machine(BaseModel):
+    kind: Literal["pump", "valve"]
+    tags: set[str]
+    part: Part
+    spare: Part | None = None
+
+
+def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
+    schema = Machine.model_json_schema()
+    check_schema(schema)
+    check_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
+    machine = {"kind": "pump", "tags": ["a"], "part": {"name": "x", "parts": [{"name": "y", "parts": []}]}}
+    assert violations(json.dumps(machine), schema) == []
+    machine["part"]["parts"][0]["name"] = ""  # type: ignore[index]
+    assert [each.partition(":")[0] for each in violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
+
+
+def test_what_is_wrong_with_a_name_that_is_no_text_is_said_in_text() -> None:
+    [wrong] = violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
+    wrong.encode()
+
+
+def test_a_number_too_large_to_divide_breaks_nothing() -> None:
+    assert violations("1" + "0" * 400, {"multipleOf": 0.5}) == ["the answer can't be checked against the schema"]
 
 
 def test_a_property_may_be_called_pattern() -> None:

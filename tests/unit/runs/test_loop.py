@@ -26,8 +26,8 @@ SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required"
 START = State([{"role": "user", "content": "?"}])
 
 
-def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1) -> Completion:
-    return Completion(text, calls, 10, 5, cost_usd, tokens_are_counted=True, is_cut=False)
+def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1, is_cut: bool = False) -> Completion:
+    return Completion(text, calls, 10, 5, cost_usd, tokens_are_counted=True, is_cut=is_cut)
 
 
 def to_ask(state: State, **known: Any) -> Ask | Give:
@@ -36,7 +36,29 @@ def to_ask(state: State, **known: Any) -> Ask | Give:
 
 def test_the_last_question_comes_without_tools() -> None:
     asked = [to_ask(State(START.messages, iterations=number)) for number in range(5)]
-    assert asked == [Ask(with_tools=True)] * 3 + [Ask(with_tools=False)] * 2
+    assert (
+        asked
+        == [Ask(with_tools=True, max_completion_tokens=999)] * 3
+        + [Ask(with_tools=False, max_completion_tokens=999)] * 2
+    )
+
+
+def test_an_answer_may_be_as_long_as_the_budget_has_left() -> None:
+    state, _ = loop.heard(START, said("x"), with_tools=False)
+    assert to_ask(state, next_prompt_tokens=984) == Ask(with_tools=True, max_completion_tokens=1)
+    assert to_ask(state, next_prompt_tokens=985) == Give("max_tokens")
+
+
+@pytest.mark.parametrize("schema", [None, SCHEMA])
+def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | None) -> None:
+    start = State(START.messages, schema)
+    state, action = loop.heard(start, said('{"a": 1}', is_cut=True), with_tools=True)
+    assert isinstance(action, Repair)
+    assert "fewer words" in str(state.messages[-1]["content"])
+    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == Answered('{"a": 1}')
+    _, action = loop.heard(state, said('{"a": 1}', is_cut=True), with_tools=False)
+    assert isinstance(action, Unusable)
+    assert "cut off" in action.violations[0]
 
 
 @pytest.mark.parametrize(
@@ -65,7 +87,7 @@ def test_an_answer_is_the_end() -> None:
 def test_an_empty_answer_is_sent_back_once(text: str | None) -> None:
     state, action = loop.heard(START, said(text), with_tools=True)
     assert isinstance(action, Repair)
-    assert to_ask(state) == Ask(with_tools=False)
+    assert to_ask(state) == Ask(with_tools=False, max_completion_tokens=984)
     assert loop.heard(state, said("so"), with_tools=False)[1] == Answered("so")
     assert isinstance(loop.heard(state, said(text), with_tools=False)[1], Unusable)
 

@@ -25,6 +25,18 @@ def test_a_passage_keeps_its_number_and_the_same_chunk_of_another_kb_has_another
     assert [book.enter(each).number for each in (PASSAGE, other, PASSAGE)] == [1, 2, 1]
 
 
+def test_a_passage_that_was_cut_is_shown_whole_once_it_was_found_whole() -> None:
+    book = PassageBook()
+    cut, whole = replace(PASSAGE, text="te", truncated=True), replace(PASSAGE, text="text")
+    found = [book.enter(each) for each in (cut, whole, cut)]
+    assert [(each.number, each.text, each.truncated) for each in found] == [
+        (1, "te", True),
+        (1, "text", False),
+        (1, "text", False),
+    ]
+    assert [each.text for each in citations_of("[1]", book).passages] == ["text"]
+
+
 def test_citations_are_passages_of_the_run_in_the_order_of_their_mention_and_others_are_counted() -> None:
     found = citations_of("So [2], as said [2] and [1, 7]; also [0] and [999].", book_of("a", "b"))
     assert [each.citation for each in found.passages] == ["b", "a"]
@@ -39,6 +51,13 @@ def test_every_citation_is_of_the_book_whatever_the_answer_says(answer: str, cou
 
 def test_numbers_of_an_earlier_run_are_taken_out() -> None:
     assert without_marks("So [1] and [2, 3].") == "So and."
+
+
+def test_numbers_of_an_earlier_run_are_taken_out_of_the_texts_of_json_and_its_data_stays() -> None:
+    answer = '{"years": [2024], "[1]": [[1]], "said": "so [1] and \\"this\\" [2, 3]", "rows": ["[4]"], "x": 1.50}'
+    assert without_marks(answer, is_json=True) == (
+        '{"years": [2024], "[1]": [[1]], "said": "so and \\"this\\"", "rows": [""], "x": 1.50}'
+    )
 
 
 def test_marks_of_what_was_never_returned_are_taken_out_of_an_answer_but_not_out_of_its_code() -> None:

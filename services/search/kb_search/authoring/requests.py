@@ -1,11 +1,11 @@
 """What may be said of prompts, agents and their tools over HTTP."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints, model_validator
 
 from kb_search.query import MAX_TOP_K
-from kb_search.runs.run_request import AnswerSchema, KbIds, MaxIterations, ModelName, ObjectId
+from kb_search.runs.run_request import KbIds, MaxIterations, ModelName, ObjectId
 from kb_shared.contracts.documents import Text
 from kb_shared.http.model import Model
 
@@ -43,7 +43,7 @@ class CreatePrompt(_NamesKnowledgeBases):
     content: Content
     model: ModelName | None = None
     # `schema` is a method of every pydantic model.
-    answer_schema: AnswerSchema | None = Field(None, alias="schema", description="JSON schema of the answer.")
+    answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
 
 
 class ChangePrompt(_NamesKnowledgeBases):
@@ -52,7 +52,7 @@ class ChangePrompt(_NamesKnowledgeBases):
     name: Name | None = None
     content: Content | None = None
     model: ModelName | None = None
-    answer_schema: AnswerSchema | None = Field(None, alias="schema")
+    answer_schema: dict[str, Any] | None = Field(None, alias="schema")
 
 
 class CreateAgent(Model):

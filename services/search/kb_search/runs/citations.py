@@ -12,6 +12,8 @@ from kb_search.runs.passages import Passage, PassageBook
 _CODE: Final = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
 """Where `[1]` is an index and no citation."""
 _CITED: Final = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
+_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
+"""With the colon behind it if it is a name."""
 _REMOVABLE: Final = re.compile(rf"[ \t]?{_CITED.pattern}")
 
 
@@ -38,9 +40,11 @@ def without_unknown(answer: str, book: PassageBook) -> str:
     return _marked(answer, lambda number: book.find(number) is not None)
 
 
-def without_marks(answer: str) -> str:
-    """An answer of an earlier run, whose numbers mean nothing in this one."""
-    return _marked(answer, lambda _: False)
+def without_marks(answer: str, *, is_json: bool = False) -> str:
+    """An answer of an earlier run, whose numbers mean nothing in this one; of JSON only its texts cite."""
+    if not is_json:
+        return _marked(answer, lambda _: False)
+    return _JSON_TEXT.sub(lambda text: text[0] if text[1] else _marked(text[0], lambda _: False), answer)
 
 
 def _marked(answer: str, is_kept: Callable[[int], bool]) -> str:

@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
+from itertools import chain
 from typing import Any, Final, TypeVar
 
 import structlog
@@ -14,6 +15,7 @@ from pymongo.errors import PyMongoError
 
 from kb_search.query import Asker
 from kb_search.runs import loop
+from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
 from kb_search.runs.citations import Citations, citations_of, without_unknown
 from kb_search.runs.events import Tell, tell_nobody
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
@@ -41,6 +43,8 @@ from kb_shared.mongo.runs import Run, Status
 from kb_shared.stored_time import now
 
 _RETRY_AFTER_S: Final = 5.0
+_AFTER_WORK: Final = frozenset({"provider_timeout", "bad_answer"})
+"""Errors of a provider that has read the prompt."""
 _TOO_MANY: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once."
 
 T = TypeVar("T")
@@ -143,7 +147,6 @@ class _Making:
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
         self._citations = Citations([], 0)
-        self._spus = 0
         self._began = asyncio.get_running_loop().time()
 
     async def converse(self) -> None:
@@ -179,7 +182,7 @@ class _Making:
             prompt_tokens=state.prompt_tokens,
             completion_tokens=state.completion_tokens,
             cost_usd=state.cost_usd,
-            spus=self._spus,
+            spus=self._tools.spus,
         )
 
     async def _step(self) -> None:
@@ -192,37 +195,55 @@ class _Making:
         if isinstance(action, Give):
             raise _budget_spent(action.stop)
         completion = await self._ask(action)
-        self._state, next_action = loop.heard(self._state, completion, with_tools=action.with_tools)
+        self._state, next_action = await self._hear(completion, action)
         match next_action:
             case CallTools():
                 self._state = loop.returned(self._state, await self._call(next_action))
             case Answered(text):
                 await self._answer_with(text)
             case Unusable(text, violations):
-                raise _invalid_answer(text, violations)
+                raise _invalid_answer(neutral(text, self._known_addresses()), violations)
 
     async def _ask(self, action: Ask) -> Completion:
         question = Question(
             self._state.messages,
             tools=self._described if action.with_tools else (),
             schema=self._plan.schema,
+            max_completion_tokens=action.max_completion_tokens,
         )
 
         heard: list[str] = []
+        shown = NeutralPieces(self._known_addresses())
+
+        async def tell(text: str) -> None:
+            if text:
+                await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
 
         async def on_text(text: str) -> None:
             heard.append(text)
-            await self._tell("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
+            # JSON follows its schema as it stands.
+            await tell(text if self._is_json else shown.take(text))
 
         # Streaming costs more: only for whoever listens.
         listener = None if self._tell is tell_nobody else on_text
         model = self._plan.model
         try:
-            return await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
-        except BaseException:
+            completion = await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
+        except BaseException as error:
             # A caller who left and a budget of seconds end it, too.
-            if heard:
+            if heard or _was_paid_for(error):
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
+            raise
+        await tell(shown.end())
+        return completion
+
+    async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
+        try:
+            # Checking an answer against a schema can take half a second.
+            return await asyncio.to_thread(loop.heard, self._state, completion, with_tools=action.with_tools)
+        except BaseException:
+            # Paid for, though nobody waits for it any more.
+            self._state = loop.broke_off(self._state, completion)
             raise
 
     async def _call(self, action: CallTools) -> Sequence[tuple[ToolCall, str]]:
@@ -235,23 +256,40 @@ class _Making:
     async def _call_one(self, call: ToolCall) -> str:
         began = asyncio.get_running_loop().time()
         returned = await self._tools.call(call)
-        self._spus += returned.spus
         record = _record(call, returned, asyncio.get_running_loop().time() - began)
         self._calls.append(record)
         await self._tell("tool.returned", record)
         return returned.content
 
     async def _answer_with(self, text: str) -> None:
-        is_json = self._plan.schema is not None
-        self._citations = citations_of(text, self._tools.book, is_json=is_json)
+        book = self._tools.book
+        self._citations = citations_of(text, book, is_json=self._is_json)
         # Of JSON nothing is taken out: it follows the schema as it stands.
-        self._answer = text if is_json else without_unknown(text, self._tools.book)
+        self._answer = text if self._is_json else neutral(without_unknown(text, book), self._known_addresses())
         for passage in self._citations.passages:
             await self._tell("citation", passage.as_citation())
 
     @property
+    def _is_json(self) -> bool:
+        return self._plan.schema is not None
+
+    def _known_addresses(self) -> frozenset[str]:
+        return addresses_in(chain(self._plan.texts(), self._tools.book.texts()))
+
+    @property
     def _elapsed_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began
+
+
+def _was_paid_for(error: BaseException) -> bool:
+    """Whether a model was at work when it was left, though nobody knows for how long."""
+    match error:
+        case asyncio.CancelledError():
+            return True
+        case ProviderUnavailable():
+            return error.error_type in _AFTER_WORK
+        case _:
+            return False
 
 
 async def _all(*work: Coroutine[Any, Any, T]) -> list[T]:
@@ -302,7 +340,7 @@ def _budget_spent(which: loop.Stop) -> RequestError:
     return RequestError(
         422,
         "run-budget-exhausted",
-        f"The run has used up its budget ({which}) without an answer. Allow more, or ask for less.",
+        f"The run has used up its budget ({which}) without a whole answer. Allow more, or ask for less.",
         extra={"budget": which},
     )
 
@@ -311,7 +349,7 @@ def _invalid_answer(answer: str, violations: Sequence[str]) -> RequestError:
     return RequestError(
         422,
         "invalid-answer",
-        "The model's answer is empty or does not follow the schema, also after it was told what is wrong.",
+        "The model's answer is empty, cut off or does not follow the schema, also after it was told what is wrong.",
         extra={"answer": answer, "violations": list(violations)},
     )
 

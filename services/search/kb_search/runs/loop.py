@@ -1,8 +1,8 @@
 """What a run does next: state in, action out. No clock, no client.
 
 A model is asked, its calls are made, and it is asked again with what they returned, until it answers without a call.
-After `max_iterations` it is asked once more without tools, and has to answer. An answer that is empty or violates the
-schema is sent back once, with what is wrong.
+After `max_iterations` it is asked once more without tools, and has to answer. An answer that is empty, cut off or
+against the schema is sent back once, with what is wrong.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,8 @@ from kb_search.runs.answer_schema import violations
 from kb_shared.chat.completion import Completion, Message, ToolCall
 
 MAX_CALLS_AT_ONCE: Final = 16
+
+_CUT: Final = "the answer is too long and was cut off: answer in fewer words"
 
 Stop: TypeAlias = Literal["max_tokens", "max_seconds"]
 
@@ -54,6 +56,8 @@ class Ask:
     """The model, with all messages."""
 
     with_tools: bool
+    max_completion_tokens: int
+    """What the budget has left for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,9 @@ class Repair:
     """Ask again; the messages say what was wrong."""
 
 
+Heard: TypeAlias = CallTools | Answered | Repair | Unusable
+
+
 def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | Give:
     """Decide before the model is asked.
 
@@ -100,20 +107,20 @@ def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens
     """
     if elapsed_s >= budget.max_seconds:
         return Give("max_seconds")
-    if state.tokens + next_prompt_tokens > budget.max_tokens:
+    left = budget.max_tokens - state.tokens - next_prompt_tokens
+    if left < 1:
         return Give("max_tokens")
-    return Ask(with_tools=state.has_tools and not state.is_repair and state.iterations < budget.max_iterations)
+    with_tools = state.has_tools and not state.is_repair and state.iterations < budget.max_iterations
+    return Ask(with_tools, max_completion_tokens=left)
 
 
-def heard(
-    state: State, completion: Completion, *, with_tools: bool
-) -> tuple[State, CallTools | Answered | Repair | Unusable]:
-    """Take in what the model said, and decide what becomes of it."""
+def heard(state: State, completion: Completion, *, with_tools: bool) -> tuple[State, Heard]:
+    """Take in what the model said, and decide what becomes of it. With a schema it can take `MAX_CPU_S`."""
     state = _counted(state, completion)
     if with_tools and completion.tool_calls:
         return _with_calls(state, completion)
     text = completion.text or ""
-    wrong = _what_is_wrong(text, state.schema)
+    wrong = [_CUT] if completion.is_cut else _what_is_wrong(text, state.schema)
     if not wrong:
         return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), Answered(text)
     if state.is_repair:

@@ -3,7 +3,7 @@
 import json
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -58,11 +58,19 @@ class PassageBook:
     _by_chunk: dict[tuple[str, str], Passage] = field(default_factory=dict)
 
     def enter(self, passage: Passage) -> Passage:
-        """Return it with its number."""
+        """Return it with its number, and with the longest text of it that was found so far."""
         key = passage.kb_id, passage.citation
-        if key not in self._by_chunk:
-            self._by_chunk[key] = replace(passage, number=len(self._by_chunk) + 1)
-        return self._by_chunk[key]
+        known = self._by_chunk.get(key)
+        number = len(self._by_chunk) + 1 if known is None else known.number
+        if known is None or len(passage.text) > len(known.text):
+            known = self._by_chunk[key] = replace(passage, number=number)
+        return known
+
+    def texts(self) -> Iterator[str]:
+        """Of all passages, and the names of their documents, as the model saw them."""
+        for passage in self._by_chunk.values():
+            yield cleaned(passage.document_name)
+            yield cleaned(passage.text)
 
     def find(self, number: int) -> Passage | None:
         """The passage cited by `[number]`."""

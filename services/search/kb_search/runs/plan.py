@@ -1,6 +1,6 @@
 """What a run is made of, known before it begins."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -8,7 +8,7 @@ from typing import Any, Final
 from kb_search.runs.discussed_document import DiscussedDocument
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import Budget
-from kb_search.runs.passages import Fence
+from kb_search.runs.passages import Fence, cleaned
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
 from kb_shared.mongo.runs import Run, Status
@@ -53,6 +53,15 @@ class Plan:
         document = [] if self.document is None else [self.document.message(self.fence)]
         return [system, *self.history, *document, *self.question]
 
+    def texts(self) -> Iterator[str]:
+        """What those wrote whom this run is for, and the document that it is about, as the model sees it."""
+        yield self.instructions
+        for message in (*self.history, *self.question):
+            yield str(message["content"])
+        if self.document is not None:
+            yield cleaned(self.document.name)
+            yield cleaned(self.document.text)
+
     def begun(self) -> Run:
         began, about = now(), self.document
         return Run(
@@ -70,4 +79,5 @@ class Plan:
             document_id=None if about is None else about.document_id,
             document_name=None if about is None else about.name,
             document_truncated=about is not None and about.truncated,
+            is_json=self.schema is not None,
         )

@@ -1,10 +1,12 @@
 """From a request to a plan: read what it names, from the prompt or agent to the KBs; refuse what can't become a run."""
 
+import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import without_marks
 from kb_search.runs.discussed_document import DiscussedDocument, read_discussed, reminder
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
@@ -16,6 +18,7 @@ from kb_search.settings import Settings
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
+from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
@@ -23,9 +26,12 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases, prompts, runs
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.runs import Run
 
 RUNS_REMEMBERED: Final = 20
 """Of a thread, the newest."""
+HISTORY_SHARE: Final = 0.1
+"""Of a run's tokens: the history counts each time that the model is asked."""
 DEFAULT_ITERATIONS: Final = 5
 
 
@@ -54,25 +60,29 @@ class Preparation:
 
         Raises:
             NotFound: no such prompt, agent, thread, document or KB in the organization.
-            RequestError: 422 `unknown-model`, `provider-key-missing`, or a budget above the deployment's; 409
-                `waiting-for-text`.
+            RequestError: 422 `unknown-model`, `provider-key-missing`, a schema that is not taken, or a budget above the
+                deployment's; 409 `waiting-for-text`.
             TransientError: the document's text has just been replaced.
         """
         organization_id = caller.organization_id
+        await check_answer_schema("response_schema", request.response_schema)
         source = await self._source(organization_id, request)
         fence = Fence.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
+        budget = self._budget(request, source)
         return Plan(
             run_id=new_id(),
             organization_id=organization_id,
             key_id=caller.key_id,
             model=await self.model(organization_id, source.model),
             instructions=source.instructions,
-            history=await self._history(organization_id, request.thread_id, fence),
+            history=await self._history(
+                organization_id, request.thread_id, fence, max_tokens=int(budget.max_tokens * HISTORY_SHARE)
+            ),
             question=[*source.question, *asked],
             tools=source.tools,
             schema=source.schema if request.response_schema is None else request.response_schema,
-            budget=self._budget(request, source),
+            budget=budget,
             fence=fence,
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
@@ -113,18 +123,14 @@ class Preparation:
         for kb_id in kb_ids:
             await knowledge_bases.get(self._database, organization_id, kb_id)
 
-    async def _history(self, organization_id: str, thread_id: str | None, fence: Fence) -> list[Message]:
+    async def _history(
+        self, organization_id: str, thread_id: str | None, fence: Fence, *, max_tokens: int
+    ) -> list[Message]:
         if thread_id is None:
             return []
         await runs.get_thread(self._database, organization_id, thread_id)
         earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
-        history: list[Message] = []
-        for run in earlier:
-            if run.document_name is not None:
-                history.append(reminder(run.document_name, fence))
-            history += run.question
-            history.append({"role": "assistant", "content": without_marks(run.answer or "")})
-        return history
+        return newest_turns([_turn(run, fence) for run in earlier], max_tokens=max_tokens)
 
     async def _document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
@@ -140,6 +146,34 @@ class Preparation:
             max_spus=int(_at_most("max_spus", asked.max_spus, settings.run_max_spus)),
             max_seconds=_at_most("max_seconds", asked.max_seconds, settings.run_max_seconds),
         )
+
+
+async def check_answer_schema(field: str, schema: Mapping[str, Any] | None) -> None:
+    """Raises RequestError 422 that names `field` unless answers can be checked against the schema, if any."""
+    if schema is None:
+        return
+    try:
+        await asyncio.to_thread(check_schema, schema)
+    except UnusableSchema as problem:
+        raise invalid_field(field, f"The schema {problem}") from None
+
+
+def newest_turns(turns: Sequence[Sequence[Message]], *, max_tokens: int) -> list[Message]:
+    """The messages of as many turns, the oldest of them first, as there is room for; none is cut in its middle."""
+    kept: list[Message] = []
+    left = max_tokens
+    for turn in reversed(turns):
+        left -= estimated_tokens(turn)
+        if left < 0:
+            break
+        kept = [*turn, *kept]
+    return kept
+
+
+def _turn(run: Run, fence: Fence) -> list[Message]:
+    about = [] if run.document_name is None else [reminder(run.document_name, fence)]
+    answer = without_marks(run.answer or "", is_json=run.is_json)
+    return [*about, *run.question, {"role": "assistant", "content": answer}]
 
 
 def _of_agent(agent: Agent) -> _Source:

@@ -2,9 +2,8 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_shared.contracts.documents import Text
 from kb_shared.http.model import Model
 from kb_shared.identifiers import Identifier
@@ -15,17 +14,8 @@ MAX_KNOWLEDGE_BASES: Final = 20
 MAX_ITERATIONS: Final = 10
 
 
-def _usable(schema: dict[str, Any]) -> dict[str, Any]:
-    try:
-        check_schema(schema)
-    except UnusableSchema as problem:
-        raise ValueError(str(problem)) from None
-    return schema
-
-
 ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
 KbIds = Annotated[list[ObjectId], Field(max_length=MAX_KNOWLEDGE_BASES)]
-AnswerSchema = Annotated[dict[str, Any], AfterValidator(_usable)]
 ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
@@ -60,7 +50,7 @@ class RunRequest(Model):
     kb_id: ObjectId | None = None
     kb_ids: KbIds | None = None
     model: ModelName | None = Field(None, description="Of a run of `messages` alone.")
-    response_schema: AnswerSchema | None = Field(None, description="JSON schema of the answer.")
+    response_schema: dict[str, Any] | None = Field(None, description="JSON schema of the answer.")
     max_iterations: MaxIterations | None = None
     budget: RunBudget = RunBudget()
 

@@ -13,6 +13,7 @@ from kb_search.results import Result
 from kb_search.runs.knowledge_tools import Asked, KnowledgeTool, UnusableCall, understood
 from kb_search.runs.passages import Fence, Passage, PassageBook, shown
 from kb_search.search_knowledge_base import Answer, KnowledgeBaseSearch
+from kb_search.spu_tally import SpuTally, tallied
 from kb_shared.chat.completion import ToolCall
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError
 
@@ -72,7 +73,13 @@ class RunTools:
         self._fence = fence
         self._spus_left = max_spus
         self._max_passage_tokens = max_passage_tokens
+        self._tallies: list[SpuTally] = []
         self._made: dict[str, asyncio.Task[Returned]] = {}
+
+    @property
+    def spus(self) -> int:
+        """That all searches so far were charged, whatever became of them."""
+        return sum(tally.spus for tally in self._tallies)
 
     async def call(self, call: ToolCall) -> Returned:
         """Make one call. Whatever is wrong with it the model is told; nothing is raised for it."""
@@ -96,12 +103,14 @@ class RunTools:
             return Returned(_NO_BUDGET, problem=_NO_BUDGET)
         self._spus_left -= len(kb_ids)
         query = replace(asked.query, max_tokens=self._max_passage_tokens)
-        try:
-            answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker)
-        except (KbError, PyMongoError) as error:
-            log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
-            # What failed may have been charged: it stays counted.
-            return Returned(_told(error), problem=_told(error))
+        with tallied() as tally:
+            self._tallies.append(tally)
+            try:
+                answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker)
+            except (KbError, PyMongoError) as error:
+                log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
+                # More of what failed may have been charged than was heard of: the budget has all of it for spent.
+                return Returned(_told(error), problem=_told(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
         return self._shown(answer)
 

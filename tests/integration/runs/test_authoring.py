@@ -1,0 +1,123 @@
+"""Prompts, agents and conversations over HTTP: what may be said of them, what is changed, and what goes with them."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kb_search.query import MAX_TOP_K
+from kb_search.runs.run_request import MAX_ITERATIONS
+from kb_shared.mongo import schema
+from kb_shared.mongo.database import Database
+from tests.integration.runs.conftest import Author
+from tests.integration.search.conftest import ORGANIZATION
+from tests.integration.search.knowledge import Knowledge, create
+from tests.scripted_model import ScriptedModel
+
+QUESTION = [{"role": "user", "content": "What is a fence?"}]
+DEMO = "demo-extractive"
+
+
+async def changed(author: Author, path: str, **body: Any) -> Any:
+    answer = await author.ask("PUT", path, body)
+    assert answer.status_code == 200, answer.text
+    assert (await author.ask("GET", path)).json() == answer.json()
+    return answer.json()
+
+
+async def deleted(author: Author, path: str) -> None:
+    answer = await author.ask("DELETE", path)
+    assert (answer.status_code, "deleted" in answer.json()["message"]) == (200, True)
+    assert (await author.ask("GET", path)).status_code == 404
+    assert (await author.ask("DELETE", path)).status_code == 404
+
+
+async def test_a_prompt_is_changed_in_what_is_named_and_deleted(
+    author: Author, knowledge: Knowledge, scripted: ScriptedModel, search_database: Database
+) -> None:
+    other = await create(search_database, ORGANIZATION, name="Other")
+    schema = {"type": "object", "required": ["a"]}
+    made = await author.make("/prompts", name="P", content="What?", model=DEMO, kb_id=knowledge.kb.kb_id, schema=schema)
+    kept = await author.make("/prompts", name="Kept", content="What?", model=DEMO)
+    path = f"/prompts/{made['prompt_id']}"
+    after = await changed(author, path, name="Q", kb_ids=[other.kb.kb_id], model=scripted.name)
+    assert after == made | {
+        "name": "Q",
+        "kb_ids": [other.kb.kb_id],
+        "model": scripted.name,
+        "updated_at": after["updated_at"],
+    }
+    after = await changed(author, path, content="Why?", schema=None)
+    assert (after["name"], after["content"], after["schema"]) == ("Q", "Why?", None)
+    await deleted(author, path)
+    listed = (await author.ask("GET", "/prompts")).json()
+    assert [each["prompt_id"] for each in listed["prompts"]] == [kept["prompt_id"]]
+
+
+async def test_an_agent_is_changed_in_what_is_named_and_deleted(author: Author, knowledge: Knowledge) -> None:
+    made = await author.make("/agents", name="A", instructions="Be brief.", model=DEMO)
+    kept = await author.make("/agents", name="Kept", model=DEMO)
+    path = f"/agents/{made['agent_id']}"
+    made = await author.make(f"{path}/knowledge-base-tools", kb_id=knowledge.kb.kb_id)
+    after = await changed(author, path, name="B", max_iterations=MAX_ITERATIONS)
+    assert after == made | {"name": "B", "max_iterations": MAX_ITERATIONS, "updated_at": after["updated_at"]}
+    assert (await changed(author, path, instructions="Be kind."))["instructions"] == "Be kind."
+    await deleted(author, path)
+    listed = (await author.ask("GET", "/agents")).json()
+    assert [each["agent_id"] for each in listed["agents"]] == [kept["agent_id"]]
+
+
+async def test_a_conversation_is_deleted_with_its_runs_and_no_others(author: Author) -> None:
+    one, other = [await author.make("/threads", title=title) for title in ("One", "Other")]
+    of_one, of_other, of_none = [
+        await author.run(messages=QUESTION, model=DEMO, **thread)
+        for thread in ({"thread_id": one["thread_id"]}, {"thread_id": other["thread_id"]}, {})
+    ]
+    await deleted(author, f"/threads/{one['thread_id']}")
+    found = [(await author.ask("GET", f"/runs/{run['run_id']}")).status_code for run in (of_one, of_other, of_none)]
+    assert found == [404, 200, 200]
+    assert (await author.ask("GET", "/threads")).json()["total_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("field", "bounds", "outside"),
+    [("default_top_k", (1, MAX_TOP_K), (0, MAX_TOP_K + 1)), ("default_min_score", (0.0, 1.0), (-0.01, 1.01))],
+)
+async def test_defaults_of_a_tool_have_bounds(
+    author: Author, knowledge: Knowledge, field: str, bounds: tuple[float, float], outside: tuple[float, float]
+) -> None:
+    agent = await author.make("/agents", name="A", model=DEMO)
+    path = f"/agents/{agent['agent_id']}/knowledge-base-tools"
+    for wrong in outside:
+        refused = await author.ask("POST", path, {"kb_id": knowledge.kb.kb_id, field: wrong})
+        assert (refused.status_code, refused.json()["fields"][0]["field"]) == (422, field)
+    least, most = bounds
+    [tool] = (await author.make(path, kb_id=knowledge.kb.kb_id, **{field: least}))["tools"]
+    assert tool[field] == least
+    for wrong in outside:
+        refused = await author.ask("PATCH", path, {"tool_id": tool["tool_id"], field: wrong})
+        assert (refused.status_code, refused.json()["fields"][0]["field"]) == (422, field)
+    [tool] = (await author.ask("PATCH", path, {"tool_id": tool["tool_id"], field: most})).json()["tools"]
+    assert tool[field] == most
+
+
+async def test_iterations_have_bounds_wherever_they_are_said(author: Author) -> None:
+    agent = await author.make("/agents", name="A", model=DEMO, max_iterations=1)
+    places: list[tuple[str, str, dict[str, Any]]] = [
+        ("POST", "/agents", {"name": "A", "model": DEMO}),
+        ("PUT", f"/agents/{agent['agent_id']}", {}),
+        ("POST", "/runs", {"messages": QUESTION, "model": DEMO}),
+    ]
+    for method, path, body in places:
+        for iterations, expected in [(0, False), (1, True), (MAX_ITERATIONS, True), (MAX_ITERATIONS + 1, False)]:
+            answer = await author.ask(method, path, {**body, "max_iterations": iterations})
+            assert answer.is_success is expected, (method, path, iterations)
+            if not expected:
+                assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "max_iterations")
+
+
+async def test_runs_are_kept_for_ninety_days(search_database: Database) -> None:
+    await schema.ensure(search_database)
+    indexes = await search_database["runs"].index_information()
+    ttl = [(each["key"], each["expireAfterSeconds"]) for each in indexes.values() if "expireAfterSeconds" in each]
+    assert ttl == [([("started_at", 1)], timedelta(days=90).total_seconds())]

@@ -1,0 +1,19 @@
+"""What a run of a thread is told of the runs before it."""
+
+from typing import Any
+
+from kb_search.runs.prepare_run import newest_turns
+from kb_shared.chat.provider import estimated_tokens
+
+
+def turn(number: int) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": f"question {number}"}, {"role": "assistant", "content": f"answer {number}"}]
+
+
+def test_the_newest_turns_that_there_is_room_for_are_told_whole_and_in_their_order() -> None:
+    turns = [turn(number) for number in range(5)]
+    one = estimated_tokens(turn(0))
+    assert newest_turns(turns, max_tokens=5 * one) == [message for each in turns for message in each]
+    assert newest_turns(turns, max_tokens=3 * one - 1) == [*turn(3), *turn(4)]
+    assert newest_turns(turns, max_tokens=one - 1) == []
+    assert newest_turns([turn(0), [{"role": "user", "content": "x" * 1_000}], turn(2)], max_tokens=2 * one) == turn(2)
