@@ -130,15 +130,15 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
     # As if most of the hits had been replaced meanwhile.
     monkeypatch.setattr(search_knowledge_base, "depth_for", lambda *_, **__: 5)
     await flaky.index(Document("e", ["kayak"]))
-    mentioning, asked = index_queries.mentioning, []
+    nearest, asked = index_queries.nearest, []
 
     async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:
         asked.append(chunks.kb_id)
         if asked.count(flaky.kb.kb_id) == 1 and chunks.kb_id == flaky.kb.kb_id:
             raise index_not_ready()
-        return await mentioning(chunks, *args, **kwargs)
+        return await nearest(chunks, *args, **kwargs)
 
-    monkeypatch.setattr(index_queries, "mentioning", failing_at_first)
+    monkeypatch.setattr(index_queries, "nearest", failing_at_first)
     answer = await search(searcher, crowded, flaky, query="x", top_k=20)
     assert asked.count(crowded.kb.kb_id) > 1
     assert [one["kb_id"] for one in answer["results"]] == [crowded.kb.kb_id] * 20
