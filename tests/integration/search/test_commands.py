@@ -1,55 +1,14 @@
 """How often a search asks MongoDB, which is most of what it costs."""
 
-from collections.abc import AsyncIterator
-from typing import Any
-
-import httpx
 import pytest
-from pymongo import AsyncMongoClient
 
-from kb_local.python_server import SearchNode
-from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
-from kb_shared.chat.chat import Chat
-from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo.database import Database
-from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog
-from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
+from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge, relevance
-from tests.integration.search.lifespan import running
 
 QUERY = "kayak"
 BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log")
 """Once in some seconds, however many searches there are."""
-
-
-@pytest.fixture
-def command_log() -> CommandLog:
-    return CommandLog()
-
-
-@pytest.fixture
-async def watched(
-    search_node: MongoDeployment | SearchNode,
-    search_database: Database,
-    settings: Settings,
-    chat: Chat,
-    command_log: CommandLog,
-) -> AsyncIterator[Searcher]:
-    """A searcher all of whose commands are logged."""
-    async with AsyncMongoClient[dict[str, Any]](
-        search_node.uri, tz_aware=True, event_listeners=[command_log]
-    ) as client:
-        database = client[search_database.name]
-        embedder = create_embedder(database, settings, patience_s=0.2)
-        app = create_app(settings, database=database, embedder=embedder, chat=chat)
-        async with (
-            running(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
-        ):
-            yield Searcher(http, await key_for(database, settings, ORGANIZATION))
-        await embedder.close()
 
 
 @pytest.fixture
