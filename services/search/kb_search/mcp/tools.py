@@ -37,7 +37,8 @@ TOOLS: Final = (
         name=SEARCH,
         description=(
             "Search knowledge bases for passages about a question. "
-            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>."
+            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>; "
+            "chunks that follow each other come as one passage, chunks <n>-<m>."
         ),
         input_schema=_SEARCH_PARAMETERS
         | {
