@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import httpx2
@@ -13,6 +14,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
+from pymongo.errors import AutoReconnect
 
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import GatewayServer, ModelServer
@@ -22,8 +24,10 @@ from kb_search.settings import Settings
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.http import server
+from kb_shared.mongo import knowledge_bases, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.waiting import until
@@ -64,9 +68,17 @@ async def called(client: Client, tool: str, **arguments: Any) -> Returned:
 
 
 @pytest.fixture
-async def reached(search_database: Database, model_server: ModelServer, tmp_path: Path) -> AsyncIterator[Reached]:
+def limits() -> dict[str, Any]:
+    """Settings; none by default."""
+    return {}
+
+
+@pytest.fixture
+async def reached(
+    search_database: Database, model_server: ModelServer, tmp_path: Path, limits: dict[str, Any]
+) -> AsyncIterator[Reached]:
     port, stop = free_port(), asyncio.Event()
-    settings = Settings(local_models_api_base=model_server.api_base, http_port=port)
+    settings = Settings(local_models_api_base=model_server.api_base, http_port=port, **limits)
     embedder = create_embedder(search_database, settings, patience_s=60)
     chat = create_chat(search_database, settings)
     app = create_app(settings, database=search_database, embedder=embedder, chat=chat)
@@ -138,6 +150,51 @@ async def test_what_goes_wrong_is_told_in_the_result(reached: Reached, knowledge
             returned = await called(client, tool, **arguments)
             assert returned.is_error
             assert said in returned.text
+
+
+@pytest.mark.parametrize("limits", [{"searches_per_minute_of_organization": 1}])
+async def test_searches_count_towards_the_limits_and_a_refusal_is_told(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    async with reached.client(Scope.SEARCH, Scope.READ) as client:
+        assert not (await called(client, "search_knowledge_base", query=FENCE)).is_error
+        # For longer than any test takes.
+        bucket = Bucket(ORGANIZATION, "search/organization", 1)
+        assert (await reserve(search_database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
+        refused = await called(client, "search_knowledge_base", query=FENCE)
+        assert refused.is_error
+        assert "of this organization is used up" in refused.text
+        assert not (await called(client, "list_knowledge_bases")).is_error
+
+
+async def test_a_search_is_written_down_as_one_over_mcp(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    async with reached.client(Scope.SEARCH) as client:
+        await called(client, "search_knowledge_base", query=FENCE)
+    log = search_database[query_log.NAME]
+
+    async def written() -> bool:
+        return await log.count_documents({}) > 0
+
+    await until(written)
+    [row] = await log.find({}).to_list()
+    assert (row["origin"], row["run_id"], row["query"]) == ("mcp", None, FENCE)
+
+
+async def test_a_database_that_fails_is_told_without_what_it_said(
+    reached: Reached, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reached.client(Scope.SEARCH, Scope.READ) as client:
+        failing = AsyncMock(side_effect=AutoReconnect("canary of 10.0.0.1"))
+        monkeypatch.setattr(knowledge_bases, "of_organization", failing)
+        for tool, arguments in (("search_knowledge_base", {"query": FENCE}), ("list_knowledge_bases", {})):
+            failed = await called(client, tool, **arguments)
+            assert failed.is_error
+            assert "canary" not in failed.text
+            assert "again" in failed.text
+        monkeypatch.undo()
+        assert not (await called(client, "list_knowledge_bases")).is_error, "the endpoint goes on"
 
 
 async def test_without_a_key_nothing_is_answered(reached: Reached) -> None:

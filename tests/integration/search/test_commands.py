@@ -1,7 +1,11 @@
 """How often a search asks MongoDB, which is most of what it costs."""
 
+from typing import Any
+from unittest.mock import AsyncMock
+
 import pytest
 
+from kb_search.chunk_counts import ChunkCounts
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge, relevance
@@ -44,3 +48,24 @@ async def test_least_relevance_costs_no_further_look(
     assert (await watched.search(library, QUERY, min_score=0.01))["results"]
     assert command_log.names().count(f"aggregate {library.chunks.collection.name}") == 3
     assert not [name for name in command_log.names() if name.startswith(("getMore", "find kb_vectors"))]
+
+
+async def test_a_large_kb_is_asked_for_twenty_candidates_a_hit_and_a_small_one_exactly(
+    watched: Searcher, library: Knowledge, command_log: CommandLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stages(**fields: Any) -> list[dict[str, Any]]:
+        command_log.clear()
+        await watched.search(library, QUERY, mode="vector", **fields)
+        pipelines = [command["pipeline"] for command in command_log.commands if "pipeline" in command]
+        return [stage["$vectorSearch"] for pipeline in pipelines for stage in pipeline if "$vectorSearch" in stage]
+
+    [small] = await stages(top_k=20)
+    assert (small["exact"], small["limit"]) == (True, 34)
+    assert "numCandidates" not in small
+    monkeypatch.setattr(ChunkCounts, "of", AsyncMock(return_value=10_001))
+    for top_k, skip, limit, candidates in ((1, 0, 12, 240), (20, 0, 34, 680), (5, 100, 136, 2_720)):
+        large = (await stages(top_k=top_k, skip=skip))[0]
+        assert "exact" not in large
+        assert (large["limit"], large["numCandidates"]) == (limit, candidates)
+    *_, widest = await stages(top_k=20, skip=500)
+    assert (widest["limit"], widest["numCandidates"]) == (10_000, 10_000), "no more than Atlas takes"

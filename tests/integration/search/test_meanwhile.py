@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from pymongo.errors import OperationFailure
@@ -162,6 +163,20 @@ async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, 
     response = await searcher.post(knowledge, {"query": QUERY})
     assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
     assert int(response.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("leg", ["nearest", "mentioning"])
+async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
+    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, leg: str
+) -> None:
+    overloaded = OperationFailure("$search could not be served", code=489)
+    monkeypatch.setattr(index_queries, leg, AsyncMock(side_effect=overloaded))
+    for path in (knowledge.path, SEVERAL):
+        response = await searcher.post(path, {"query": QUERY})
+        assert (response.status_code, response.json()["type"]) == (503, "search-overloaded")
+        assert int(response.headers["retry-after"]) >= 1
+    other = {"nearest": "text", "mentioning": "vector"}[leg]
+    assert (await searcher.post(knowledge, {"query": QUERY, "mode": other})).status_code == 200
 
 
 async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
