@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from kb_search.coalescing import Piece, merged
+from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.results import Result
 from kb_search.runs.passages import cleaned
 from kb_search.search_knowledge_base import Answer
@@ -27,6 +28,19 @@ def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
         blocks.append(f"({omitted_count} more passages had no room.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
     return "\n\n".join(blocks), {"results": results, "omitted_count": omitted_count, "failures": failures}
+
+
+def shown_chunks(read: DocumentChunks) -> tuple[str, dict[str, Any]]:
+    """Chunks of a document as passages of a search are shown, and where to read on."""
+    results = [
+        Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, likeness=0)
+        for row in read.chunks
+    ]
+    blocks = [_block(passage) for passage in _passages(results)]
+    where = f"(Chunks of this document: {read.total_count}."
+    blocks.append(f"{where})" if read.next_skip is None else f"{where} Read on with skip {read.next_skip}.)")
+    fields = [_fields(result) for result in results]
+    return "\n\n".join(blocks), {"chunks": fields, "total_count": read.total_count, "next_skip": read.next_skip}
 
 
 def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, Any]]:
