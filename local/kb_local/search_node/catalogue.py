@@ -88,6 +88,11 @@ class Catalogue:
                 await index.main.built.wait()
         return None
 
+    def still_found(self, namespace: Namespace, name: str) -> int:
+        """How many documents an index may find that are gone by now."""
+        index = self._indexes.get((namespace, name))
+        return 0 if index is None or index.main is None else index.main.still_found
+
     async def listing(self, namespace: Namespace, selector: Selector) -> list[Document]:
         await self.loaded.wait()
         return [index.describe() for index in self._of(namespace) if selector.matches(index)]

@@ -124,6 +124,8 @@ class CatalogueSearches:
     async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> Found:
         match await self._catalogue.find(namespace, query.index):
             case TextIndex() as index:
+                if most:
+                    most += self._catalogue.still_found(namespace, query.index)
                 return index.search(query, most=most)
             case VectorIndex():
                 raise search_error(f"Cannot execute $search over vectorSearch index '{query.index}'")

@@ -64,6 +64,11 @@ class Generation:
         self._delays = delays
         self._queue = RefreshQueue(delays, index_name=f"{index_name}/{version.number}")
 
+    @property
+    def still_found(self) -> int:
+        """How many documents it may find that are gone by now, as far as the node has heard."""
+        return self._queue.deletions
+
     def offer(self, change: Change) -> None:
         """Take a change of the collection; it becomes searchable now or at a later refresh."""
         self._queue.push(change)

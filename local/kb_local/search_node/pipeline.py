@@ -26,7 +26,7 @@ SEARCH_META = "$searchMeta"
 FIRST_STAGES = (VECTOR_SEARCH, SEARCH, SEARCH_META, "$listSearchIndexes")
 # Stages that give a document for each one they get.
 ONE_TO_ONE = frozenset({"$project", "$set", "$addFields", "$unset", "$replaceRoot", "$replaceWith"})
-# Hits beyond a limit, in place of those whose documents are gone by now.
+# Hits beyond a limit, in place of those whose documents went so lately that the node has not heard of it.
 SPARE_HITS = 20
 
 

@@ -49,6 +49,11 @@ class RefreshQueue:
         self._waiting: deque[Change] = deque()
         self._last_refresh = float("-inf")
 
+    @property
+    def deletions(self) -> int:
+        """How many of them take a document away."""
+        return sum(change.document is None for change in self._waiting)
+
     def push(self, change: Change) -> None:
         self._waiting.append(change)
 

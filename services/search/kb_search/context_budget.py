@@ -13,6 +13,7 @@ from typing import Final, Literal, TypeAlias
 PrioritizeBy: TypeAlias = Literal["similarity", "recency", "balanced"]
 
 DEFAULT_MAX_TOKENS: Final = 4_000
+"""Of a context that somebody asks for without saying how large."""
 CUT_ABOVE_TOKENS: Final = 100
 """With so few tokens left, the beginning of a passage says nothing."""
 _WEIGHT_OF_SIMILARITY: Final = 0.7

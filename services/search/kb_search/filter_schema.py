@@ -3,7 +3,16 @@
 import re
 from typing import Any, Final
 
-from kb_search.metadata_filter import DATE, INSTEAD, MAX_CLAUSES, MAX_DEPTH, MAX_VALUES, METADATA_KEY_PATTERN
+from kb_search.metadata_filter import (
+    DATE,
+    INSTEAD,
+    MAX_CLAUSES,
+    MAX_DEPTH,
+    MAX_KEY_CHARACTERS,
+    MAX_VALUES,
+    METADATA_KEY_PATTERN,
+    UNSAFE_NAMES,
+)
 from kb_shared.contracts.documents import MAX_METADATA_VALUE_CHARACTERS
 
 Schema = dict[str, Any]
@@ -41,11 +50,16 @@ def describe_filter(schema: Schema) -> None:
 def _filter(*, combined: int) -> Schema:
     """A filter in which `$and` and `$or` may be nested that many times more."""
     reserved = "|".join(re.escape(name) for name in INSTEAD)
+    unsafe = "|".join(UNSAFE_NAMES)
     also = r"|\$and|\$or" if combined else ""
     schema: Schema = {
         "type": "object",
         "properties": {"document_name": _condition(_TEXT, ordered=_TEXT), "tag_ids": _condition(_TEXT)},
-        "propertyNames": {"pattern": f"^({METADATA_KEY_PATTERN}{also})$", "not": {"pattern": rf"^({reserved})(\.|$)"}},
+        "propertyNames": {
+            "pattern": f"^({METADATA_KEY_PATTERN}{also})$",
+            "maxLength": MAX_KEY_CHARACTERS,
+            "not": {"pattern": rf"^({reserved})(\.|$)|(^|\.)({unsafe})(\.|$)"},
+        },
         "additionalProperties": _condition(_SCALAR, ordered=_ORDERED),
         "maxProperties": MAX_CLAUSES,
     }

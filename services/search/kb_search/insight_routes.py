@@ -83,9 +83,10 @@ def insights_router(database: Database) -> APIRouter:
             )
             found = [DocumentInsight.model_validate(asdict(one)) for one in cited]
         else:
-            known = await runs.cited_documents(database, organization_id, kb_id, since=since, until=until)
-            others, total = await document_index.but(database, organization_id, kb_id, known, skip=skip, limit=limit)
-            found = [DocumentInsight(document_id=one.document_id, document_name=one.document_name) for one in others]
+            others, total = await document_index.never_cited(
+                database, organization_id, kb_id, since=since, until=until, skip=skip, limit=limit
+            )
+            found = [DocumentInsight(document_id=document_id, document_name=name) for document_id, name in others]
         return DocumentInsights(since=since, until=until, documents=found, total_count=total)
 
     @router.get("/insights/queries", summary="What was searched for")

@@ -7,6 +7,7 @@ from kb_search.at_once import all_of
 from kb_search.fusion import WEIGHTS, Candidate, fuse, shape_of
 from kb_search.query import SearchQuery
 from kb_search.search_index import refusals_explained, require_queryable
+from kb_search.selection import MOST_CANDIDATES
 from kb_search.stopwatch import Stopwatch
 from kb_shared.embedding.vector import Vector
 from kb_shared.mongo import index_queries
@@ -28,6 +29,8 @@ class Target:
     """The same for words; all must match."""
     exact: bool
     """Compare with every vector."""
+    small: bool
+    """So few chunks that they are counted faster than an index is asked once more."""
     vector: Vector | None = None
     """Of the query, by the KB's model; None where no vectors are asked."""
 
@@ -39,22 +42,47 @@ class Ranking:
     candidates: Sequence[Candidate]
     exhausted: bool
     """There is nothing beyond."""
+    doubtful: bool
+    """There may be: an index gave fewer than it was asked for, and counts what is gone from the collection as given."""
+    words: Mapping[str, float] | None = None
+    """All that the index of words has, where that is known."""
 
 
-async def ask(target: Target, query: SearchQuery, *, limit: int, stopwatch: Stopwatch) -> Ranking:
+async def ask(
+    target: Target,
+    query: SearchQuery,
+    *,
+    limit: int,
+    stopwatch: Stopwatch,
+    words: Mapping[str, float] | None = None,
+) -> Ranking:
     """Ask the legs of the query's mode at the same time, each for its `limit` best.
+
+    `$search` goes on until it has as many as its `$limit` or there are no more. `$vectorSearch` does not: its index
+    gives `limit` ids, and what is gone by then is missing from the answer. Only of all that it may be asked for is a
+    short answer believed: ten thousand better ones would have to be gone within the seconds that the index trails.
+
+    Args:
+        words: what an earlier ask found to be all that the index of words has.
 
     Raises:
         RequestError: 503, an index that is needed can't be asked.
     """
     legs = {"vector": _ask_vectors(target, limit, stopwatch)} if query.asks_vectors else {}
-    if query.asks_words:
+    if query.asks_words and words is None:
         legs["text"] = _ask_words(target, query.words, limit, stopwatch)
     asked = await all_of(legs.values())
     scores = dict(zip(legs, asked, strict=True))
+    if "text" in scores and len(scores["text"]) < limit:
+        words = scores["text"]
+    no_more_words = words is not None or not query.asks_words
+    fewer_vectors = query.asks_vectors and len(scores["vector"]) < limit
+    no_more_vectors = not query.asks_vectors or (fewer_vectors and limit == MOST_CANDIDATES)
     return Ranking(
-        fuse(scores.get("vector", {}), scores.get("text", {}), WEIGHTS[shape_of(query.text)]),
-        exhausted=all(len(each) < limit for each in asked),
+        fuse(scores.get("vector", {}), words or scores.get("text", {}), WEIGHTS[shape_of(query.text)]),
+        exhausted=no_more_words and no_more_vectors,
+        doubtful=no_more_words and fewer_vectors,
+        words=words,
     )
 
 

@@ -33,7 +33,11 @@ MAX_CLAUSES: Final = 50
 MAX_VALUES: Final = 100
 MAX_DEPTH: Final = 3
 """Of `$and` and `$or` within each other."""
-METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_.-]{1,64}"
+METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
+MAX_KEY_CHARACTERS: Final = 64
+UNSAFE_NAMES: Final = ("__proto__", "constructor", "prototype")
+"""As a key or a part of one between dots. A document may have such metadata, and results show it; but a filter goes
+through programs of callers that make objects of its keys, and there these names mean something else."""
 
 Operator: TypeAlias = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
@@ -122,10 +126,15 @@ def _field(where: str, key: str) -> str:
 def _check_key(key: str, field: str) -> None:
     if key.startswith("$"):
         raise FilterError(field, "of operators only $and and $or can stand in place of a key", reason="operator")
-    if not _METADATA_KEY.fullmatch(key):
+    if len(key) > MAX_KEY_CHARACTERS or not _METADATA_KEY.fullmatch(key):
         raise FilterError(
-            field, "must be document_name, tag_ids or a metadata key of 1 to 64 letters, digits, _ . or -", reason="key"
+            field,
+            f"must be document_name, tag_ids or a metadata key of 1 to {MAX_KEY_CHARACTERS} letters, digits, _ or -, "
+            "and . between them",
+            reason="key",
         )
+    if not set(UNSAFE_NAMES).isdisjoint(key.split(".")):
+        raise FilterError(field, f"can't be a filter key, nor can any with {', '.join(UNSAFE_NAMES)}", reason="key")
     if hint := INSTEAD.get(key.partition(".")[0]):
         raise FilterError(field, f"can't be a filter key: {hint}", reason="key")
 

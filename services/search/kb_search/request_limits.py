@@ -36,8 +36,15 @@ class RequestLimits:
     async def _take(self, operation: Operation, caller: Caller) -> None:
         of_key, of_organization = self._limits[operation]
         organization_id = caller.organization_id
-        await self._take_one(Bucket(organization_id, f"{operation}/key/{caller.key_id}", of_key), "key")
-        await self._take_one(Bucket(organization_id, f"{operation}/organization", of_organization), "organization")
+        key = Bucket(organization_id, f"{operation}/key/{caller.key_id}", of_key)
+        await self._take_one(key, "key")
+        try:
+            await self._take_one(Bucket(organization_id, f"{operation}/organization", of_organization), "organization")
+        except RequestError:
+            # What was refused is not done, and counts for nobody.
+            if key.limited:
+                await rate_limits.refund(self._database, key, requests=1)
+            raise
 
     async def _take_one(self, bucket: Bucket, whose: str) -> None:
         if not bucket.limited:

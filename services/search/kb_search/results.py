@@ -67,7 +67,11 @@ def assemble(
 def _in_order(
     hits: Sequence[Hit], neighbours: Mapping[Place, Row], kbs: Mapping[str, KnowledgeBase], query: SearchQuery
 ) -> list[Result]:
-    """Groups by their best match; in a group as in the document."""
+    """Groups by their best match; in a group as in the document.
+
+    A document in several KBs can have matches of each: a chunk that is a match in one is no neighbour in another, and a
+    neighbour comes with the best group it stands in.
+    """
     matched = {hit.place: hit for hit in hits}
     rank = {place: number for number, place in enumerate(matched)}
     found: list[list[Place]] = []
@@ -76,12 +80,17 @@ def _in_order(
         found += groups(places, [place for place in neighbours if place.kb_id == kb.kb_id], width_of(kb, query))
     found.sort(key=lambda group: min(rank[place] for place in group if place in rank))
     best = max((hit.scores.fused for hit in hits), default=0.0)
+    matches = {hit.chunk["_id"] for hit in hits}
+    told: set[str] = set()
     results = []
     for group in found:
         likeness = max(_likeness(matched[place], best) for place in group if place in matched)
         for place in group:
             hit = matched.get(place)
             chunk = neighbours[place] if hit is None else hit.chunk
+            if hit is None and (chunk["_id"] in matches or chunk["_id"] in told):
+                continue
+            told.add(chunk["_id"])
             text, tokens = chunk["chunk_text"], chunk["token_count"]
             results.append(Result(kbs[place.kb_id], chunk, hit, text, tokens, truncated=False, likeness=likeness))
     return results

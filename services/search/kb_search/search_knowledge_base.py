@@ -37,6 +37,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.query_log import LoggedQuery
 
 _WIDER: Final = 4
+_SMALL_UP_TO_CHUNKS: Final = 1_000
 _SNAPSHOT_GONE: Final = frozenset({239, 246})  # SnapshotTooOld, SnapshotUnavailable
 
 T = TypeVar("T")
@@ -182,12 +183,14 @@ class KnowledgeBaseSearch:
         return targets
 
     async def _target(self, kb: KnowledgeBase, clauses: Sequence[Clause]) -> Target:
+        chunk_count = await self._chunk_counts.of(kb)
         return Target(
             kb,
             vectors.chunks_of(self._database, kb),
             compile_filter(clauses, filterable_metadata=kb.filterable_metadata, being_built=kb.filters_building),
             [to_operator(clause) for clause in clauses],
-            exact=await self._chunk_counts.of(kb) <= self._exact_up_to_chunks,
+            exact=chunk_count <= self._exact_up_to_chunks,
+            small=chunk_count <= _SMALL_UP_TO_CHUNKS,
         )
 
     async def _find(
@@ -198,26 +201,39 @@ class KnowledgeBaseSearch:
         stopwatch: Stopwatch,
     ) -> "_Read":
         limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
+        words: dict[str, Mapping[str, float] | None] = {}
         while True:
-            asked = await all_of(self._ask(target, query, limit, stopwatch) for target in targets)
+            asked = await all_of(
+                self._ask(target, query, limit, stopwatch, words.get(target.kb.kb_id)) for target in targets
+            )
             ranked = _succeeded(zip(targets, asked, strict=True), failures)
             with stopwatch.stage("read"):
-                read = await self._read(ranked, query)
+                read = await self._read(ranked, query, failures)
             page = read.page
+            targets = [target for target, _ in ranked if target.kb.kb_id not in failures]
             if len(page.hits) == query.top_k or page.total_count_is_exact or limit == MOST_CANDIDATES:
                 break
-            # Replaced chunks took the places of live ones: ask for more rather than answer less than there is.
-            targets = [target for target, _ in ranked]
-            limit = min(limit * _WIDER, MOST_CANDIDATES)
+            # Chunks that were replaced or have left took the places of live ones: ask for more rather than answer less
+            # than there is; at once for all there may be where nobody can tell how many have left.
+            limit = MOST_CANDIDATES if any(one.doubtful for _, one in ranked) else limit * _WIDER
+            limit = min(limit, MOST_CANDIDATES)
+            words = {target.kb.kb_id: ranking.words for target, ranking in ranked}
         with_hits = {hit.kb_id for hit in page.hits}
-        for target, _ in ranked:
+        for target in targets:
             if target.kb.kb_id not in with_hits:
                 await self._require(target.kb, failures)
         return read
 
-    async def _ask(self, target: Target, query: SearchQuery, limit: int, stopwatch: Stopwatch) -> Ranking | KbError:
+    async def _ask(
+        self,
+        target: Target,
+        query: SearchQuery,
+        limit: int,
+        stopwatch: Stopwatch,
+        words: Mapping[str, float] | None,
+    ) -> Ranking | KbError:
         try:
-            return await ask(target, query, limit=limit, stopwatch=stopwatch)
+            return await ask(target, query, limit=limit, stopwatch=stopwatch, words=words)
         except RequestError as error:
             # The index may be gone because the KB is.
             failures: dict[str, KbError] = {}
@@ -231,17 +247,23 @@ class KnowledgeBaseSearch:
         except NotFound as error:
             failures[kb.kb_id] = error
 
-    async def _read(self, ranked: Sequence[tuple[Target, Ranking]], query: SearchQuery) -> "_Read":
-        """Read hits; once more, if a collection was changed in a way that takes its past away."""
+    async def _read(
+        self, ranked: Sequence[tuple[Target, Ranking]], query: SearchQuery, failures: MutableMapping[str, KbError]
+    ) -> "_Read":
+        """Read hits; once more, if a collection was changed in a way that takes its past away.
+
+        A KB that has gone with its collection is noted, and what is left is read.
+        """
         try:
             return await self._read_at_one_moment(ranked, query)
         except OperationFailure as error:
             if error.code not in _SNAPSHOT_GONE:
                 raise
         for target, _ in ranked:
-            await knowledge_bases.get(self._database, target.kb.organization_id, target.kb.kb_id)
+            await self._require(target.kb, failures)
+        left = [(target, ranking) for target, ranking in ranked if target.kb.kb_id not in failures]
         try:
-            return await self._read_at_one_moment(ranked, query)
+            return await self._read_at_one_moment(left, query)
         except OperationFailure as error:
             if error.code not in _SNAPSHOT_GONE:
                 raise

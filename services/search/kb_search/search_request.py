@@ -4,6 +4,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, StringConstraints, model_validator
 
+from kb_search.context_budget import DEFAULT_MAX_TOKENS
 from kb_search.filter_schema import describe_filter
 from kb_search.filters import Criteria
 from kb_search.query import MAX_NEIGHBORS, MAX_SKIP, MAX_TOP_K, Mode, SearchQuery
@@ -48,7 +49,11 @@ class SearchRequest(Model):
         description="Chunks on either side of a match that come with it; by default what the knowledge base says.",
     )
     max_tokens: int | None = Field(
-        None, ge=1, le=MAX_TOKENS, description="Of all results together; the last may be truncated, others omitted."
+        None,
+        ge=1,
+        le=MAX_TOKENS,
+        description="Of all results together; the last may be truncated, others omitted. By default all results of the "
+        f"page are whole; with `prioritize_by` {DEFAULT_MAX_TOKENS}.",
     )
     prioritize_by: Literal["similarity", "recency", "balanced"] = Field(
         "similarity", description="What `max_tokens` are spent on first, and so the order of results."
@@ -58,8 +63,6 @@ class SearchRequest(Model):
     def _no_relevance_of_words(self) -> Self:
         if self.mode == "text" and self.min_score is not None:
             raise invalid_field("min_score", "With mode text nothing has a relevance; leave it out, or choose a mode")
-        if self.max_tokens is None and self.prioritize_by != "similarity":
-            raise invalid_field("prioritize_by", "It says what max_tokens are spent on; give max_tokens too")
         return self
 
     def to_query(self) -> SearchQuery:
@@ -70,7 +73,7 @@ class SearchRequest(Model):
             skip=self.skip,
             min_score=self.min_score,
             coalesce_neighbors=self.coalesce_neighbors,
-            max_tokens=self.max_tokens,
+            max_tokens=self._max_tokens(),
             prioritize_by=self.prioritize_by,
             criteria=Criteria(
                 document_ids=self.document_ids or (),
@@ -80,6 +83,12 @@ class SearchRequest(Model):
                 upload_date_to=self.upload_date_to,
             ),
         )
+
+    def _max_tokens(self) -> int | None:
+        if self.max_tokens is None and "prioritize_by" in self.model_fields_set:
+            # Who says what a context is for wants one.
+            return DEFAULT_MAX_TOKENS
+        return self.max_tokens
 
 
 class SearchSeveralRequest(SearchRequest):

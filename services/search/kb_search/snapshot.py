@@ -30,27 +30,34 @@ class Snapshot:
         """
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
+        in_all: int | None = None
         read, size = 0, candidates_for(query.wanted)
+        # One more than there can be among the candidates is more already.
+        count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
             ids = [candidate.chunk_id for candidate in ranking.candidates[read:size]]
-            if ids:
+            if ids or count_up_to:
                 # Only what is shown needs a relevance, unless that decides what is shown.
                 compared = slice(query.skip, query.wanted) if min_score is None else slice(read, size)
-                more, theirs = await found_chunks.read(
+                found_rows = await found_chunks.read(
                     target.chunks,
                     self._session,
                     ids,
                     query_filter=target.query_filter,
                     with_vectors=_without_score(target, ranking.candidates[compared]),
+                    count_up_to=count_up_to,
                 )
-                rows |= more
-                indexed |= theirs
+                rows |= found_rows.rows
+                indexed |= found_rows.indexed
+                in_all = found_rows.in_all if count_up_to else in_all
+                count_up_to = 0
             read = min(size, len(ranking.candidates))
             hits = showable(target.kb.kb_id, ranking.candidates[:read], rows, indexed)
             if min_score is not None:
                 hits = await self.with_relevance(target, hits)
             unread = ranking.candidates[read:]
-            found = found_of(hits, unread, min_score=min_score, exhausted=ranking.exhausted)
+            has_all = ranking.exhausted or sum(row["until"] is None for row in rows.values()) == in_all
+            found = found_of(hits, unread, min_score=min_score, exhausted=has_all)
             if len(found.hits) >= query.wanted or not found.unread:
                 return found
             size *= _WIDER

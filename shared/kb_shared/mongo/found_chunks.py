@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pymongo import ASCENDING
 
@@ -34,6 +34,15 @@ _SHOWN: Final = dict.fromkeys(
 """What a result is made of, and what tells whether it may be shown."""
 
 
+class ReadChunks(NamedTuple):
+    rows: dict[str, Row]
+    """By id; a retired one with `retired_for_ms` by the server's clock."""
+    indexed: set[str]
+    """Those of their documents that are in the KB."""
+    in_all: int
+    """How many live rows match the filter, found by an index or not, as far as they were counted."""
+
+
 async def read(
     chunks: Chunks,
     session: Session,
@@ -41,23 +50,20 @@ async def read(
     *,
     query_filter: Mapping[str, Any],
     with_vectors: Collection[str] = (),
-) -> tuple[dict[str, Row], set[str]]:
+    count_up_to: int = 0,
+) -> ReadChunks:
     """What hits are as of the snapshot of `session`, in one query.
 
     Args:
         query_filter: compiled; what no longer matches it is left out.
         with_vectors: those of `ids` that come with `embedding`; the others have none.
-    Returns:
-        The rows by id, a retired one with `retired_for_ms` by the server's clock; and those of their documents that
-        are in the KB.
+        count_up_to: of all that match the filter; reads the whole collection unless there are as many.
     """
-    match: Row = {"_id": {"$in": list(ids)}, **chunks.scope}
-    if query_filter:
-        match["$and"] = [dict(query_filter)]
+    matching: Row = {**chunks.scope, **({"$and": [dict(query_filter)]} if query_filter else {})}
     documents = {document_of(chunk_id) for chunk_id in ids}
     found = await chunks.collection.aggregate(
         [
-            {"$match": match},
+            {"$match": {"_id": {"$in": list(ids)}, **matching}},
             {
                 "$project": {
                     **_SHOWN,
@@ -66,18 +72,27 @@ async def read(
                 }
             },
             document_index.united_with(chunks.organization_id, chunks.kb_id, documents),
+            *([_united_with_count(chunks, matching, count_up_to)] if count_up_to else []),
         ],
         session=session,
-        batchSize=in_one_batch(len(ids) + len(documents)),
+        batchSize=in_one_batch(len(ids) + len(documents) + 1),
     )
     rows: dict[str, Row] = {}
     indexed: set[str] = set()
+    in_all = 0
     for row in await found.to_list():
         if "_id" in row:
             rows[row["_id"]] = row
-        else:
+        elif "indexed_document" in row:
             indexed.add(row["indexed_document"])
-    return rows, indexed
+        else:
+            in_all = row["in_all"]
+    return ReadChunks(rows, indexed, in_all)
+
+
+def _united_with_count(chunks: Chunks, matching: Mapping[str, Any], up_to: int) -> Row:
+    live: list[Row] = [{"$match": {**matching, "until": None}}, {"$limit": up_to}, {"$count": "in_all"}]
+    return {"$unionWith": {"coll": chunks.collection.name, "pipeline": live}}
 
 
 async def embeddings(chunks: Chunks, session: Session, ids: Collection[str]) -> dict[str, bytes]:

@@ -121,6 +121,13 @@ async def give_back(
     await _update(database, bucket, [{"$set": less}])
 
 
+async def refund(database: Database, bucket: Bucket, *, requests: int) -> None:
+    """Take requests off the debt of a bucket behind which nobody waits."""
+    costs = bucket.costs_ms(requests, 0)
+    less = {debt: {"$max": [0, {"$subtract": [f"${debt}", cost]}]} for debt, cost in costs.items()}
+    await _update(database, bucket, [{"$set": less}])
+
+
 async def close(database: Database, bucket: Bucket, *, for_s: float) -> Closing:
     """Let nobody go for `for_s` seconds from now; a longer pause that has begun already stays as it is."""
     longer = {"$max": [0, {"$subtract": [for_s * 1000, "$closed_ms"]}]}

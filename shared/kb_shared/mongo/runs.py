@@ -158,14 +158,12 @@ async def most_cited(
     return [CitedDocument(document_id=row.pop("_id"), **row) for row in found["page"]], total
 
 
-async def cited_documents(
-    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime
-) -> list[str]:
-    """Ids of all documents that runs of that time cite."""
-    rows = await database[NAME].aggregate(
-        [*_citations(organization_id, kb_id, since, until), {"$group": {"_id": "$citations.document_id"}}]
-    )
-    return [row["_id"] async for row in rows]
+def united_with_cited(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> Row:
+    """The stage of a query on another collection that adds a `cited_document` for each that runs of that time cite."""
+    cited = {"$group": {"_id": "$citations.document_id"}}
+    only_id = {"$project": {"_id": 0, "cited_document": "$_id"}}
+    pipeline = [*_citations(organization_id, kb_id, since, until), cited, only_id]
+    return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
 def _citations(organization_id: str, kb_id: str, since: datetime, until: datetime) -> list[Row]:

@@ -4,7 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kb_shared.mongo import (
+    agents,
     backfills,
+    budgets,
+    circuits,
     document_index,
     document_texts,
     documents,
@@ -12,14 +15,22 @@ from kb_shared.mongo import (
     index_jobs,
     kb_slots,
     knowledge_bases,
+    llm_providers,
+    prompts,
+    query_log,
+    rate_limits,
+    runs,
     spu_ledger,
     tags,
 )
 
-TENANT_DATA = {
+TENANT_DATA = {runs.THREADS} | {
     module.NAME
     for module in (
+        agents,
         backfills,
+        budgets,
+        circuits,
         document_index,
         document_texts,
         documents,
@@ -27,6 +38,11 @@ TENANT_DATA = {
         index_jobs,
         kb_slots,
         knowledge_bases,
+        llm_providers,
+        prompts,
+        query_log,
+        rate_limits,
+        runs,
         spu_ledger,
         tags,
     )
@@ -64,7 +80,7 @@ def organizations_named(command: Mapping[str, Any]) -> Iterator[str]:
 def _queries(kind: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """What selects the rows; of an insert the rows themselves."""
     if kind == "aggregate":
-        return [_of_stage(command["pipeline"][0] if command["pipeline"] else {})]
+        return [_of_stage(pipeline[0] if pipeline else {}) for pipeline in _pipelines(command["pipeline"])]
     if kind in _MANY:
         field, query = _MANY[kind]
         return [part[query] if query else part for part in command[field]]
@@ -73,6 +89,15 @@ def _queries(kind: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 _ONE = {"find": "filter", "findAndModify": "query", "distinct": "query", "count": "query"}
 _MANY = {"update": ("updates", "q"), "delete": ("deletes", "q"), "insert": ("documents", None)}
+
+
+def _pipelines(pipeline: list[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    """A pipeline and those within it that read other collections."""
+    yield pipeline
+    for stage in pipeline:
+        for name in ("$unionWith", "$lookup"):
+            if name in stage:
+                yield from _pipelines(stage[name].get("pipeline", []))
 
 
 def _of_stage(stage: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,8 +4,10 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
 import httpx2
@@ -13,17 +15,21 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
+from pymongo.errors import AutoReconnect
 
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import GatewayServer, ModelServer
 from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
+from kb_search.mcp.document_chunks import document_chunks
 from kb_search.settings import Settings
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.http import server
+from kb_shared.mongo import knowledge_bases, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.waiting import until
@@ -64,9 +70,17 @@ async def called(client: Client, tool: str, **arguments: Any) -> Returned:
 
 
 @pytest.fixture
-async def reached(search_database: Database, model_server: ModelServer, tmp_path: Path) -> AsyncIterator[Reached]:
+def limits() -> dict[str, Any]:
+    """Settings; none by default."""
+    return {}
+
+
+@pytest.fixture
+async def reached(
+    search_database: Database, model_server: ModelServer, tmp_path: Path, limits: dict[str, Any]
+) -> AsyncIterator[Reached]:
     port, stop = free_port(), asyncio.Event()
-    settings = Settings(local_models_api_base=model_server.api_base, http_port=port)
+    settings = Settings(local_models_api_base=model_server.api_base, http_port=port, **limits)
     embedder = create_embedder(search_database, settings, patience_s=60)
     chat = create_chat(search_database, settings)
     app = create_app(settings, database=search_database, embedder=embedder, chat=chat)
@@ -96,7 +110,8 @@ async def test_the_sdks_client_lists_the_tools_and_searches_with_them(
 ) -> None:
     async with reached.client(Scope.SEARCH, Scope.READ, mode=mode) as client:
         tools = (await client.list_tools()).tools
-        assert [tool.name for tool in tools] == ["search_knowledge_base", "list_knowledge_bases"]
+        names = ["search_knowledge_base", "list_knowledge_bases", "get_document_chunks"]
+        assert [tool.name for tool in tools] == names
         listed = await called(client, "list_knowledge_bases")
         assert [(each["kb_id"], each["name"]) for each in listed.fields["knowledge_bases"]] == [
             (knowledge.kb.kb_id, "Facts")
@@ -138,6 +153,107 @@ async def test_what_goes_wrong_is_told_in_the_result(reached: Reached, knowledge
             returned = await called(client, tool, **arguments)
             assert returned.is_error
             assert said in returned.text
+
+
+async def test_a_document_is_read_page_by_page_as_it_is_indexed(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    await knowledge.index(Document("long", [f"old {n}" for n in range(5)]))
+    await knowledge.index(Document("long", [f"part {n}" for n in range(120)], name="long.md"))
+    async with reached.client(Scope.READ) as client:
+        document = {"kb_id": knowledge.kb.kb_id, "document_id": "long"}
+        first = await called(client, "get_document_chunks", **document)
+        assert [each["content"] for each in first.fields["chunks"]] == [f"part {n}" for n in range(10)]
+        assert (first.fields["total_count"], first.fields["next_skip"]) == (120, 10)
+        assert first.text.startswith("[document long · chunks 0-9 · score -] long.md\n")
+        assert "Read on with skip 10." in first.text
+        last = await called(client, "get_document_chunks", **document, skip=100, limit=50)
+        assert [each["chunk_index"] for each in last.fields["chunks"]] == list(range(100, 120))
+        assert last.fields["next_skip"] is None
+        beyond = await called(client, "get_document_chunks", **document, skip=120)
+        assert (beyond.fields["chunks"], beyond.fields["next_skip"]) == ([], None)
+        for wrong in ({"limit": 51}, {"limit": 0}, {"skip": -1}, {"skip": 2**31}, {"organization_id": "x"}):
+            assert (await called(client, "get_document_chunks", **document | wrong)).is_error
+    async with reached.client(Scope.SEARCH) as client:
+        refused = await called(client, "get_document_chunks", **document)
+        assert refused.is_error
+        assert "scope" in refused.text
+
+
+async def test_a_page_of_a_document_has_no_more_than_has_room_and_always_gets_on(
+    search_database: Database, knowledge: Knowledge
+) -> None:
+    words = {"a": 30, "b": 5, "c": 5, "d": 5}
+    await knowledge.index(Document("wide", [" ".join([word] * count) for word, count in words.items()]))
+    read = partial(document_chunks, search_database, ORGANIZATION, knowledge.kb.kb_id, "wide", limit=50, max_tokens=12)
+    skip: int | None = 0
+    pages = []
+    while skip is not None:
+        page = await read(skip=skip)
+        pages.append([chunk["chunk_text"][0] for chunk in page.chunks])
+        skip = page.next_skip
+    assert pages == [["a"], ["b", "c"], ["d"]]
+
+
+async def test_no_document_of_another_organization_is_read(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    victim = await create(search_database, "victim", name="Canary")
+    await victim.index(Document("secret", ["canary"]))
+    async with reached.client(Scope.ADMIN) as client:
+        nobodys = await called(client, "get_document_chunks", kb_id="65f000000000000000000000", document_id="secret")
+        theirs = await called(client, "get_document_chunks", kb_id=victim.kb.kb_id, document_id="secret")
+        assert theirs == nobodys
+        assert theirs.is_error
+        own = knowledge.kb.kb_id
+        assert await called(client, "get_document_chunks", kb_id=own, document_id="secret") == await called(
+            client, "get_document_chunks", kb_id=own, document_id="nobodys"
+        )
+
+
+@pytest.mark.parametrize("limits", [{"searches_per_minute_of_organization": 1}])
+async def test_searches_count_towards_the_limits_and_a_refusal_is_told(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    async with reached.client(Scope.SEARCH, Scope.READ) as client:
+        assert not (await called(client, "search_knowledge_base", query=FENCE)).is_error
+        # For longer than any test takes.
+        bucket = Bucket(ORGANIZATION, "search/organization", 1)
+        assert (await reserve(search_database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
+        refused = await called(client, "search_knowledge_base", query=FENCE)
+        assert refused.is_error
+        assert "of this organization is used up" in refused.text
+        assert not (await called(client, "list_knowledge_bases")).is_error
+
+
+async def test_a_search_is_written_down_as_one_over_mcp(
+    reached: Reached, knowledge: Knowledge, search_database: Database
+) -> None:
+    async with reached.client(Scope.SEARCH) as client:
+        await called(client, "search_knowledge_base", query=FENCE)
+    log = search_database[query_log.NAME]
+
+    async def written() -> bool:
+        return await log.count_documents({}) > 0
+
+    await until(written)
+    [row] = await log.find({}).to_list()
+    assert (row["origin"], row["run_id"], row["query"]) == ("mcp", None, FENCE)
+
+
+async def test_a_database_that_fails_is_told_without_what_it_said(
+    reached: Reached, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with reached.client(Scope.SEARCH, Scope.READ) as client:
+        failing = AsyncMock(side_effect=AutoReconnect("canary of 10.0.0.1"))
+        monkeypatch.setattr(knowledge_bases, "of_organization", failing)
+        for tool, arguments in (("search_knowledge_base", {"query": FENCE}), ("list_knowledge_bases", {})):
+            failed = await called(client, tool, **arguments)
+            assert failed.is_error
+            assert "canary" not in failed.text
+            assert "again" in failed.text
+        monkeypatch.undo()
+        assert not (await called(client, "list_knowledge_bases")).is_error, "the endpoint goes on"
 
 
 async def test_without_a_key_nothing_is_answered(reached: Reached) -> None:

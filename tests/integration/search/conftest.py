@@ -6,8 +6,9 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from pymongo import AsyncMongoClient
 
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServer, SearchNode
 from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
 from kb_shared.chat.chat import Chat, create_chat
@@ -16,6 +17,8 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
+from tests.conftest import MongoDeployment
+from tests.integration.indexer.support import CommandLog
 from tests.integration.search.knowledge import Knowledge, create
 from tests.integration.search.lifespan import running
 
@@ -106,3 +109,31 @@ async def searcher(new_searcher: NewSearcher) -> Searcher:
 async def knowledge(search_database: Database) -> Knowledge:
     """An empty KB of the searcher's organization."""
     return await create(search_database, ORGANIZATION)
+
+
+@pytest.fixture
+def command_log() -> CommandLog:
+    return CommandLog()
+
+
+@pytest.fixture
+async def watched(
+    search_node: MongoDeployment | SearchNode,
+    search_database: Database,
+    settings: Settings,
+    chat: Chat,
+    command_log: CommandLog,
+) -> AsyncIterator[Searcher]:
+    """A searcher all of whose commands are logged."""
+    async with AsyncMongoClient[dict[str, Any]](
+        search_node.uri, tz_aware=True, event_listeners=[command_log]
+    ) as client:
+        database = client[search_database.name]
+        embedder = create_embedder(database, settings, patience_s=0.2)
+        app = create_app(settings, database=database, embedder=embedder, chat=chat)
+        async with (
+            running(app),
+            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
+        ):
+            yield Searcher(http, await key_for(database, settings, ORGANIZATION, Scope.SEARCH, Scope.READ))
+        await embedder.close()

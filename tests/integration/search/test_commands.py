@@ -1,55 +1,18 @@
 """How often a search asks MongoDB, which is most of what it costs."""
 
-from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import AsyncMock
 
-import httpx
 import pytest
-from pymongo import AsyncMongoClient
 
-from kb_local.python_server import SearchNode
-from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
-from kb_shared.chat.chat import Chat
-from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo.database import Database
-from tests.conftest import MongoDeployment
+from kb_search.chunk_counts import ChunkCounts
 from tests.integration.indexer.support import CommandLog
-from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
+from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge, relevance
-from tests.integration.search.lifespan import running
 
 QUERY = "kayak"
 BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log")
 """Once in some seconds, however many searches there are."""
-
-
-@pytest.fixture
-def command_log() -> CommandLog:
-    return CommandLog()
-
-
-@pytest.fixture
-async def watched(
-    search_node: MongoDeployment | SearchNode,
-    search_database: Database,
-    settings: Settings,
-    chat: Chat,
-    command_log: CommandLog,
-) -> AsyncIterator[Searcher]:
-    """A searcher all of whose commands are logged."""
-    async with AsyncMongoClient[dict[str, Any]](
-        search_node.uri, tz_aware=True, event_listeners=[command_log]
-    ) as client:
-        database = client[search_database.name]
-        embedder = create_embedder(database, settings, patience_s=0.2)
-        app = create_app(settings, database=database, embedder=embedder, chat=chat)
-        async with (
-            running(app),
-            httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
-        ):
-            yield Searcher(http, await key_for(database, settings, ORGANIZATION))
-        await embedder.close()
 
 
 @pytest.fixture
@@ -85,3 +48,24 @@ async def test_least_relevance_costs_no_further_look(
     assert (await watched.search(library, QUERY, min_score=0.01))["results"]
     assert command_log.names().count(f"aggregate {library.chunks.collection.name}") == 3
     assert not [name for name in command_log.names() if name.startswith(("getMore", "find kb_vectors"))]
+
+
+async def test_a_large_kb_is_asked_for_twenty_candidates_a_hit_and_a_small_one_exactly(
+    watched: Searcher, library: Knowledge, command_log: CommandLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stages(**fields: Any) -> list[dict[str, Any]]:
+        command_log.clear()
+        await watched.search(library, QUERY, mode="vector", **fields)
+        pipelines = [command["pipeline"] for command in command_log.commands if "pipeline" in command]
+        return [stage["$vectorSearch"] for pipeline in pipelines for stage in pipeline if "$vectorSearch" in stage]
+
+    [small] = await stages(top_k=20)
+    assert (small["exact"], small["limit"]) == (True, 34)
+    assert "numCandidates" not in small
+    monkeypatch.setattr(ChunkCounts, "of", AsyncMock(return_value=10_001))
+    for top_k, skip, limit, candidates in ((1, 0, 12, 240), (20, 0, 34, 680), (5, 100, 136, 2_720)):
+        large = (await stages(top_k=top_k, skip=skip))[0]
+        assert "exact" not in large
+        assert (large["limit"], large["numCandidates"]) == (limit, candidates)
+    *_, widest = await stages(top_k=20, skip=500)
+    assert (widest["limit"], widest["numCandidates"]) == (10_000, 10_000), "no more than Atlas takes"

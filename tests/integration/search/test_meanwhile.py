@@ -2,19 +2,23 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from pymongo.errors import OperationFailure
 
 from kb_shared.mongo import document_index, found_chunks, index_queries, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
-from kb_shared.mongo.database import Database, Row, in_transaction
+from kb_shared.mongo.database import Database, in_transaction
+from kb_shared.mongo.found_chunks import ReadChunks
 from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.mongo.vectors import Chunks
 from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
 
 Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
 QUERY = "old 1"
+SEVERAL = "/v0/orgs/acme/knowledge-bases/search"
 
 
 @pytest.fixture
@@ -44,7 +48,8 @@ async def test_a_document_that_was_replaced_is_shown_as_it_was_in_one_version(
     await knowledge.index(Document("d", ["old 1", "old 2"]))
     replaced = Document("d", ["new 1", "new 2"])
     after_the_index_has_answered(lambda: knowledge.index(replaced))
-    assert contents(await searcher.search(knowledge, QUERY)) == {"old 1", "old 2"}
+    # The page is full, so that the index, which knows the new version by now, is not asked once more.
+    assert contents(await searcher.search(knowledge, QUERY, top_k=2)) == {"old 1", "old 2"}
     assert contents(await searcher.search(knowledge, QUERY)) == {"new 1", "new 2"}
 
 
@@ -53,7 +58,7 @@ async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
 ) -> None:
     await knowledge.index(Document("d", ["old 1", "stays"]))
     after_the_index_has_answered(lambda: knowledge.index(Document("d", ["new 1", "stays"])))
-    assert contents(await searcher.search(knowledge, QUERY)) == {"stays"}
+    assert contents(await searcher.search(knowledge, QUERY, top_k=1)) == {"stays"}
 
 
 async def test_a_document_that_left_is_not_shown(
@@ -97,6 +102,33 @@ async def test_a_kb_that_was_deleted_is_gone(
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404
 
 
+async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deleted = await create(search_database, "acme")
+    await knowledge.index(Document("d", ["old 1"]))
+    await deleted.index(Document("e", ["old 1 and more"]))
+    read = found_chunks.read
+    deletions = iter([deleted.delete])
+
+    async def and_deleted(chunks: Chunks, *args: Any, **kwargs: Any) -> ReadChunks:
+        if chunks.kb_id == deleted.kb.kb_id:
+            for delete in deletions:
+                await delete()
+                # What a snapshot of a collection that is dropped may say.
+                raise OperationFailure("Unable to read from a snapshot", code=246)
+        return await read(chunks, *args, **kwargs)
+
+    monkeypatch.setattr(found_chunks, "read", and_deleted)
+    kb_ids = [deleted.kb.kb_id, knowledge.kb.kb_id]
+    response = await searcher.post(SEVERAL, {"query": QUERY, "kb_ids": kb_ids})
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert contents(answer) == {"old 1"}
+    assert [(one["kb_id"], one["status"]) for one in answer["failures"]] == [(deleted.kb.kb_id, 404)]
+    assert [one["kb_id"] for one in answer["knowledge_bases"]] == [knowledge.kb.kb_id]
+
+
 @pytest.mark.parametrize(("losses", "status"), [(1, 200), (2, 503)])
 async def test_a_lost_snapshot_is_taken_once_more(
     searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
@@ -106,7 +138,7 @@ async def test_a_lost_snapshot_is_taken_once_more(
     read = found_chunks.read
     failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
 
-    async def failing(*args: Any, **kwargs: Any) -> tuple[dict[str, Row], set[str]]:
+    async def failing(*args: Any, **kwargs: Any) -> ReadChunks:
         for failure in failures:
             raise failure
         return await read(*args, **kwargs)
@@ -131,6 +163,20 @@ async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, 
     response = await searcher.post(knowledge, {"query": QUERY})
     assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
     assert int(response.headers["retry-after"]) >= 1
+
+
+@pytest.mark.parametrize("leg", ["nearest", "mentioning"])
+async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
+    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, leg: str
+) -> None:
+    overloaded = OperationFailure("$search could not be served", code=489)
+    monkeypatch.setattr(index_queries, leg, AsyncMock(side_effect=overloaded))
+    for path in (knowledge.path, SEVERAL):
+        response = await searcher.post(path, {"query": QUERY})
+        assert (response.status_code, response.json()["type"]) == (503, "search-overloaded")
+        assert int(response.headers["retry-after"]) >= 1
+    other = {"nearest": "text", "mentioning": "vector"}[leg]
+    assert (await searcher.post(knowledge, {"query": QUERY, "mode": other})).status_code == 200
 
 
 async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:

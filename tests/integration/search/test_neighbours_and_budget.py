@@ -106,3 +106,17 @@ async def test_tokens_of_a_cut_passage_are_counted(searcher: Searcher, essays: K
 async def test_recent_documents_come_first_when_they_are_asked_for(searcher: Searcher, essays: Knowledge) -> None:
     answer = await searcher.search(essays, "kayak", mode="text", max_tokens=10_000, prioritize_by="recency")
     assert [one["document_id"] for one in answer["results"]] == ["b", "c", "a"]
+
+
+async def test_a_context_of_unsaid_size_has_4000_tokens_and_without_one_nothing_is_left_out(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    for document_id in ("a", "b", "c"):
+        await knowledge.index(long(document_id, sentences=200))
+    everything = await searcher.search(knowledge, "kayak", mode="text")
+    assert (everything["omitted_count"], len(everything["results"])) == (0, 3)
+    assert everything["total_tokens"] > 4_000
+    for prioritize_by in ("similarity", "recency", "balanced"):
+        some = await searcher.search(knowledge, "kayak", mode="text", prioritize_by=prioritize_by)
+        assert some["total_tokens"] <= 4_000
+        assert some["results"][-1]["truncated"]

@@ -122,6 +122,22 @@ async def test_neighbours_and_budget_hold_for_all_together(searcher: Searcher, s
     assert (await search(searcher, *several, mode="text", max_tokens=1))["omitted_count"] == 2
 
 
+async def test_a_chunk_of_a_document_in_two_of_them_comes_once_as_a_match_or_a_neighbour(
+    searcher: Searcher, search_database: Database
+) -> None:
+    one, other = [await create(search_database, ORGANIZATION) for _ in range(2)]
+    texts = ["zero kayak", "one canoe", "two oars"]
+    # What ranks first in each makes the first chunk a match of one and the second a match of the other.
+    for knowledge, filler in ((one, "canoe canoe canoe"), (other, "kayak kayak kayak")):
+        await knowledge.index(Document("d", texts))
+        await knowledge.index(Document(f"f{filler[0]}", [filler]))
+    answer = await search(searcher, one, other, query="kayak canoe", mode="text", coalesce_neighbors=1)
+    found = [(each["document_id"], each["chunk_index"], each["is_matched"]) for each in answer["results"]]
+    of_d = sorted(each for each in found if each[0] == "d")
+    assert len({each["kb_id"] for each in answer["results"] if each["document_id"] == "d"}) == 2, "matches of both"
+    assert of_d == [("d", 0, True), ("d", 1, True), ("d", 2, False)]
+
+
 async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_asking_twice(
     searcher: Searcher, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,15 +146,15 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
     # As if most of the hits had been replaced meanwhile.
     monkeypatch.setattr(search_knowledge_base, "depth_for", lambda *_, **__: 5)
     await flaky.index(Document("e", ["kayak"]))
-    mentioning, asked = index_queries.mentioning, []
+    nearest, asked = index_queries.nearest, []
 
     async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:
         asked.append(chunks.kb_id)
         if asked.count(flaky.kb.kb_id) == 1 and chunks.kb_id == flaky.kb.kb_id:
             raise index_not_ready()
-        return await mentioning(chunks, *args, **kwargs)
+        return await nearest(chunks, *args, **kwargs)
 
-    monkeypatch.setattr(index_queries, "mentioning", failing_at_first)
+    monkeypatch.setattr(index_queries, "nearest", failing_at_first)
     answer = await search(searcher, crowded, flaky, query="x", top_k=20)
     assert asked.count(crowded.kb.kb_id) > 1
     assert [one["kb_id"] for one in answer["results"]] == [crowded.kb.kb_id] * 20

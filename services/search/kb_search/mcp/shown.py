@@ -4,6 +4,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from kb_search.coalescing import Piece, merged
+from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.results import Result
 from kb_search.runs.passages import cleaned
 from kb_search.search_knowledge_base import Answer
@@ -14,15 +16,31 @@ _LIKE_A_HEADER: Final = re.compile(r"^(\s*)\[document", re.IGNORECASE | re.MULTI
 
 
 def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
-    """The passages under one header line each, and the same in fields; a passage can't pretend to be another one."""
+    """The passages under one header line each, and the same in fields; a passage can't pretend to be another one.
+
+    Chunks that follow each other are one passage, which says once what they share; in the fields each is by itself.
+    """
     results = [_fields(result) for result in answer.answered.results]
     failures = [as_request_error(error).detail for error in answer.failures.values()]
     omitted_count = answer.answered.omitted_count
-    blocks = [f"{_header(each)}\n{_body(each['content'])}" for each in results] or ["Nothing was found."]
+    blocks = [_block(passage) for passage in _passages(answer.answered.results)] or ["Nothing was found."]
     if omitted_count:
         blocks.append(f"({omitted_count} more passages had no room.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
     return "\n\n".join(blocks), {"results": results, "omitted_count": omitted_count, "failures": failures}
+
+
+def shown_chunks(read: DocumentChunks) -> tuple[str, dict[str, Any]]:
+    """Chunks of a document as passages of a search are shown, and where to read on."""
+    results = [
+        Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, likeness=0)
+        for row in read.chunks
+    ]
+    blocks = [_block(passage) for passage in _passages(results)]
+    where = f"(Chunks of this document: {read.total_count}."
+    blocks.append(f"{where})" if read.next_skip is None else f"{where} Read on with skip {read.next_skip}.)")
+    fields = [_fields(result) for result in results]
+    return "\n\n".join(blocks), {"chunks": fields, "total_count": read.total_count, "next_skip": read.next_skip}
 
 
 def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, Any]]:
@@ -42,13 +60,35 @@ def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, 
     return "\n".join(lines) or "There are no knowledge bases.", {"knowledge_bases": fields}
 
 
-def _header(fields: dict[str, Any]) -> str:
-    score = "-" if fields["score"] is None else f"{fields['score']:.3f}"
-    return f"[document {fields['document_id']} · chunk {fields['chunk_index']} · score {score}] {fields['title']}"
+def _passages(results: Sequence[Result]) -> list[list[Result]]:
+    """Put together what follows each other here and in its document."""
+    found: list[list[Result]] = []
+    for result in results:
+        if found and _follows(result, found[-1][-1]):
+            found[-1].append(result)
+        else:
+            found.append([result])
+    return found
 
 
-def _body(content: str) -> str:
-    return _LIKE_A_HEADER.sub(r"\1\\[document", content)
+def _follows(result: Result, before: Result) -> bool:
+    places = [(one.kb.kb_id, one.chunk["document_id"], one.chunk["chunk_index"]) for one in (result, before)]
+    return places[0] == (*places[1][:2], places[1][2] + 1) and not before.truncated
+
+
+def _block(passage: Sequence[Result]) -> str:
+    content = merged([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
+    body = _LIKE_A_HEADER.sub(r"\1\\[document", cleaned(content))
+    return f"{_header(passage)}\n{body}"
+
+
+def _header(passage: Sequence[Result]) -> str:
+    first, last = passage[0].chunk, passage[-1].chunk
+    alone = len(passage) == 1
+    chunks = f"chunk {first['chunk_index']}" if alone else f"chunks {first['chunk_index']}-{last['chunk_index']}"
+    best = max((one.hit.relevance for one in passage if one.hit and one.hit.relevance is not None), default=None)
+    score = "-" if best is None else f"{best:.3f}"
+    return f"[document {first['document_id']} · {chunks} · score {score}] {_one_line(first['document_name'])}"
 
 
 def _fields(result: Result) -> dict[str, Any]:

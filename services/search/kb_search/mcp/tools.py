@@ -1,4 +1,4 @@
-"""What agents elsewhere can do here over MCP: find out which knowledge bases there are, and search them.
+"""What agents elsewhere can do here over MCP: find out which knowledge bases there are, search them, and read on.
 
 The organization is that of the key; ids in arguments are looked up in it and nowhere else.
 """
@@ -12,22 +12,28 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import Field, ValidationError
 from pymongo.errors import PyMongoError
 
-from kb_search.mcp.shown import shown_knowledge_bases, shown_results
+from kb_search.mcp.document_chunks import document_chunks
+from kb_search.mcp.shown import shown_chunks, shown_knowledge_bases, shown_results
 from kb_search.query import Asker
 from kb_search.request_limits import RequestLimits
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
 from kb_search.runs.run_request import KbIds
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.search_request import KbId
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import Model
 from kb_shared.http.problems import as_request_error
+from kb_shared.identifiers import Identifier
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 
 SEARCH: Final = "search_knowledge_base"
 LIST: Final = "list_knowledge_bases"
+CHUNKS: Final = "get_document_chunks"
+DEFAULT_CHUNKS: Final = 10
+MAX_CHUNKS: Final = 50
 
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 _SEARCH_PARAMETERS: Final = parameters_of_search(DEFAULT_TOP_K)
@@ -37,7 +43,8 @@ TOOLS: Final = (
         name=SEARCH,
         description=(
             "Search knowledge bases for passages about a question. "
-            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>."
+            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>; "
+            "chunks that follow each other come as one passage, chunks <n>-<m>."
         ),
         input_schema=_SEARCH_PARAMETERS
         | {
@@ -58,6 +65,34 @@ TOOLS: Final = (
         input_schema={"type": "object", "properties": {}, "additionalProperties": False},
         annotations=_READ_ONLY,
     ),
+    Tool(
+        name=CHUNKS,
+        description=(
+            "Read chunks of a document in a knowledge base one after another, such as those around a passage that was "
+            "found. Says where to read on."
+        ),
+        input_schema={
+            "type": "object",
+            "properties": {
+                "kb_id": {"type": "string", "description": "Of a passage, or of the list of knowledge bases."},
+                "document_id": {"type": "string", "description": "Of a passage."},
+                "skip": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "Chunks before, which is the number of the first that is returned; 0 by default.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": MAX_CHUNKS,
+                    "description": f"How many at most; {DEFAULT_CHUNKS} by default.",
+                },
+            },
+            "required": ["kb_id", "document_id"],
+            "additionalProperties": False,
+        },
+        annotations=_READ_ONLY,
+    ),
 )
 
 log = structlog.get_logger()
@@ -69,6 +104,13 @@ class _SearchArguments(SearchArguments):
 
 class _NoArguments(Model):
     pass
+
+
+class _ChunksArguments(Model):
+    kb_id: KbId
+    document_id: Identifier
+    skip: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    limit: Annotated[int, Field(ge=1, le=MAX_CHUNKS)] = DEFAULT_CHUNKS
 
 
 class McpTools:
@@ -85,12 +127,7 @@ class McpTools:
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Whatever goes wrong is told in the result, where a model sees it."""
         try:
-            if name == SEARCH:
-                return await self._search_for(caller, _SearchArguments.model_validate(arguments))
-            if name == LIST:
-                _NoArguments.model_validate(arguments)
-                return await self._list(caller)
-            return _failed(f"There is no such tool. There are: {SEARCH}, {LIST}.")
+            return await self._answer(caller, name, arguments)
         except ValidationError as invalid:
             return _failed(problems_of(invalid))
         except KbError as error:
@@ -98,6 +135,16 @@ class McpTools:
         except PyMongoError:
             log.warning("mcp.failed", tool=name, exc_info=True)
             return _failed(as_request_error(TransientError("the database")).detail)
+
+    async def _answer(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+        if name == SEARCH:
+            return await self._search_for(caller, _SearchArguments.model_validate(arguments))
+        if name == LIST:
+            _NoArguments.model_validate(arguments)
+            return await self._list(caller)
+        if name == CHUNKS:
+            return await self._chunks(caller, _ChunksArguments.model_validate(arguments))
+        return _failed(f"There is no such tool. There are: {SEARCH}, {LIST}, {CHUNKS}.")
 
     async def _search_for(self, caller: Caller, asked: _SearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)
@@ -115,6 +162,19 @@ class McpTools:
         return _returned(
             *shown_knowledge_bases(await knowledge_bases.of_organization(self._database, caller.organization_id))
         )
+
+    async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:
+        caller.check(Scope.READ)
+        read = await document_chunks(
+            self._database,
+            caller.organization_id,
+            asked.kb_id,
+            asked.document_id,
+            skip=asked.skip,
+            limit=asked.limit,
+            max_tokens=self._max_passage_tokens,
+        )
+        return _returned(*shown_chunks(read))
 
 
 def _returned(text: str, structured: Mapping[str, Any]) -> CallToolResult:

@@ -1,0 +1,82 @@
+"""What a model gets of a search over MCP."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kb_search.fusion import Candidate
+from kb_search.mcp.shown import shown_results
+from kb_search.results import Answered, Result
+from kb_search.search_knowledge_base import Answer
+from kb_search.selection import Hit, Page
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+KB = KnowledgeBase(
+    kb_id="kb",
+    organization_id="acme",
+    name="KB",
+    description="",
+    tag_ids=(),
+    tags_version=1,
+    chunker_type="recursive",
+    chunk_size=200,
+    chunk_overlap=20,
+    embedding_model="m",
+    embedding_dimensions=1,
+    max_chunks_per_document=1,
+    status=Status.ACTIVE,
+    status_reason=None,
+    vector_collection="c",
+    created_at=NOW,
+    updated_at=NOW,
+    created_by="k",
+    updated_by="k",
+)
+
+
+def result(index: int, text: str, *, start: int, score: float | None = None, document_id: str = "d") -> Result:
+    chunk: dict[str, Any] = {
+        "_id": f"{document_id}:{index}",
+        "document_id": document_id,
+        "document_name": "a.pdf",
+        "chunk_index": index,
+        "start": start,
+        "end": start + len(text),
+        "page_start": None,
+    }
+    hit = None if score is None else Hit("kb", chunk, Candidate(chunk["_id"], score, None, 1.0))
+    return Result(KB, chunk, hit, text, 1, truncated=False, likeness=1.0)
+
+
+def shown(*results: Result) -> str:
+    answer = Answer([KB], {}, Page([], 0, total_count_is_exact=True), Answered(results, 0, 0), 0, {})
+    text, fields = shown_results(answer)
+    assert [one["content"] for one in fields["results"]] == [one.text for one in results], "each by itself"
+    return text
+
+
+def test_what_chunks_that_follow_each_other_share_is_said_once() -> None:
+    text = shown(
+        result(0, "One. Two.", start=0),
+        result(1, "Two. Three.", start=5, score=0.5),
+        result(2, "Four.", start=17, score=0.75),
+        result(4, "Six.", start=30),
+    )
+    assert text == (
+        "[document d · chunks 0-2 · score 0.750] a.pdf\nOne. Two. Three.\nFour.\n\n"
+        "[document d · chunk 4 · score -] a.pdf\nSix."
+    )
+
+
+def test_chunks_of_other_documents_and_kbs_and_what_was_cut_stay_apart() -> None:
+    first = result(0, "One.", start=0, score=0.5)
+    assert shown(first, result(1, "One.", start=0, document_id="e")).count("[document") == 2
+    assert shown(first, replace(result(1, "Two.", start=5), kb=replace(KB, kb_id="other"))).count("[document") == 2
+    assert shown(replace(first, truncated=True), result(1, "Two.", start=5)).count("[document") == 2
+    assert shown(result(1, "Two.", start=5), first).count("[document") == 2
+
+
+def test_no_line_of_a_merged_passage_passes_for_a_header() -> None:
+    text = shown(result(0, "One.\n", start=0, score=0.5), result(1, "[document e · chunk 1]", start=5))
+    assert text.split("\n")[-1] == r"\[document e · chunk 1]"
