@@ -12,7 +12,15 @@ from kb_indexer import chunk_document
 from kb_indexer.chunking import advance
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
-from kb_shared.mongo import circuits, document_texts, embedding_cache, kb_slots, knowledge_bases
+from kb_shared.mongo import (
+    circuits,
+    document_texts,
+    embedding_cache,
+    found_chunks,
+    kb_slots,
+    knowledge_bases,
+    vectors,
+)
 from kb_shared.mongo.database import Database
 from tests.integration.indexer.support import DIMENSIONS, CommandLog, Replica, Tenant, paragraph, text_of
 
@@ -135,6 +143,27 @@ async def test_c6_the_commands_for_a_document_do_not_grow_with_its_chunks(
 
     assert len(many) <= len(few) + 2
     assert await tenant.database[kb.vector_collection].count_documents({}) == 45
+
+
+async def test_c7_neighbours_of_a_hit_are_read_by_an_index_and_without_their_vectors(
+    tenant: Tenant, indexer: Replica, command_log: CommandLog
+) -> None:
+    """Elsewhere all chunks of each hit's document came with their vectors: 217 times the bytes."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", text_of(*range(50))), tenant.ocr("other", text_of(*range(50, 100))))
+    await indexer.work()
+    chunks = vectors.chunks_of(tenant.database, kb)
+    command_log.clear()
+
+    async with tenant.database.client.start_session(snapshot=True) as session:
+        rows = await found_chunks.read_stretches(chunks, session, [("d", 9, 11), ("d", 30, 31)])
+
+    assert [row["chunk_index"] for row in rows] == [9, 10, 11, 30, 31]
+    assert all("embedding" not in row for row in rows)
+    (asked,) = command_log.commands
+    query = {name: asked[name] for name in ("find", "filter", "projection", "sort")}
+    spent = (await tenant.database.command("explain", query, verbosity="executionStats"))["executionStats"]
+    assert (spent["nReturned"], spent["totalDocsExamined"]) == (5, 5)
 
 
 async def test_c8_a_pass_over_what_is_right_costs_no_more_commands_for_more_documents(

@@ -1,5 +1,6 @@
 """How often a search asks MongoDB, which is most of what it costs."""
 
+import asyncio
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -38,6 +39,19 @@ async def test_a_query_asked_again_costs_one_look_each_at_key_kb_indexes_and_hit
     far = next(result for result in again["results"] if QUERY in result["content"])
     # Its vector came with its text.
     assert (far["scores"]["vector"], far["relevance"]) == (None, pytest.approx(relevance(QUERY, far["content"])))
+
+
+async def test_searches_of_one_moment_ask_once_who_asks_and_of_what(
+    watched: Searcher, library: Knowledge, command_log: CommandLog
+) -> None:
+    first = await watched.search(library, QUERY, mode="text")
+    command_log.clear()
+    answers = await asyncio.gather(*(watched.search(library, QUERY, mode="text") for _ in range(8)))
+    assert all(answer["results"] == first["results"] for answer in answers)
+    names = command_log.names()
+    assert names.count(f"aggregate {library.chunks.collection.name}") == 16
+    for looked_up in ("find api_keys", "find knowledge_bases"):
+        assert 1 <= names.count(looked_up) <= 4, looked_up
 
 
 async def test_least_relevance_costs_no_further_look(

@@ -231,7 +231,9 @@ async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[
     return by_mode[0]
 
 
-async def test_filters_over_http_find_exactly_what_they_say(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_w11_filters_find_exactly_what_they_say_by_words_as_by_vectors(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
     await knowledge.index(Document("d1", ["1"], tag_ids=["t1"], metadata={"year": 2024, "lang": "de"}))
     await knowledge.index(Document("d2", ["2"], tag_ids=["t1", "t2"], metadata={"year": 2025, "lang": "en"}))
     later = datetime(2026, 6, 1, tzinfo=UTC)

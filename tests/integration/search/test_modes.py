@@ -91,7 +91,9 @@ async def test_the_knowledge_bases_own_least_relevance_does_not_empty_a_search_b
 
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
-async def test_pages_neither_repeat_nor_miss_a_hit(searcher: Searcher, library: Knowledge, mode: str) -> None:
+async def test_w15_pages_neither_repeat_nor_miss_a_hit_however_deep(
+    searcher: Searcher, library: Knowledge, mode: str
+) -> None:
     query = {"query": "filler number", "mode": mode}
     found = [await searcher.search(library, **query, skip=skip, top_k=7) for skip in range(0, 70, 7)]
     pages = [content for answer in found for content in contents(answer)]

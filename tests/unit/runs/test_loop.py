@@ -123,7 +123,7 @@ CALLS = st.lists(
 
 
 @given(st.lists(CALLS, min_size=1, max_size=4))
-def test_every_call_has_an_id_of_its_own_and_exactly_one_result(rounds: list[list[ToolCall]]) -> None:
+def test_w14_every_call_has_an_id_of_its_own_and_exactly_one_result(rounds: list[list[ToolCall]]) -> None:
     state = START
     for calls in rounds:
         state, action = loop.heard(state, said(None, *calls), with_tools=True)
@@ -146,7 +146,7 @@ COMPLETIONS = st.builds(
 
 
 @given(st.lists(COMPLETIONS, min_size=1), st.booleans())
-def test_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
+def test_w14_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
     state = State(START.messages, SCHEMA if with_schema else None)
     for number in range(BUDGET.max_iterations + 3):
         action = to_ask(state, next_prompt_tokens=0)
