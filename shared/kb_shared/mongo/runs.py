@@ -3,7 +3,7 @@
 A run is written when it begins and once more when it ends, whichever way. It is kept for 90 days.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -224,11 +224,16 @@ def _to_row(run: Run) -> Row:
     return {"_id": row.pop("run_id"), **row, "status": str(run.status)}
 
 
+_FIELDS = frozenset(field.name for field in fields(Run))
+"""A replica of the next version may have written more."""
+
+
 def _from_row(row: Row) -> Run:
     status = Status(row["status"])
     if status is Status.RUNNING and row["lost_after"] < datetime.now(UTC):
         status = Status.LOST
-    return Run(run_id=row["_id"], **{name: value for name, value in row.items() if name != "_id"} | {"status": status})
+    known = {name: value for name, value in row.items() if name in _FIELDS}
+    return Run(run_id=row["_id"], **known | {"status": status})
 
 
 def _thread(row: Row) -> Thread:

@@ -71,6 +71,14 @@ async def test_a_run_searches_answers_cites_and_is_kept_whole(asked: Asked, know
     assert (listed["total_count"], listed["runs"][0]["run_id"]) == (1, run["run_id"])
 
 
+async def test_a_run_that_a_later_version_wrote_is_shown_as_far_as_it_is_known(
+    asked: Asked, search_database: Database
+) -> None:
+    run = await asked.run({"text": "Yes."})
+    await search_database[runs.NAME].update_one({"_id": run["run_id"]}, {"$set": {"of_a_later_version": 1}})
+    assert (await asked.author.ask("GET", f"/runs/{run['run_id']}")).json() == run
+
+
 async def test_documents_are_told_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
     await knowledge.index(Document("unread", ["Nobody ever asks for this."], name="unread.md"))
     await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
