@@ -18,21 +18,19 @@ import stamina
 from kb_shared.budget import Room, Spending
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.circuit_breaker import CircuitBreaker
+from kb_shared.embedding.known_vectors import KnownVectors
 from kb_shared.embedding.models import Access, InputType, Model
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.patience import Patience
 from kb_shared.embedding.provider import Provider
 from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
 from kb_shared.embedding.rate_limiter import RateLimiter
-from kb_shared.embedding.recent_vectors import RecentVectors
 from kb_shared.embedding.splitting import ask_in_parts
 from kb_shared.embedding.sub_batches import MAX_TEXTS
-from kb_shared.embedding.vector import Vector, from_binary
+from kb_shared.embedding.vector import Vector
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.failpoints import reach
-from kb_shared.gathering import Gathering
 from kb_shared.metrics import EMBEDDING_CACHE_HITS, EMBEDDING_CACHE_MISSES
-from kb_shared.mongo import embedding_cache
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.embedding_cache import VectorSpace
@@ -44,8 +42,6 @@ LIFETIME: Final = timedelta(days=90)
 """Of all others, from their last use on."""
 GATHERED_FOR_S: Final = 0.02
 """How long a text of a document waits for others to fill its request. Nobody lets a query wait."""
-
-_QUESTIONS_AT_ONCE: Final = 20
 
 _PROBE: Final = "How many dimensions does a vector of this model have?"
 
@@ -86,15 +82,6 @@ class _Order:
         return None if self.short_lived else LIFETIME
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Question:
-    """To the cache."""
-
-    space: VectorSpace
-    chunk_hashes: Collection[str]
-    keep_for: timedelta | None
-
-
 class Embedder:
     """Embeds texts for all organizations."""
 
@@ -130,8 +117,7 @@ class Embedder:
         self._limiter = limiter
         self._cache_scope = cache_scope
         self._patience_s = patience_s
-        self._recent = RecentVectors()
-        self._looked_up = Gathering(self._look_up, at_most=_QUESTIONS_AT_ONCE)
+        self._known = KnownVectors(database)
         self._queues: dict[_Order, BatchQueue] = {}
 
     async def embed(
@@ -218,7 +204,7 @@ class Embedder:
         order = self._order(model, dimensions, purpose)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         distinct = dict(zip(hashes, texts, strict=True))
-        vectors = await self._known(order, distinct)
+        vectors = await self._known.find(order.space, distinct, keep_for=order.kept_for)
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
@@ -230,16 +216,9 @@ class Embedder:
                 delivered = await self._buy(missing, model, order, purpose, spendable)
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
         if order.input_type == "query":
-            self._recent.keep(order.space, vectors)
+            self._known.remember(order.space, vectors)
         generated = sum(delivery.charged for delivery in delivered.values())
         return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated)
-
-    async def _known(self, order: _Order, chunk_hashes: Collection[str]) -> dict[str, Vector]:
-        """What was paid for before."""
-        recent = self._recent.find(order.space, chunk_hashes)
-        if len(recent) == len(chunk_hashes):
-            return recent
-        return await self._looked_up(_Question(order.space, chunk_hashes, order.kept_for)) or {}
 
     def _order(self, model: Model, dimensions: int | None, purpose: Purpose) -> _Order:
         space = VectorSpace(
@@ -256,16 +235,6 @@ class Embedder:
     async def _take(self, bucket: Bucket, texts: Collection[str]) -> None:
         requests = math.ceil(len(texts) / MAX_TEXTS)
         await self._limiter.take(bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s)
-
-    async def _look_up(self, questions: Sequence[_Question]) -> Mapping[_Question, dict[str, Vector]]:
-        together: dict[tuple[VectorSpace, timedelta | None], set[str]] = {}
-        for question in questions:
-            together.setdefault((question.space, question.keep_for), set()).update(question.chunk_hashes)
-        found = {
-            (space, keep_for): await embedding_cache.find(self._database, space, hashes, keep_for=keep_for)
-            for (space, keep_for), hashes in together.items()
-        }
-        return {question: _those_of(question, found[question.space, question.keep_for]) for question in questions}
 
     async def _buy(
         self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose, room: Room
@@ -404,7 +373,3 @@ def _fail(batch: Iterable[Wanted], error: Exception) -> None:
             wanted.delivery.set_exception(error)
             # Looked at, in case that nobody waits any more.
             wanted.delivery.exception()
-
-
-def _those_of(question: _Question, found: Mapping[str, bytes]) -> dict[str, Vector]:
-    return {chunk_hash: from_binary(found[chunk_hash]) for chunk_hash in question.chunk_hashes if chunk_hash in found}

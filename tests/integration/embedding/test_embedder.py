@@ -136,7 +136,7 @@ async def test_w17_queries_are_kept_for_a_week_and_documents_for_ninety_days_aft
     assert await lifetimes(database) == [timedelta(days=7), timedelta(days=90)]
 
     await let_time_pass(database, timedelta(days=5))
-    embedder._recent = RecentVectors()
+    embedder._known._recent = RecentVectors()
     for purpose in (searching, indexing):
         assert (await embedder.embed(["same text"], **MODEL, purpose=purpose)).generated == 0
     assert await lifetimes(database) == [timedelta(days=2), timedelta(days=90)]

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from kb_indexer import sync_document
+from kb_indexer import crowds, sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.crowds import CROWDED_FROM
 from kb_shared.contracts import topics
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.embedding.models import PROVIDERS
-from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.index_jobs import Job, State
 from tests.integration.indexer.conftest import Provider
@@ -80,8 +79,10 @@ async def test_what_waits_is_not_chunked_again_before_its_time(
 
 
 async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
-    own_tenant: Tenant, own_indexer: Replica
+    own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Not as it was while the crowd came together.
+    monkeypatch.setattr(crowds, "_KNOWN_FOR_S", 0.0)
     await own_tenant.create_kb("a")
     await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(CROWDED_FROM + 1)))
     own_indexer.post.take(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
@@ -164,9 +165,8 @@ async def test_a_text_that_is_damaged_fails_its_own_document_only(
     await tenant.database[f"{document_texts.NAME}.chunks"].delete_many({"files_id": row["file_id"]})
 
     messages = indexer.post.take(topics.INDEX_REQUESTS.name)
-    # At the same time, as they ask for their texts together.
-    async with during("sync.after_claim", lambda: asyncio.sleep(0)):
-        await asyncio.gather(*(handle(indexer, message) for message in messages))
+    # At the same time, so that they ask for their texts together.
+    await asyncio.gather(*(handle(indexer, message) for message in messages))
 
     await other.assert_holds(sound, {"d": TEXT})
     job = await the_job(tenant)

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import attrs
 import jsonschema  # type: ignore[import-untyped]  # it comes without types
-from jsonschema.validators import extend  # type: ignore[import-untyped]
+from jsonschema.validators import extend  # type: ignore[import-untyped]  # as above
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
