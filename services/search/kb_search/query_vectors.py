@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from kb_search.at_once import all_of
 from kb_search.spu_tally import note_charged
-from kb_shared.embedding.embedder import Embedded, Embedder
+from kb_shared.embedding.embedder import BeforePaying, Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector import Vector
 from kb_shared.errors import (
@@ -30,15 +30,17 @@ class QueryVectors:
     generated: int
 
 
-async def embed_query(embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase]) -> QueryVectors:
+async def embed_query(
+    embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase], *, before_paying: BeforePaying
+) -> QueryVectors:
     """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
 
-    Failures are returned and not raised: the other KBs can be searched.
+    Failures are returned and not raised: the other KBs can be searched. What `before_paying` raises is raised.
     """
     by_model: dict[tuple[str, int], list[KnowledgeBase]] = {}
     for kb in kbs:
         by_model.setdefault((kb.embedding_model, kb.embedding_dimensions), []).append(kb)
-    outcomes = await all_of(_embed(embedder, text, of_model[0]) for of_model in by_model.values())
+    outcomes = await all_of(_embed(embedder, text, of_model[0], before_paying) for of_model in by_model.values())
     by_kb: dict[str, Vector | KbError] = {}
     generated = 0
     for of_model, outcome in zip(by_model.values(), outcomes, strict=True):
@@ -49,11 +51,15 @@ async def embed_query(embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase
     return QueryVectors(by_kb, generated)
 
 
-async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase) -> Embedded | KbError:
+async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying: BeforePaying) -> Embedded | KbError:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
         embedded = await embedder.embed(
-            [text], model=kb.embedding_model, dimensions=kb.embedding_dimensions, purpose=purpose
+            [text],
+            model=kb.embedding_model,
+            dimensions=kb.embedding_dimensions,
+            purpose=purpose,
+            before_paying=before_paying,
         )
     except (ProviderRefused, UnknownModel) as error:
         return _not_embedded(error)

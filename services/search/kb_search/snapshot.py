@@ -8,6 +8,7 @@ import numpy as np
 from kb_search.coalescing import Place, stretches
 from kb_search.fusion import Candidate
 from kb_search.legs import Ranking, Target
+from kb_search.presumption import Presumption
 from kb_search.query import SearchQuery
 from kb_search.selection import Found, Hit, candidates_for, found_of, showable
 from kb_shared.embedding.vector import Vector, from_binary
@@ -20,13 +21,15 @@ _WIDER = 4
 class Snapshot:
     """One moment of the collections."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, presumption: Presumption) -> None:
+        """Take what the session sees; `presumption` is looked at with the first hits."""
         self._session = session
+        self._presumption = presumption
 
     async def hits(self, target: Target, ranking: Ranking, query: SearchQuery, *, min_score: float | None) -> Found:
         """Read candidates, the best first, until all that the page needs may be shown and are relevant.
 
-        Fewer, if there are no more.
+        Fewer, if there are no more. Raises Outdated.
         """
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
@@ -36,7 +39,8 @@ class Snapshot:
         count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
             ids = [candidate.chunk_id for candidate in ranking.candidates[read:size]]
-            if ids or count_up_to:
+            presumed = self._presumption.stages
+            if ids or count_up_to or presumed:
                 # Only what is shown needs a relevance, unless that decides what is shown.
                 compared = slice(query.skip, query.wanted) if min_score is None else slice(read, size)
                 found_rows = await found_chunks.read(
@@ -46,7 +50,9 @@ class Snapshot:
                     query_filter=target.query_filter,
                     with_vectors=_without_score(target, ranking.candidates[compared]),
                     count_up_to=count_up_to,
+                    others=presumed,
                 )
+                self._presumption.check(found_rows.others)
                 rows |= found_rows.rows
                 indexed |= found_rows.indexed
                 in_all = found_rows.in_all if count_up_to else in_all

@@ -7,11 +7,11 @@ hold texts of all of them.
 import asyncio
 import hashlib
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import stamina
 
@@ -42,6 +42,8 @@ LIFETIME: Final = timedelta(days=90)
 """Of all others, from their last use on."""
 GATHERED_FOR_S: Final = 0.02
 """How long a text of a document waits for others to fill its request. Nobody lets a query wait."""
+
+BeforePaying: TypeAlias = Callable[[], Awaitable[None]]
 
 _PROBE: Final = "How many dimensions does a vector of this model have?"
 
@@ -129,6 +131,7 @@ class Embedder:
         purpose: Purpose,
         rate_limits: Mapping[str, int] | None = None,
         room: Room | None = None,
+        before_paying: BeforePaying | None = None,
     ) -> Embedded:
         """Return one vector per text.
 
@@ -141,6 +144,7 @@ class Embedder:
             purpose: who pays, and what for.
             rate_limits: `requests_per_minute` and `tokens_per_minute` of the KB, where it has any.
             room: of the work that this call is a part of; without it the call is all the work there is.
+            before_paying: awaited if not all vectors are there; what it raises is raised, and nothing is paid.
 
         Raises:
             UnknownModel, ProviderKeyMissing: before anything is paid.
@@ -152,7 +156,13 @@ class Embedder:
         """
         reached = await self.models.get(purpose.organization_id, model)
         return await self._fill(
-            texts, reached, dimensions, purpose, bucket=_bucket_of_kb(purpose, rate_limits), room=room
+            texts,
+            reached,
+            dimensions,
+            purpose,
+            bucket=_bucket_of_kb(purpose, rate_limits),
+            room=room,
+            before_paying=before_paying,
         )
 
     async def foresee(
@@ -200,6 +210,7 @@ class Embedder:
         *,
         bucket: Bucket | None = None,
         room: Room | None = None,
+        before_paying: BeforePaying | None = None,
     ) -> Embedded:
         order = self._order(model, dimensions, purpose)
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
@@ -208,6 +219,8 @@ class Embedder:
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
+        if before_paying is not None and missing:
+            await before_paying()
         if bucket is not None and missing:
             await self._take(bucket, missing.values())
         delivered: dict[str, Delivered] = {}

@@ -86,7 +86,18 @@ def key_id_of(whole_key: str) -> str | None:
 async def find_all(database: Database, key_ids: Collection[str]) -> dict[str, StoredKey]:
     """Those of the keys that there are, of whatever organization, by id."""
     rows = database[NAME].find({"_id": {"$in": list(key_ids)}})
-    return {row["_id"]: StoredKey(_from_row(row), row["hmac"]) async for row in rows}
+    return {row["_id"]: stored_key(row) async for row in rows}
+
+
+def united_with(key: ApiKey) -> Row:
+    """The stage of a query on another collection that adds the row of a key as `api_key`, if it is there."""
+    mine = {"_id": key.key_id, "organization_id": key.organization_id}
+    return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": mine}, {"$project": {"_id": 0, "api_key": "$$ROOT"}}]}}
+
+
+def stored_key(row: Row) -> StoredKey:
+    """What a row says."""
+    return StoredKey(_from_row(row), row["hmac"])
 
 
 def authenticated(stored: StoredKey | None, whole_key: str, *, pepper: str) -> ApiKey | None:

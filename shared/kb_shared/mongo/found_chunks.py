@@ -1,6 +1,6 @@
 """What the chunks that an index found are, and which of them may be shown (rule 1 of the architecture)."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, NamedTuple
 
@@ -41,6 +41,8 @@ class ReadChunks(NamedTuple):
     """Those of their documents that are in the KB."""
     in_all: int
     """How many live rows match the filter, found by an index or not, as far as they were counted."""
+    others: list[Row]
+    """What other stages added."""
 
 
 async def read(
@@ -51,6 +53,7 @@ async def read(
     query_filter: Mapping[str, Any],
     with_vectors: Collection[str] = (),
     count_up_to: int = 0,
+    others: Sequence[Row] = (),
 ) -> ReadChunks:
     """What hits are as of the snapshot of `session`, in one query.
 
@@ -58,6 +61,7 @@ async def read(
         query_filter: compiled; what no longer matches it is left out.
         with_vectors: those of `ids` that come with `embedding`; the others have none.
         count_up_to: of all that match the filter; reads the whole collection unless there are as many.
+        others: stages that add one row each, of something else at the same moment.
     """
     matching: Row = {**chunks.scope, **({"$and": [dict(query_filter)]} if query_filter else {})}
     documents = {document_of(chunk_id) for chunk_id in ids}
@@ -73,21 +77,25 @@ async def read(
             },
             document_index.united_with(chunks.organization_id, chunks.kb_id, documents),
             *([_united_with_count(chunks, matching, count_up_to)] if count_up_to else []),
+            *others,
         ],
         session=session,
-        batchSize=in_one_batch(len(ids) + len(documents) + 1),
+        batchSize=in_one_batch(len(ids) + len(documents) + 1 + len(others)),
     )
     rows: dict[str, Row] = {}
     indexed: set[str] = set()
     in_all = 0
+    added: list[Row] = []
     for row in await found.to_list():
         if "_id" in row:
             rows[row["_id"]] = row
         elif "indexed_document" in row:
             indexed.add(row["indexed_document"])
-        else:
+        elif "in_all" in row:
             in_all = row["in_all"]
-    return ReadChunks(rows, indexed, in_all)
+        else:
+            added.append(row)
+    return ReadChunks(rows, indexed, in_all, added)
 
 
 def _united_with_count(chunks: Chunks, matching: Mapping[str, Any], up_to: int) -> Row:

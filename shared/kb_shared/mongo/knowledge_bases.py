@@ -99,12 +99,19 @@ async def find(
     database: Database, organization_id: str, kb_id: str, session: Session | None = None
 ) -> KnowledgeBase | None:
     row = await database[NAME].find_one({"_id": kb_id, "organization_id": organization_id}, session=session)
-    return _from_row(row) if row else None
+    return from_row(row) if row else None
 
 
 async def by_ids(database: Database, organization_id: str, kb_ids: Collection[str]) -> dict[str, KnowledgeBase]:
     rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id})
-    return {row["_id"]: _from_row(row) async for row in rows}
+    return {row["_id"]: from_row(row) async for row in rows}
+
+
+def united_with(kb: KnowledgeBase) -> Row:
+    """The stage of a query on another collection that adds the row of a KB as `knowledge_base`, if it is there."""
+    its = {"_id": kb.kb_id, "organization_id": kb.organization_id}
+    pipeline = [{"$match": its}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]
+    return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
 async def get(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> KnowledgeBase:
@@ -122,7 +129,7 @@ def require(kb: KnowledgeBase | None) -> KnowledgeBase:
 async def of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
     """All KBs of an organization that are not being deleted. Read anew for each event: never cached."""
     rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
-    return [_from_row(row) async for row in rows]
+    return [from_row(row) async for row in rows]
 
 
 async def page(
@@ -145,7 +152,7 @@ async def page(
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
     order = [(sort.removeprefix("-"), DESCENDING if sort.startswith("-") else ASCENDING), ("_id", ASCENDING)]
     rows = database[NAME].find(query).sort(order).skip(skip).limit(limit)
-    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count(database: Database, organization_id: str, session: Session | None = None) -> int:
@@ -168,7 +175,7 @@ async def in_transition(database: Database) -> list[KnowledgeBase]:
             ]
         }
     )
-    return [_from_row(row) async for row in rows]
+    return [from_row(row) async for row in rows]
 
 
 async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
@@ -182,7 +189,7 @@ async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta)
 async def active(database: Database) -> list[KnowledgeBase]:
     """KBs that nobody scans, of every organization."""
     rows = database[NAME].find({"status": Status.ACTIVE})
-    return [_from_row(row) async for row in rows]
+    return [from_row(row) async for row in rows]
 
 
 async def existing(database: Database, kb_ids: Collection[str]) -> set[str]:
@@ -231,7 +238,7 @@ async def change(
         return_document=ReturnDocument.AFTER,
         session=session,
     )
-    return _from_row(row) if row else None
+    return from_row(row) if row else None
 
 
 async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
@@ -303,7 +310,8 @@ def _to_row(kb: KnowledgeBase) -> Row:
     }
 
 
-def _from_row(row: Row) -> KnowledgeBase:
+def from_row(row: Row) -> KnowledgeBase:
+    """What a row says."""
     fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
     fields |= {name: tuple(row.get(name, ())) for name in _LISTS}
     return KnowledgeBase(kb_id=row["_id"], status=Status(row["status"]), paused_at=row.get("paused_at"), **fields)

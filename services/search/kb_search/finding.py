@@ -1,0 +1,142 @@
+"""Asks the indexes of KBs and reads what they found, once more and wider where that is not enough for the page."""
+
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from pymongo.errors import OperationFailure
+
+from kb_search.at_once import all_of
+from kb_search.coalescing import Place
+from kb_search.legs import Ranking, Target, ask
+from kb_search.presumption import Presumption
+from kb_search.query import Mode, SearchQuery
+from kb_search.results import width_of
+from kb_search.selection import MOST_CANDIDATES, Hit, Page, depth_for, page_of
+from kb_search.snapshot import Snapshot
+from kb_search.stopwatch import Stopwatch
+from kb_shared.errors import KbError, NotFound, RequestError, TransientError
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+_WIDER: Final = 4
+_SNAPSHOT_GONE: Final = frozenset({239, 246})  # SnapshotTooOld, SnapshotUnavailable
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What was found, as it was at one moment."""
+
+    page: Page
+    neighbours: Mapping[Place, Row]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Of one search."""
+
+    database: Database
+    query: SearchQuery
+    presumption: Presumption
+    failures: MutableMapping[str, KbError]
+    """Gets what goes wrong with one KB, by its id."""
+    stopwatch: Stopwatch
+
+    async def find(self, targets: Sequence[Target]) -> Read:
+        """Find a page. Raises Outdated, TransientError."""
+        query = self.query
+        limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
+        words: dict[str, Mapping[str, float] | None] = {}
+        while True:
+            asked = await all_of(self._ask(target, limit, words.get(target.kb.kb_id)) for target in targets)
+            ranked = succeeded(zip(targets, asked, strict=True), self.failures)
+            with self.stopwatch.stage("read"):
+                read = await self._read(ranked)
+            page = read.page
+            targets = [target for target, _ in ranked if target.kb.kb_id not in self.failures]
+            if len(page.hits) == query.top_k or page.total_count_is_exact or limit == MOST_CANDIDATES:
+                break
+            # Chunks that were replaced or have left took the places of live ones: ask for more rather than answer less
+            # than there is; at once for all there may be where nobody can tell how many have left.
+            limit = MOST_CANDIDATES if any(one.doubtful for _, one in ranked) else limit * _WIDER
+            limit = min(limit, MOST_CANDIDATES)
+            words = {target.kb.kb_id: ranking.words for target, ranking in ranked}
+        with_hits = {hit.kb_id for hit in page.hits}
+        for target in targets:
+            if target.kb.kb_id not in with_hits:
+                await self._require(target.kb)
+        return read
+
+    async def _ask(self, target: Target, limit: int, words: Mapping[str, float] | None) -> Ranking | KbError:
+        try:
+            return await ask(target, self.query, limit=limit, stopwatch=self.stopwatch, words=words)
+        except RequestError as error:
+            # The index may be gone because the KB is.
+            await self._require(target.kb)
+            return self.failures.get(target.kb.kb_id, error)
+
+    async def _require(self, kb: KnowledgeBase) -> None:
+        """Note what else the lack of hits may mean: the KB has gone meanwhile."""
+        try:
+            await knowledge_bases.get(self.database, kb.organization_id, kb.kb_id)
+        except NotFound as error:
+            self.failures[kb.kb_id] = error
+
+    async def _read(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
+        """Read hits; once more, if a collection was changed in a way that takes its past away.
+
+        A KB that has gone with its collection is noted, and what is left is read.
+        """
+        try:
+            return await self._read_at_one_moment(ranked)
+        except OperationFailure as error:
+            if error.code not in _SNAPSHOT_GONE:
+                raise
+        for target, _ in ranked:
+            await self._require(target.kb)
+        left = [(target, ranking) for target, ranking in ranked if target.kb.kb_id not in self.failures]
+        try:
+            return await self._read_at_one_moment(left)
+        except OperationFailure as error:
+            if error.code not in _SNAPSHOT_GONE:
+                raise
+            raise TransientError("the collection keeps changing") from error
+
+    async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
+        query = self.query
+        async with self.database.client.start_session(snapshot=True) as session:
+            snapshot = Snapshot(session, self.presumption)
+            found = [
+                await snapshot.hits(target, ranking, query, min_score=_min_score(target.kb, query))
+                for target, ranking in ranked
+            ]
+            page = page_of(found, skip=query.skip, top_k=query.top_k)
+            hits: dict[Place, Hit] = {}
+            neighbours: dict[Place, Row] = {}
+            for target, _ in ranked:
+                own = [hit for hit in page.hits if hit.kb_id == target.kb.kb_id]
+                hits |= {hit.place: hit for hit in await snapshot.with_relevance(target, own)}
+                neighbours |= await snapshot.neighbours(target, own, width_of(target.kb, query))
+        return Read(replace(page, hits=[hits[hit.place] for hit in page.hits]), neighbours)
+
+
+def succeeded(
+    outcomes: Iterable[tuple[Target, T | KbError]], failures: MutableMapping[str, KbError]
+) -> list[tuple[Target, T]]:
+    """Note those that failed, and give the others."""
+    others: list[tuple[Target, T]] = []
+    for target, outcome in outcomes:
+        if isinstance(outcome, KbError):
+            failures[target.kb.kb_id] = outcome
+        else:
+            others.append((target, outcome))
+    return others
+
+
+def _min_score(kb: KnowledgeBase, query: SearchQuery) -> float | None:
+    if query.mode is Mode.TEXT:
+        return None
+    return kb.min_score if query.min_score is None else query.min_score
