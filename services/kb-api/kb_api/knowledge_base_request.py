@@ -2,9 +2,10 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from kb_shared.errors import RequestError
+from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import Model
 from kb_shared.identifiers import Identifier
 from kb_shared.mongo.chunk_indexes import TextAnalyzer
@@ -25,8 +26,18 @@ ChunkerType = Literal["recursive", "sentence", "token", "word", "semantic", "sdp
 CoalesceNeighbors = Annotated[
     int, Field(ge=0, le=5, description="Chunks on either side of a match that come with it, unless a search says so.")
 ]
+
+
+def _usable_in_filters(key: str) -> str:
+    if key in UNSAFE_NAMES:
+        raise ValueError("no filter may have this key")
+    if hint := INSTEAD.get(key):
+        raise ValueError(f"no filter may have this key: {hint}")
+    return key
+
+
 # Without dots, which in a filter path lead into a document; metadata has none.
-FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$"), AfterValidator(_usable_in_filters)]
 FilterableMetadata = Annotated[
     list[FilterableKey],
     Field(max_length=20, description="Metadata keys that filters may compare with `$ne`, `$nin`, `$gt`, ... as well."),

@@ -5,15 +5,14 @@ from typing import Any, Final
 
 from kb_search.metadata_filter import (
     DATE,
-    INSTEAD,
     MAX_CLAUSES,
     MAX_DEPTH,
     MAX_KEY_CHARACTERS,
     MAX_VALUES,
     METADATA_KEY_PATTERN,
-    UNSAFE_NAMES,
 )
 from kb_shared.contracts.documents import MAX_METADATA_VALUE_CHARACTERS
+from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 
 Schema = dict[str, Any]
 

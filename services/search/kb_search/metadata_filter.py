@@ -26,6 +26,7 @@ from kb_search.filter_clauses import (
 )
 from kb_search.filter_errors import FilterError
 from kb_shared.contracts.documents import MAX_METADATA_VALUE_CHARACTERS
+from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import Timestamp
 from kb_shared.metadata_pairs import metadata_pair
 
@@ -35,24 +36,9 @@ MAX_DEPTH: Final = 3
 """Of `$and` and `$or` within each other."""
 METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
 MAX_KEY_CHARACTERS: Final = 64
-UNSAFE_NAMES: Final = ("__proto__", "constructor", "prototype")
-"""As a key or a part of one between dots. A document may have such metadata, and results show it; but a filter goes
-through programs of callers that make objects of its keys, and there these names mean something else."""
 
 Operator: TypeAlias = Literal["$eq", "$ne", "$in", "$nin", "$gt", "$gte", "$lt", "$lte"]
 OPERATORS: Final[tuple[Operator, ...]] = get_args(Operator)
-
-INSTEAD: Final = {
-    "organization_id": "the organization comes from the address",
-    "kb_id": "the knowledge base comes from the address",
-    "document_id": "use the field document_ids",
-    "upload_date": "use the fields upload_date_from and upload_date_to",
-    "metadata_snapshot": "name the metadata key alone",
-    "metadata_pairs": "name the metadata key alone",
-    "embedding": "vectors can't be filtered by",
-    "_id": "use the field document_ids",
-}
-"""Fields of a chunk that somebody may take for filter keys; as metadata keys they would silently match nothing."""
 
 DATE: Final = "$date"
 

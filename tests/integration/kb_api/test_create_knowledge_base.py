@@ -226,6 +226,8 @@ async def test_the_most_overlap_that_is_taken_is_the_most_that_a_chunker_takes(o
         ({"filterable_metadata": "year"}, "filterable_metadata"),
         ({"filterable_metadata": ["a.b"]}, "filterable_metadata.0"),
         ({"filterable_metadata": ["year", "$where"]}, "filterable_metadata.1"),
+        ({"filterable_metadata": ["constructor"]}, "filterable_metadata.0"),
+        ({"filterable_metadata": ["year", "upload_date"]}, "filterable_metadata.1"),
         ({"filterable_metadata": [f"k{n}" for n in range(21)]}, "filterable_metadata"),
         ({"rate_limits": {"per_day": 1}}, "rate_limits.per_day"),
         ({"rate_limits": {"requests_per_minute": 0}}, "rate_limits.requests_per_minute"),
