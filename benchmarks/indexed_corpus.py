@@ -15,6 +15,7 @@ import httpx
 from kb_client.events import EventPublisher
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
+from kb_shared import logs
 from kb_shared.contracts.documents import OcrCompleted
 
 _TAG: Final = "corpus"
@@ -48,7 +49,8 @@ class KnowledgeBase:
 
 @contextmanager
 def folder_for(kept: Path | None) -> Iterator[Path]:
-    """Where a stack lives: a folder that is kept, or one that goes."""
+    """Where a stack lives: a folder that is kept, or one that goes. Its logs go to stderr: stdout is for figures."""
+    logs.configure("benchmark", "WARNING")
     if kept is not None:
         yield kept
         return

@@ -10,16 +10,17 @@ import asyncio
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import httpx
 import numpy as np
 import psutil
 from pymongo import AsyncMongoClient
 
-from benchmarks.indexed_corpus import Document, KnowledgeBase, client_of, folder_for, indexed
+from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
 from benchmarks.indexing import corpus
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
@@ -63,15 +64,17 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with (
         indexed(folder, documents, MODES, **settings) as kb,
         AsyncMongoClient[dict[str, Any]](kb.stack.mongo_uri, tz_aware=True) as client,
-        # Without the gateway, which stands in for whatever a deployment has there.
-        client_of(kb.stack, kb.stack.services["kb_search"].url) as http,
+        aiohttp.ClientSession(headers={"Authorization": f"Bearer {kb.stack.api_key}"}) as http,
     ):
         chunks = (await kb.view())["chunk_count"] - 1
         raw_chunks = _chunks(client[kb.stack.database], kb)
         questions = await _questions(kb, texts, options.questions)
         exact = chunks <= EXACT_UP_TO_CHUNKS
+        # Without the gateway, which stands in for whatever a deployment has there.
+        service = kb.stack.services["kb_search"].url
+        url = f"{service}/v0/orgs/{kb.stack.organization_id}/knowledge-bases/{kb.kb_id}/search"
         by_mode = {
-            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(replace(kb, http=http), mode), questions)
+            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(http, url, mode), questions)
             for mode in MODES
         }
     return {

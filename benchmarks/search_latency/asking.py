@@ -4,7 +4,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.indexed_corpus import KnowledgeBase
+import aiohttp
+
 from kb_shared.embedding.vector import Vector
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.vectors import Chunks
@@ -22,11 +23,17 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    kb: KnowledgeBase
+    """By a client that takes a fifth of the CPU of httpx: it shares the cores with what is measured."""
+
+    http: aiohttp.ClientSession
+    url: str
     mode: str
 
     async def ask(self, question: Question) -> None:
-        results = await self.kb.search(question.text, mode=self.mode, top_k=TOP_K)
+        body = {"query": question.text, "mode": self.mode, "top_k": TOP_K}
+        async with self.http.post(self.url, json=body) as answer:
+            answer.raise_for_status()
+            results = (await answer.json())["results"]
         assert results, "every question is made of words that a chunk holds"
 
 
