@@ -6,17 +6,19 @@ import pytest
 
 from kb_local.model_server import minilm
 from kb_local.model_server.app import create_app
-from kb_local.model_server.minilm import BATCH_SIZE
-from kb_local.model_server.minilm_worker import MiniLMWorker
+from kb_local.model_server.minilm import MiniLM
+from kb_local.model_server.model_worker import ModelWorker
 from kb_local.model_server.openai_api import CallerLeft
 from kb_local.model_server.pinned_files import PinnedFile
+from kb_local.model_server.text_model import BATCH_SIZE
+from kb_local.model_server.use_multilingual import UseMultilingual
 
 PARAGRAPH = "one more paragraph about cakes " * 6
 
 
 @pytest.fixture
-def worker() -> Iterator[MiniLMWorker]:
-    worker = MiniLMWorker()
+def worker() -> Iterator[ModelWorker]:
+    worker = ModelWorker(MiniLM)
     yield worker
     worker.close()
 
@@ -25,7 +27,7 @@ async def stays() -> bool:
     return False
 
 
-async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(worker: MiniLMWorker) -> None:
+async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(worker: ModelWorker) -> None:
     at_work = asyncio.Event()
 
     async def stays_and_tells() -> bool:
@@ -41,7 +43,7 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
     assert len((await long_request).vectors) == BATCH_SIZE * 8
 
 
-async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: MiniLMWorker) -> None:
+async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: ModelWorker) -> None:
     looks = 0
 
     async def leaves_after_the_first_batch() -> bool:
@@ -59,19 +61,47 @@ async def test_without_its_files_the_server_says_what_to_install_and_serves_the_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     missing = PinnedFile(package="no_such_package", distribution="a-model==1.0", path="model.onnx", sha256="")
-    monkeypatch.setattr(minilm, "WEIGHTS", missing)
-    app = create_app(with_minilm=True)
+    monkeypatch.setattr(minilm, "MINILM_WEIGHTS", missing)
+    app = create_app()
 
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model-server") as client,
     ):
-        refused = await client.post("/v1/embeddings", json={"model": minilm.NAME, "input": "a"})
+        refused = await client.post("/v1/embeddings", json={"model": MiniLM.name, "input": "a"})
         unready = await client.get("/readyz")
         healthy = await client.get("/healthz")
-        hashed = await client.post("/v1/embeddings", json={"model": "hash-8", "input": "a"})
+        others = [
+            await client.post("/v1/embeddings", json={"model": model, "input": "a"})
+            for model in ("hash-8", UseMultilingual.name)
+        ]
 
     assert refused.status_code == unready.status_code == 503
     assert "pip install" in refused.json()["error"]["message"]
     assert "pip install" in unready.json()["reason"]
-    assert healthy.status_code == hashed.status_code == 200
+    assert [each.status_code for each in (healthy, *others)] == [200, 200, 200]
+
+
+async def test_a_model_that_nobody_asks_for_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load_and_tell(cls: type[UseMultilingual]) -> UseMultilingual:
+        loaded.append(cls.name)
+        return original()
+
+    original = UseMultilingual.load
+    monkeypatch.setattr(UseMultilingual, "load", classmethod(load_and_tell))
+    app = create_app()
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model-server") as client,
+    ):
+        by_default = await client.post("/v1/embeddings", json={"model": MiniLM.name, "input": "a"})
+        before = list(loaded)
+        asked = [
+            await client.post("/v1/embeddings", json={"model": UseMultilingual.name, "input": "a"}) for _ in range(2)
+        ]
+
+    assert [answer.status_code for answer in (by_default, *asked)] == [200, 200, 200]
+    assert (before, loaded) == ([], [UseMultilingual.name])
