@@ -60,7 +60,7 @@ schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 
 lock: install  ## resolve dependencies anew into requirements.lock
 	@$(BIN)/uv lock --quiet
-	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --no-extra late --output-file requirements.lock
+	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-clients.in --output-file requirements-clients.lock
 
 bench: install  ## indexing throughput on this machine, as JSON

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kb_local.model_server.minilm import DIMENSIONS, MiniLM, batches
+from kb_local.model_server.minilm import MiniLM
+from kb_local.model_server.text_model import batches
 from kb_shared.embedding.vector import Vector
 
 Embed = Callable[[Sequence[str]], list[Vector]]
@@ -42,7 +43,7 @@ def minilm() -> Embed:
 
     def embed(texts: Sequence[str]) -> list[Vector]:
         pieces = model.tokenize(texts)
-        vectors = np.empty((len(texts), DIMENSIONS), dtype=np.float32)
+        vectors = np.empty((len(texts), model.dimensions), dtype=np.float32)
         for positions in batches(pieces):
             vectors[positions] = model.embed([pieces[position] for position in positions])
         return list(vectors)

@@ -49,6 +49,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--queries", type=int, help="at most so many a language")
     parser.add_argument("--mode", choices=[*MODES, "all"], default="hybrid", help="all: one after the other")
     parser.add_argument("--chunk-size", type=int, help="tokens; 2000 makes one chunk of most abstracts")
+    parser.add_argument("--embedding-model", help="of the knowledge base, such as use-multilingual-v3")
     parser.add_argument("--text-analyzer", help="of the knowledge base, such as lucene.english")
     parser.add_argument(
         "--concurrency", type=int, nargs="+", default=[4], help="searches at a time; of several all must rank alike"
@@ -71,7 +72,8 @@ async def _run(
     folder: Path, documents: Sequence[Document], queries: Sequence[Query], options: argparse.Namespace
 ) -> dict[str, Any]:
     modes = MODES if options.mode == "all" else (options.mode,)
-    given = {name: getattr(options, name) for name in ("chunk_size", "text_analyzer") if getattr(options, name)}
+    choices = ("chunk_size", "embedding_model", "text_analyzer")
+    given = {name: getattr(options, name) for name in choices if getattr(options, name)}
     # An overlap repeats what a document of one chunk has none of, and must be less than the size.
     settings = {**given, "chunk_overlap": 0} if "chunk_size" in given else given
     began = perf_counter()

@@ -13,10 +13,12 @@ import psutil
 from kb_local.broker import tansu_binary
 from kb_local.deployment import inspect_mongo
 from kb_local.errors import LocalStackError
+from kb_local.model_server import pinned_files
 from kb_local.mongod import check_mongod, mongod_binary
 from kb_local.ports import is_free
 from kb_local.server import accepts_connections
 from kb_local.state import Home, StackState, home_of
+from kb_shared.embedding.models import LOCAL_MODELS
 
 MIN_FREE_DISK_GB = 2.0
 MIN_MEMORY_GB = 1.5
@@ -44,6 +46,8 @@ async def examine(environment: Mapping[str, str]) -> list[Check]:
         checks.append(await check_kafka(kafka))
     else:
         checks.append(await _outcome("broker", _describe_broker))
+    if "KB_LOCAL_MODELS_API_BASE" not in environment:
+        checks.append(await _outcome("models", _describe_models))
     checks.extend(check_ports(home, environment))
     return checks
 
@@ -164,6 +168,12 @@ async def _describe_mongo(uri: str) -> str:
 
 async def _describe_broker() -> str:
     return _short(tansu_binary())
+
+
+async def _describe_models() -> str:
+    for file in pinned_files.ALL:
+        file.locate()
+    return f"{', '.join(LOCAL_MODELS)}: the files are the pinned ones"
 
 
 def _short(path: Path) -> str:

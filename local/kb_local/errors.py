@@ -5,7 +5,7 @@ class LocalStackError(Exception):
     ├── `ServerDied`: a server ended before it was ready
     ├── `ServerNotReady`: it runs, but did not become ready in time
     ├── `UnusableServer`: the binary or deployment that was named cannot do the job
-    ├── `UnusableModelFile`: a file of the embedding model is missing or not the one it should be
+    ├── `UnusableModelFile`: a file of an embedding model is missing or not the one it should be
     ├── `UnusableHome`: the data folder is of a newer version, or another stack has it
     └── `UnusablePort`: somebody else listens there
     """
@@ -32,7 +32,7 @@ class UnusableServer(LocalStackError):
 
 
 class UnusableModelFile(LocalStackError):
-    """A file of the embedding model is missing or not the one it should be."""
+    """A file of an embedding model is missing or not the one it should be."""
 
 
 class UnusableHome(LocalStackError):

@@ -33,7 +33,7 @@ class EmbeddingSettings(CommonSettings):
     """For services that turn text into vectors."""
 
     local_models_api_base: str | None = None
-    """OpenAI-compatible address, ending in `/v1`, that serves `all-MiniLM-L6-v2` and `hash-<dimensions>`."""
+    """OpenAI-compatible address, ending in `/v1`, that serves the local models and `hash-<dimensions>`."""
     embedding_cache_scope: Literal["organization", "global"] = "organization"
     embedding_timeout_s: float = 60.0
     provider_keys: SecretStr | None = None

@@ -60,13 +60,31 @@ async def test_a_new_knowledge_base_takes_in_what_is_there_and_a_deleted_one_lea
     await world.system.until_found(kb_id, document_ids)
     await world.assert_right()
 
-    (await world.system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
     world.oracle.deleted(kb_id)
+    await _delete(world, kb_id)
+    await world.assert_right()
 
-    async def is_gone() -> bool:
-        return await world.system.database.kb_slots.find_one({"kb_id": kb_id}) is None
 
-    await until(is_gone)
+async def test_a_german_document_is_found_by_an_english_question_with_the_multilingual_model_and_no_key(
+    world: World,
+) -> None:
+    (tag,) = await world.create_tags(1)
+    kb_id = await world.system.create_knowledge_base(tag, embedding_model="use-multilingual-v3")
+    await world.system.until_active(kb_id)
+    backup, cake, leave = (f"{name}-{tag}" for name in ("backup", "cake", "leave"))
+    texts = {
+        backup: "Wer die Datenbank aus einer Sicherung wiederherstellt, hält vorher den Server an.",
+        cake: "Der Kuchen bleibt vierzig Minuten im Ofen und kühlt dann ab.",
+        leave: "Urlaub wird zwei Wochen vorher beantragt und von der Leitung genehmigt.",
+    }
+    await world.publish(*(world.upstream.ocr(i, [text], tags=[tag]) for i, text in texts.items()))
+    await world.system.until_found(kb_id, list(texts), mode="vector")
+
+    best, *_ = await world.system.search(kb_id, "How is a database restored from a backup?", mode="vector")
+    assert best["document_id"] == backup
+
+    # The oracle knows of hash models only.
+    await _delete(world, kb_id)
     await world.assert_right()
 
 
@@ -100,6 +118,16 @@ async def test_another_organization_is_told_of_nothing(world: World) -> None:
             assert (await theirs.post(f"{path}/search", json={"query": "anything"})).status_code == 404
             assert (await theirs.delete(path)).status_code == 404
     assert await system.search(kb_id, "anything") == []
+
+
+async def _delete(world: World, kb_id: str) -> None:
+    """Delete a KB and wait until nothing of it is left."""
+    (await world.system.http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
+
+    async def is_gone() -> bool:
+        return await world.system.database.kb_slots.find_one({"kb_id": kb_id}) is None
+
+    await until(is_gone)
 
 
 async def _stats(world: World, kb_id: str) -> dict[str, Any]:

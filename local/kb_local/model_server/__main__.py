@@ -22,7 +22,7 @@ def main() -> None:
     host, port = listening.getsockname()[:2]
     print(f"model server at http://{f'[{host}]' if ':' in host else host}:{port}/v1", flush=True)
     config = uvicorn.Config(
-        create_app(with_minilm=options.minilm),
+        create_app(hash_only=options.hash_only),
         log_level="warning",
         # Enough for a query; a long request or a fault that hangs is cut off.
         timeout_graceful_shutdown=1,
@@ -35,7 +35,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m kb_local.model_server", description=__doc__)
     parser.add_argument("--host", type=_loopback, default="127.0.0.1", help="a loopback address")
     parser.add_argument("--port", type=int, default=0)
-    parser.add_argument("--no-minilm", dest="minilm", action="store_false", help="serve only the hash models")
+    parser.add_argument("--hash-only", action="store_true", help="of embedding models serve only the hash models")
     return parser.parse_args()
 
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -13,11 +13,12 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from kb_local.errors import UnusableModelFile
-from kb_local.model_server import demo_chat, hash_model, minilm
+from kb_local.model_server import demo_chat, hash_model
 from kb_local.model_server.chat_api import ChatReply, ChatRequest, chat_body, chat_events, encoded
 from kb_local.model_server.hash_program import Program
 from kb_local.model_server.hash_provider import HashProvider
-from kb_local.model_server.minilm_worker import MiniLMWorker
+from kb_local.model_server.minilm import MiniLM
+from kb_local.model_server.model_worker import ModelWorker
 from kb_local.model_server.openai_api import (
     CallerLeft,
     EmbeddingRequest,
@@ -29,6 +30,8 @@ from kb_local.model_server.openai_api import (
 )
 from kb_local.model_server.scripted_chat import NAME as SCRIPTED
 from kb_local.model_server.scripted_chat import Script, ScriptedChat, garbage_body
+from kb_local.model_server.text_model import TextModel
+from kb_local.model_server.use_multilingual import UseMultilingual
 
 # Listed as examples; any other `hash-<dimensions>` is served too.
 HASH_MODELS = ["hash-64", "hash-384", "hash-1536"]
@@ -36,9 +39,9 @@ HASH_MODELS = ["hash-64", "hash-384", "hash-1536"]
 Programmed = TypeVar("Programmed", bound=BaseModel)
 
 
-def create_app(*, with_minilm: bool) -> Starlette:
-    """Return the application; MiniLM, if wanted, loads in the background once it starts."""
-    server = ModelServer(with_minilm=with_minilm)
+def create_app(*, hash_only: bool = False) -> Starlette:
+    """Return the application; once it starts, MiniLM loads in the background, and any other model when first asked."""
+    server = ModelServer(hash_only=hash_only)
     return Starlette(
         routes=[
             Route("/v1/embeddings", server.embeddings, methods=["POST"]),
@@ -62,35 +65,36 @@ def create_app(*, with_minilm: bool) -> Starlette:
 class ModelServer:
     """The routes and the models behind them."""
 
-    def __init__(self, *, with_minilm: bool) -> None:
-        self._with_minilm = with_minilm
-        self._minilm: MiniLMWorker | None = None
+    def __init__(self, *, hash_only: bool) -> None:
+        models: Sequence[type[TextModel]] = () if hash_only else (MiniLM, UseMultilingual)
+        self._workers = {model.name: ModelWorker(model) for model in models}
+        self._default = self._workers.get(MiniLM.name)
         self._hash = HashProvider()
         self._scripted = ScriptedChat()
 
     @contextlib.asynccontextmanager
     async def lifespan(self, _: Starlette) -> AsyncIterator[None]:
-        if self._with_minilm:
-            self._minilm = MiniLMWorker()
+        if self._default:
+            self._default.load()
         yield
-        if self._minilm:
-            self._minilm.close()
+        for worker in self._workers.values():
+            worker.close()
 
     async def embeddings(self, request: Request) -> Response:
         asked = EmbeddingRequest.parse(await request.body())
-        if self._minilm and asked.model == minilm.NAME:
-            return await self._embed_with_minilm(asked, request, self._minilm)
+        if worker := self._workers.get(asked.model):
+            return await self._embed(asked, request, worker)
         dimensions = hash_model.dimensions_of(asked.model)
         if dimensions is None:
-            raise unknown_model(asked.model)
+            raise unknown_model(asked.model, [*self._workers, "hash-<dimensions>"])
         wanted = asked.dimensions or dimensions
         if wanted > dimensions:
             raise OpenAIError(400, f"{asked.model!r} has at most {dimensions} dimensions.", param="dimensions")
         return await self._hash.answer(asked, wanted, caller_left=request.is_disconnected)
 
-    async def _embed_with_minilm(self, asked: EmbeddingRequest, request: Request, worker: MiniLMWorker) -> Response:
-        if asked.dimensions not in {None, minilm.DIMENSIONS}:
-            raise OpenAIError(400, f"{minilm.NAME!r} has {minilm.DIMENSIONS} dimensions.", param="dimensions")
+    async def _embed(self, asked: EmbeddingRequest, request: Request, worker: ModelWorker) -> Response:
+        if asked.dimensions not in {None, worker.model.dimensions}:
+            raise OpenAIError(400, f"{asked.model!r} has {worker.model.dimensions} dimensions.", param="dimensions")
         try:
             embedded = await worker.embed(asked.texts, caller_left=request.is_disconnected)
         except UnusableModelFile as unusable:
@@ -104,7 +108,7 @@ class ModelServer:
         if SCRIPTED.fullmatch(asked.model):
             return await self._say_as_scripted(asked, request)
         if asked.model != demo_chat.NAME:
-            raise unknown_model(asked.model)
+            raise unknown_model(asked.model, [demo_chat.NAME])
         return _chat_response(asked, await asyncio.to_thread(demo_chat.reply, asked))
 
     async def _say_as_scripted(self, asked: ChatRequest, request: Request) -> Response:
@@ -117,14 +121,13 @@ class ModelServer:
         return _chat_response(asked, self._scripted.reply(asked, turn))
 
     async def models(self, _: Request) -> Response:
-        embedding = [minilm.NAME, *HASH_MODELS] if self._minilm else HASH_MODELS
-        return JSONResponse(models_body([*embedding, demo_chat.NAME]))
+        return JSONResponse(models_body([*self._workers, *HASH_MODELS, demo_chat.NAME]))
 
     async def healthz(self, _: Request) -> Response:
         return JSONResponse({"status": "ok"})
 
     async def readyz(self, _: Request) -> Response:
-        reason = self._minilm.why_not_ready() if self._minilm else None
+        reason = self._default.why_not_ready() if self._default else None
         return (
             JSONResponse({"status": "not ready", "reason": reason}, 503) if reason else JSONResponse({"status": "ok"})
         )

@@ -1,28 +1,23 @@
 """all-MiniLM-L6-v2 with int8 weights: text to word pieces to unit vectors, on one thread."""
 
-from collections.abc import Iterator, Sequence
-from typing import Self
+from collections.abc import Sequence
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
 from tokenizers import Tokenizer
 
-from kb_local.model_server.pinned_files import TOKENIZER, WEIGHTS
-
-NAME = "all-MiniLM-L6-v2"
-DIMENSIONS = 384
-MAX_WORD_PIECES = 256
-
-# Larger batches are slower per text here and take 2.7 times the memory at 32.
-BATCH_SIZE = 8
-
-WordPieces = Sequence[int]
-Matrix = npt.NDArray[np.float32]
+from kb_local.model_server.pinned_files import MINILM_TOKENIZER, MINILM_WEIGHTS
+from kb_local.model_server.text_model import Matrix, WordPieces
 
 
 class MiniLM:
     """The loaded model. Blocking, and meant for one thread at a time."""
+
+    name: ClassVar = "all-MiniLM-L6-v2"
+    dimensions: ClassVar = 384
+    max_word_pieces: ClassVar = 256
 
     def __init__(self, tokenizer: Tokenizer, session: onnxruntime.InferenceSession) -> None:
         self._tokenizer = tokenizer
@@ -35,31 +30,25 @@ class MiniLM:
         Raises:
             UnusableModelFile: a file is missing or not the pinned one.
         """
-        tokenizer = Tokenizer.from_file(str(TOKENIZER.locate()))
+        tokenizer = Tokenizer.from_file(str(MINILM_TOKENIZER.locate()))
         # The file asks for truncation at 128 and padding to 128: both silently wrong for this model.
-        tokenizer.enable_truncation(max_length=MAX_WORD_PIECES)
+        tokenizer.enable_truncation(max_length=cls.max_word_pieces)
         tokenizer.no_padding()
-        session = onnxruntime.InferenceSession(str(WEIGHTS.locate()), _one_thread(), providers=["CPUExecutionProvider"])
+        weights = str(MINILM_WEIGHTS.locate())
+        session = onnxruntime.InferenceSession(weights, _one_thread(), providers=["CPUExecutionProvider"])
         return cls(tokenizer, session)
 
     def tokenize(self, texts: Sequence[str]) -> list[WordPieces]:
-        """Return each text's word pieces, the two special ones included, at most `MAX_WORD_PIECES`."""
+        """Return each text's word pieces, the two special ones included, at most `max_word_pieces`."""
         # One by one, because encode_batch spreads over all cores.
         return [self._tokenizer.encode(text).ids for text in texts]
 
     def embed(self, batch: Sequence[WordPieces]) -> Matrix:
-        """Return one unit vector per text, shape (`len(batch)`, `DIMENSIONS`)."""
+        """Return one unit vector per text, shape (`len(batch)`, `dimensions`)."""
         ids, mask = _padded(batch)
         inputs = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         (hidden,) = self._session.run(["last_hidden_state"], inputs)
         return _unit(_mean_over_text(hidden, mask))
-
-
-def batches(texts: Sequence[WordPieces]) -> Iterator[list[int]]:
-    """Yield positions in `texts`, at most `BATCH_SIZE` at a time, shortest first so that little is padding."""
-    by_length = sorted(range(len(texts)), key=lambda position: len(texts[position]))
-    for start in range(0, len(by_length), BATCH_SIZE):
-        yield by_length[start : start + BATCH_SIZE]
 
 
 def _one_thread() -> onnxruntime.SessionOptions:

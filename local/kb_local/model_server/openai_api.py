@@ -93,8 +93,9 @@ def _invalid(invalid: ValidationError) -> OpenAIError:
     return OpenAIError(400, f"{name!r}: {first['msg']}.", param=name)
 
 
-def unknown_model(name: str) -> OpenAIError:
-    return OpenAIError(404, f"The model {name!r} does not exist.", param="model", code="model_not_found")
+def unknown_model(name: str, known: Sequence[str]) -> OpenAIError:
+    message = f"The model {name!r} does not exist; there are {', '.join(known)}."
+    return OpenAIError(404, message, param="model", code="model_not_found")
 
 
 def entries(embedded: Embedded) -> list[Entry]:

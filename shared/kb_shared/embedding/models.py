@@ -1,6 +1,6 @@
 """Which embedding models there are, and how each is asked: the name a user gives, turned into a LiteLLM call.
 
-The catalogue is closed: two kinds of local model, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
+The catalogue is closed: the local models, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
 bundled list knows. A
 provider is reached with the key of the environment, or with an organization's own (`organization_models`). OpenAI
 and whatever speaks its API go through LiteLLM's `hosted_vllm/` route, which takes base64 and so an eighth of the CPU.
@@ -17,7 +17,6 @@ from kb_shared.errors import ProviderKeyMissing, UnknownModel
 InputType = Literal["document", "query"]
 
 OPENAI_API_BASE: Final = "https://api.openai.com/v1"
-MINILM: Final = "all-MiniLM-L6-v2"
 MAX_HASH_DIMENSIONS: Final = 8192
 
 _OPENAI_COMPATIBLE: Final = "hosted_vllm/"
@@ -26,11 +25,18 @@ _HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
 
 @dataclass(frozen=True, slots=True)
 class BundledModel:
-    """What LiteLLM's own list says about a model."""
+    """What is known of a model before it is asked: LiteLLM's own list, and ours of the local ones."""
 
     provider: str
     max_input_tokens: int | None
     dimensions: int | None
+
+
+LOCAL: Final = "local"
+LOCAL_MODELS: Final[Mapping[str, BundledModel]] = {
+    "all-MiniLM-L6-v2": BundledModel(LOCAL, max_input_tokens=256, dimensions=384),
+    "use-multilingual-v3": BundledModel(LOCAL, max_input_tokens=512, dimensions=512),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +147,8 @@ class ModelCatalogue:
         """
         if name in self._late:
             return _late(name, self._late[name])
-        if name == MINILM:
-            return self._local(name, label=name, dimensions=384, max_input_tokens=256)
+        if local := LOCAL_MODELS.get(name):
+            return self._local(name, label=name, dimensions=local.dimensions, max_input_tokens=local.max_input_tokens)
         if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_HASH_DIMENSIONS:
             return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
         bundled = self._bundled_model(name)
@@ -151,26 +157,24 @@ class ModelCatalogue:
 
     def provider_of(self, name: str) -> str | None:
         """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
-        if name in self._late or name == MINILM or _HASH_MODEL.fullmatch(name):
+        if name in self._late or name in LOCAL_MODELS or _HASH_MODEL.fullmatch(name):
             return None
         return self._bundled_model(name).provider
 
     def described(self) -> list[Description]:
         """All models that take a name of their own, by name; the `hash-<dimensions>` of tests are not among them."""
-        found = [
-            Description(name, bundled.provider, bundled.max_input_tokens, bundled.dimensions)
-            for name, bundled in self._bundled.items()
-            if bundled.provider in PROVIDERS
-        ]
+        known = {name: bundled for name, bundled in self._bundled.items() if bundled.provider in PROVIDERS}
         if self._local_api_base is not None:
-            local = self.get(MINILM)
-            found.append(Description(MINILM, "local", local.max_input_tokens, local.default_dimensions))
-        found += [Description(name, "local", None, None) for name in self._late]
+            known |= LOCAL_MODELS
+        found = [
+            Description(name, model.provider, model.max_input_tokens, model.dimensions) for name, model in known.items()
+        ]
+        found += [Description(name, LOCAL, None, None) for name in self._late]
         return sorted(found, key=lambda each: each.name)
 
     def has_key(self, provider: str) -> bool:
         """Whether the environment has all that it takes to ask `provider`."""
-        return provider == "local" or not _missing(PROVIDERS[provider].keys, self._environment)
+        return provider == LOCAL or not _missing(PROVIDERS[provider].keys, self._environment)
 
     def _bundled_model(self, name: str) -> BundledModel:
         bundled = self._bundled.get(name)
@@ -178,7 +182,7 @@ class ModelCatalogue:
             raise UnknownModel(f"no embedding model is called {name!r}")
         return bundled
 
-    def _local(self, name: str, *, label: str, dimensions: int, max_input_tokens: int | None) -> Model:
+    def _local(self, name: str, *, label: str, dimensions: int | None, max_input_tokens: int | None) -> Model:
         if self._local_api_base is None:
             raise UnknownModel(
                 f"{name!r} is a local model and KB_LOCAL_MODELS_API_BASE does not say where it is served"
@@ -192,7 +196,7 @@ class ModelCatalogue:
             max_input_tokens=max_input_tokens,
             default_dimensions=dimensions,
             # Not the address: its port may change at each start, while the name says which weights they are.
-            fingerprint=fingerprint("local", "", name),
+            fingerprint=fingerprint(LOCAL, "", name),
             base64=True,
         )
 

@@ -198,6 +198,7 @@ async def test_models_are_listed_with_whether_there_is_a_key_for_them(organizati
         "max_input_tokens": 256,
         "key_present": True,
     }
+    assert before["use-multilingual-v3"]["key_present"]
     assert before["text-embedding-3-small"]["dimensions"] == 1536
     assert not before["text-embedding-3-small"]["key_present"]
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})

@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import socket
 from pathlib import Path
@@ -7,6 +8,7 @@ from typer.testing import CliRunner
 
 from kb_client.cli import create_app
 from kb_local.doctor import Check, check_libraries, examine
+from kb_local.model_server import pinned_files
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.state import Home
 
@@ -32,6 +34,21 @@ def test_each_missing_library_is_named_with_the_package_that_has_it() -> None:
         (False, "apt-get install libssl3"),
     ]
     assert list(check_libraries(bundled=False, load=load)) == []
+
+
+async def test_a_file_of_a_model_that_was_changed_is_told_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changed = dataclasses.replace(pinned_files.ALL[-1], sha256="0" * 64)
+    monkeypatch.setattr(pinned_files, "ALL", (changed,))
+    environment = {"KB_HOME": str(tmp_path / ".kb")}
+
+    failed = named(await examine(environment), "models")
+    elsewhere = await examine(environment | {"KB_LOCAL_MODELS_API_BASE": "http://127.0.0.1:9/v1"})
+
+    assert not failed.ok
+    assert changed.distribution in failed.remedy
+    assert "models" not in {check.name for check in elsewhere}
 
 
 async def test_a_port_in_use_and_a_broker_that_is_away_are_told_with_what_to_do(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from kb_shared.embedding.models import LOCAL_MODELS
 from tests.waiting import until
 
-COMMAND = [sys.executable, "-m", "kb_local.model_server", "--no-minilm"]
+COMMAND = [sys.executable, "-m", "kb_local.model_server", "--hash-only"]
 
 
 @contextmanager
@@ -43,11 +44,12 @@ async def test_it_stops_cleanly_even_while_a_call_hangs(stop: signal.Signals) ->
             assert hanging.exception() or hanging.result().status_code >= 500
 
 
-def test_without_minilm_it_is_ready_at_once_and_does_not_know_the_model() -> None:
+@pytest.mark.parametrize("model", LOCAL_MODELS)
+def test_with_hash_models_only_it_is_ready_at_once_and_does_not_know_the_others(model: str) -> None:
     with running() as (_, base), httpx.Client(base_url=base.removesuffix("/v1"), trust_env=False) as client:
         assert client.get("/readyz").status_code == 200
-        assert client.post("/v1/embeddings", json={"model": "all-MiniLM-L6-v2", "input": "a"}).status_code == 404
-        assert "all-MiniLM-L6-v2" not in client.get("/v1/models").text
+        assert client.post("/v1/embeddings", json={"model": model, "input": "a"}).status_code == 404
+        assert model not in client.get("/v1/models").text
 
 
 def test_small_answers_are_not_held_back_by_the_network_stack() -> None:

@@ -25,7 +25,9 @@ def litellm() -> Any:
     return litellm
 
 
-@pytest.mark.parametrize(("model", "dimensions"), [("hash-64", 64), ("all-MiniLM-L6-v2", 384)])
+@pytest.mark.parametrize(
+    ("model", "dimensions"), [("hash-64", 64), ("all-MiniLM-L6-v2", 384), ("use-multilingual-v3", 512)]
+)
 async def test_litellm_reads_our_answers(
     http: httpx.AsyncClient, litellm: Any, model_server: ModelServer, model: str, dimensions: int
 ) -> None:

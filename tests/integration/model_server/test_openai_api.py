@@ -3,12 +3,14 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_shared.embedding.models import LOCAL_MODELS
+
 
 async def test_models_are_listed(http: httpx.AsyncClient) -> None:
     listed = (await http.get("/v1/models")).json()
 
     assert listed["object"] == "list"
-    assert {"all-MiniLM-L6-v2", "hash-64"} <= {model["id"] for model in listed["data"]}
+    assert {"all-MiniLM-L6-v2", "use-multilingual-v3", "hash-64"} <= {model["id"] for model in listed["data"]}
 
 
 @pytest.mark.parametrize(
@@ -54,11 +56,13 @@ async def test_a_refusal_never_repeats_the_texts(http: httpx.AsyncClient) -> Non
 
 
 @pytest.mark.parametrize("model", ["gpt-7", "hash-", "hash-0", "hash-8193", "hash-064", "hash-64 ", "HASH-64"])
-async def test_an_unknown_model_is_not_found(http: httpx.AsyncClient, model: str) -> None:
+async def test_an_unknown_model_is_not_found_and_those_there_are_are_named(http: httpx.AsyncClient, model: str) -> None:
     refused = await http.post("/v1/embeddings", json={"model": model, "input": "a"})
 
     assert refused.status_code == 404
-    assert refused.json()["error"]["code"] == "model_not_found"
+    error = refused.json()["error"]
+    assert error["code"] == "model_not_found"
+    assert all(known in error["message"] for known in (*LOCAL_MODELS, "hash-<dimensions>"))
 
 
 async def test_unknown_paths_and_methods_answer_as_openai_errors(http: httpx.AsyncClient) -> None:

@@ -23,7 +23,8 @@ def test_a_local_model_needs_no_key_and_is_asked_where_the_setting_says() -> Non
     hashed = model("hash-64", environment={})
 
     assert (hashed.route, hashed.api_base, hashed.default_dimensions) == ("hosted_vllm/hash-64", LOCAL, 64)
-    assert model("all-MiniLM-L6-v2").default_dimensions == 384
+    assert model("all-MiniLM-L6-v2", environment={}).default_dimensions == 384
+    assert model("use-multilingual-v3", environment={}).default_dimensions == 512
 
 
 def test_openai_is_asked_through_the_cheap_route_with_its_key() -> None:
@@ -118,4 +119,5 @@ def test_the_models_there_are_can_be_listed_without_any_key() -> None:
         ("azure/text-embedding-3-small", "azure"),
         ("cohere/embed-v4.0", "cohere"),
         ("text-embedding-3-small", "openai"),
+        ("use-multilingual-v3", "local"),
     ]

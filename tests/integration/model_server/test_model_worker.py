@@ -1,0 +1,107 @@
+import asyncio
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from kb_local.model_server import minilm
+from kb_local.model_server.app import create_app
+from kb_local.model_server.minilm import MiniLM
+from kb_local.model_server.model_worker import ModelWorker
+from kb_local.model_server.openai_api import CallerLeft
+from kb_local.model_server.pinned_files import PinnedFile
+from kb_local.model_server.text_model import BATCH_SIZE
+from kb_local.model_server.use_multilingual import UseMultilingual
+
+PARAGRAPH = "one more paragraph about cakes " * 6
+
+
+@pytest.fixture
+def worker() -> Iterator[ModelWorker]:
+    worker = ModelWorker(MiniLM)
+    yield worker
+    worker.close()
+
+
+async def stays() -> bool:
+    return False
+
+
+async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(worker: ModelWorker) -> None:
+    at_work = asyncio.Event()
+
+    async def stays_and_tells() -> bool:
+        at_work.set()
+        return False
+
+    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, caller_left=stays_and_tells))
+    await asyncio.wait_for(at_work.wait(), timeout=60)
+
+    await worker.embed(["a short query"], caller_left=stays)
+
+    assert not long_request.done()
+    assert len((await long_request).vectors) == BATCH_SIZE * 8
+
+
+async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: ModelWorker) -> None:
+    looks = 0
+
+    async def leaves_after_the_first_batch() -> bool:
+        nonlocal looks
+        looks += 1
+        return looks > 1
+
+    with pytest.raises(CallerLeft):
+        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, caller_left=leaves_after_the_first_batch)
+
+    assert looks == 2
+
+
+async def test_without_its_files_the_server_says_what_to_install_and_serves_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    missing = PinnedFile(package="no_such_package", distribution="a-model==1.0", path="model.onnx", sha256="")
+    monkeypatch.setattr(minilm, "MINILM_WEIGHTS", missing)
+    app = create_app()
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model-server") as client,
+    ):
+        refused = await client.post("/v1/embeddings", json={"model": MiniLM.name, "input": "a"})
+        unready = await client.get("/readyz")
+        healthy = await client.get("/healthz")
+        others = [
+            await client.post("/v1/embeddings", json={"model": model, "input": "a"})
+            for model in ("hash-8", UseMultilingual.name)
+        ]
+
+    assert refused.status_code == unready.status_code == 503
+    assert "pip install" in refused.json()["error"]["message"]
+    assert "pip install" in unready.json()["reason"]
+    assert [each.status_code for each in (healthy, *others)] == [200, 200, 200]
+
+
+async def test_a_model_that_nobody_asks_for_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+
+    def load_and_tell(cls: type[UseMultilingual]) -> UseMultilingual:
+        loaded.append(cls.name)
+        return original()
+
+    original = UseMultilingual.load
+    monkeypatch.setattr(UseMultilingual, "load", classmethod(load_and_tell))
+    app = create_app()
+
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model-server") as client,
+    ):
+        by_default = await client.post("/v1/embeddings", json={"model": MiniLM.name, "input": "a"})
+        before = list(loaded)
+        asked = [
+            await client.post("/v1/embeddings", json={"model": UseMultilingual.name, "input": "a"}) for _ in range(2)
+        ]
+
+    assert [answer.status_code for answer in (by_default, *asked)] == [200, 200, 200]
+    assert (before, loaded) == ([], [UseMultilingual.name])
