@@ -93,7 +93,12 @@ def depth_for(wanted: int, *, fused: bool) -> int:
     does not depend on which of them is asked for, two legs are asked for the same depth for all of them.
     """
     needed = candidates_for(wanted)
-    return next((depth for depth in _FUSED_DEPTHS if depth >= needed), needed) if fused else needed
+    return steady(needed) if fused else needed
+
+
+def steady(depth: int) -> int:
+    """Give the depth to ask for instead, where what lies deeper changes the order: the same for all the first pages."""
+    return next((one for one in _FUSED_DEPTHS if one >= depth), depth)
 
 
 def showable(

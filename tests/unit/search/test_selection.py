@@ -16,6 +16,7 @@ from kb_search.selection import (
     found_of,
     page_of,
     showable,
+    steady,
     through_ties,
 )
 
@@ -181,6 +182,11 @@ def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
 def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
     assert {depth_for(wanted, fused=True) for wanted in range(1, 76)} == {100}
     assert depth_for(1020, fused=True) >= candidates_for(1020)
+
+
+def test_the_words_alone_are_asked_for_as_many_as_with_vectors() -> None:
+    assert steady(candidates_for(5)) == steady(candidates_for(75)) == depth_for(5, fused=True)
+    assert steady(5_000) == 5_000
 
 
 def test_none_is_left_unread_that_is_as_good_as_the_last_one_read() -> None:
