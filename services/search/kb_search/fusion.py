@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
 
+from kb_search.support import supported
+
 K: Final = 60
 """How little the first ranks stand out; the usual value."""
 _SAME: Final = 5
@@ -28,6 +30,8 @@ class Shape(StrEnum):
 class Weights:
     vector: float
     text: float
+    support: float = 0.0
+    """Share of what the words found in further chunks of a document."""
 
 
 WEIGHTS: Final[Mapping[Shape, Weights]] = {
@@ -36,7 +40,13 @@ WEIGHTS: Final[Mapping[Shape, Weights]] = {
     # Just enough to order what the words leave equal.
     Shape.IDENTIFIER: Weights(vector=0.01, text=1.0),
 }
-"""Chosen by `benchmarks.retrieval_quality.weights`, on other queries than those that figures are given for."""
+WEIGHTS_OF_WORDS_ALONE: Final[Mapping[Shape, Weights]] = {
+    Shape.WORDS: Weights(vector=0.0, text=1.0, support=0.15),
+    Shape.MIXED: Weights(vector=0.0, text=1.0, support=0.15),
+    # A document that repeats a name is no more what was asked for.
+    Shape.IDENTIFIER: Weights(vector=0.0, text=1.0),
+}
+"""Both chosen by `benchmarks.retrieval_quality.weights`, on other queries than those that figures are given for."""
 
 _AROUND: Final = "\"'`()[]{}<>.,;:!?\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _IDENTIFIER: Final = re.compile(
@@ -83,9 +93,11 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
     """Rank all that either leg found, the best first; the order in which the legs list their hits makes no difference.
 
     Args:
-        vector, text: scores by chunk id; empty for a leg that was not asked.
+        vector, text: scores by chunk id; empty for a leg that was not asked. Candidates have them as they are: support
+            changes ranks only.
     """
-    by_vector, by_text = _worth(vector, weights.vector), _worth(text, weights.text)
+    by_vector = _worth(vector, weights.vector)
+    by_text = _worth(supported(text, weights.support), weights.text)
     candidates = [
         Candidate(
             chunk_id,

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kb_search.at_once import all_of
-from kb_search.fusion import WEIGHTS, Candidate, fuse, shape_of
+from kb_search.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, Candidate, fuse, shape_of
 from kb_search.query import SearchQuery
 from kb_search.search_index import refusals_explained, require_queryable
-from kb_search.selection import MOST_CANDIDATES
+from kb_search.selection import MOST_CANDIDATES, steady
 from kb_search.stopwatch import Stopwatch
 from kb_shared.embedding.vector import Vector
 from kb_shared.mongo import index_queries
@@ -58,6 +58,8 @@ async def ask(
 ) -> Ranking:
     """Ask the legs of the query's mode at the same time, each for its `limit` best.
 
+    Where that is few, more are asked for by words: chunks that are not wanted support others.
+
     `$search` goes on until it has as many as its `$limit` or there are no more. `$vectorSearch` does not: its index
     gives `limit` ids, and what is gone by then is missing from the answer. Only of all that it may be asked for is a
     short answer believed: ten thousand better ones would have to be gone within the seconds that the index trails.
@@ -68,18 +70,20 @@ async def ask(
     Raises:
         RequestError: 503, an index that is needed can't be asked.
     """
+    most_words = steady(limit)
     legs = {"vector": _ask_vectors(target, limit, stopwatch)} if query.asks_vectors else {}
     if query.asks_words and words is None:
-        legs["text"] = _ask_words(target, query.words, limit, stopwatch)
+        legs["text"] = _ask_words(target, query.words, most_words, stopwatch)
     asked = await all_of(legs.values())
     scores = dict(zip(legs, asked, strict=True))
-    if "text" in scores and len(scores["text"]) < limit:
+    if "text" in scores and len(scores["text"]) < most_words:
         words = scores["text"]
     no_more_words = words is not None or not query.asks_words
     fewer_vectors = query.asks_vectors and len(scores["vector"]) < limit
     no_more_vectors = not query.asks_vectors or (fewer_vectors and limit == MOST_CANDIDATES)
+    weights = (WEIGHTS if query.asks_vectors else WEIGHTS_OF_WORDS_ALONE)[shape_of(query.text)]
     return Ranking(
-        fuse(scores.get("vector", {}), words or scores.get("text", {}), WEIGHTS[shape_of(query.text)]),
+        fuse(scores.get("vector", {}), words or scores.get("text", {}), weights),
         exhausted=no_more_words and no_more_vectors,
         doubtful=no_more_words and fewer_vectors,
         words=words,

@@ -16,7 +16,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 class Scores(BaseModel):
     vector: float | None = Field(description="(1 + cosine) / 2, as the vector index gave it; null where it did not.")
     text: float | None = Field(description="BM25 of the words; null where none of them was found.")
-    fused: float | None = Field(description="What the ranks in both are worth together; the order of matches.")
+    fused: float | None = Field(description="What the ranks are worth together; the order of matches.")
 
 
 class SearchResult(BaseModel):

@@ -75,6 +75,17 @@ def candidates_for(wanted: int) -> int:
     return math.ceil(wanted * _OVERFETCH) + _OVERFETCH_AT_LEAST
 
 
+def through_ties(candidates: Sequence[Candidate], size: int) -> int:
+    """Give how many of the candidates to read, so that none is left that is as good as the last of them.
+
+    Which of those comes first is known only of what was read: pages that read different ones would repeat and miss
+    hits.
+    """
+    while 0 < size < len(candidates) and candidates[size].order == candidates[size - 1].order:
+        size += 1
+    return size
+
+
 def depth_for(wanted: int, *, fused: bool) -> int:
     """How many hits to ask an index for.
 
@@ -82,7 +93,12 @@ def depth_for(wanted: int, *, fused: bool) -> int:
     does not depend on which of them is asked for, two legs are asked for the same depth for all of them.
     """
     needed = candidates_for(wanted)
-    return next((depth for depth in _FUSED_DEPTHS if depth >= needed), needed) if fused else needed
+    return steady(needed) if fused else needed
+
+
+def steady(depth: int) -> int:
+    """Give the depth to ask for instead, where what lies deeper changes the order: the same for all the first pages."""
+    return next((one for one in _FUSED_DEPTHS if one >= depth), depth)
 
 
 def showable(

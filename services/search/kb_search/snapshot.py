@@ -10,7 +10,7 @@ from kb_search.fusion import Candidate
 from kb_search.legs import Ranking, Target
 from kb_search.presumption import Presumption
 from kb_search.query import SearchQuery
-from kb_search.selection import Found, Hit, candidates_for, found_of, showable
+from kb_search.selection import Found, Hit, candidates_for, found_of, showable, through_ties
 from kb_shared.embedding.vector import Vector, from_binary
 from kb_shared.mongo import found_chunks
 from kb_shared.mongo.database import Row, Session
@@ -34,7 +34,7 @@ class Snapshot:
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
         in_all: int | None = None
-        read, size = 0, candidates_for(query.wanted)
+        read, size = 0, through_ties(ranking.candidates, candidates_for(query.wanted))
         # One more than there can be among the candidates is more already.
         count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
@@ -66,7 +66,7 @@ class Snapshot:
             found = found_of(hits, unread, min_score=min_score, exhausted=has_all)
             if len(found.hits) >= query.wanted or not found.unread:
                 return found
-            size *= _WIDER
+            size = through_ties(ranking.candidates, size * _WIDER)
 
     async def with_relevance(self, target: Target, hits: Sequence[Hit]) -> list[Hit]:
         """Compare the query with the vectors of hits that only the text index found."""

@@ -102,6 +102,29 @@ async def test_w15_pages_neither_repeat_nor_miss_a_hit_however_deep(
     assert [content for answer in whole for content in contents(answer)] == pages[:60]
 
 
+@pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
+async def test_pages_of_chunks_that_are_all_the_same_neither_repeat_nor_miss_one(
+    searcher: Searcher, knowledge: Knowledge, mode: str
+) -> None:
+    await knowledge.index(Document("d", ["the same words"] * 70))
+    pages = [
+        await searcher.search(knowledge, "the same words", mode=mode, top_k=10, skip=skip) for skip in range(0, 70, 10)
+    ]
+    assert [result["chunk_index"] for answer in pages for result in answer["results"]] == list(range(70))
+
+
+async def test_a_document_that_has_the_words_in_two_chunks_is_found_before_one_that_has_some_in_one(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("a", ["a red kayak on lakes", "paddles float on lakes"]))
+    await knowledge.index(Document("b", ["a red kayak on land"]))
+    await knowledge.index(Document("c", [f"lakes number {n}" for n in range(9)]))
+    results = (await searcher.search(knowledge, "red kayak paddles", mode="text"))["results"]
+    by_place = {(one["document_id"], one["chunk_index"]): one["scores"] for one in results}
+    assert by_place["a", 0]["text"] == by_place["b", 0]["text"], "as the index gave them"
+    assert by_place["a", 0]["fused"] > by_place["b", 0]["fused"]
+
+
 async def test_equal_chunks_stand_in_a_fixed_order_whenever_they_were_indexed(
     searcher: Searcher, search_database: Database
 ) -> None:

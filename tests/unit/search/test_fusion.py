@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.fusion import WEIGHTS, K, Shape, Weights, fuse, shape_of
+from kb_search.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, K, Shape, Weights, fuse, shape_of
 
 EQUAL = Weights(1.0, 1.0)
 ids = st.sampled_from([f"d:{n}" for n in range(12)])
@@ -86,7 +86,7 @@ def test_words_are_words(query: str) -> None:
 def test_the_more_a_query_names_things_the_less_vectors_weigh() -> None:
     shares = [WEIGHTS[shape].vector / WEIGHTS[shape].text for shape in (Shape.WORDS, Shape.MIXED, Shape.IDENTIFIER)]
     assert shares == sorted(shares, reverse=True)
-    assert WEIGHTS.keys() == set(Shape)
+    assert WEIGHTS.keys() == WEIGHTS_OF_WORDS_ALONE.keys() == set(Shape)
 
 
 @given(st.text(max_size=60))

@@ -8,7 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_search.fusion import Candidate, Weights, fuse
-from kb_search.selection import Found, Page, candidates_for, depth_for, found_of, page_of, showable
+from kb_search.selection import (
+    Found,
+    Page,
+    candidates_for,
+    depth_for,
+    found_of,
+    page_of,
+    showable,
+    steady,
+    through_ties,
+)
 
 LATELY_MS, LONG_AGO_MS = 9_999, 10_000
 
@@ -172,3 +182,14 @@ def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
 def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
     assert {depth_for(wanted, fused=True) for wanted in range(1, 76)} == {100}
     assert depth_for(1020, fused=True) >= candidates_for(1020)
+
+
+def test_the_words_alone_are_asked_for_as_many_as_with_vectors() -> None:
+    assert steady(candidates_for(5)) == steady(candidates_for(75)) == depth_for(5, fused=True)
+    assert steady(5_000) == 5_000
+
+
+def test_none_is_left_unread_that_is_as_good_as_the_last_one_read() -> None:
+    candidates = ranked({"d:0": 0.9, "d:1": 0.8, "d:2": 0.8, "d:3": 0.8, "d:4": 0.7})
+    assert [through_ties(candidates, size) for size in range(7)] == [0, 1, 4, 4, 4, 5, 6]
+    assert through_ties([], 3) == 3

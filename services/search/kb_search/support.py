@@ -1,0 +1,38 @@
+"""What the chunks of a document say for each other. Pure.
+
+A question may have its words in several chunks of the document that answers it: where the document as a whole has all
+of them, its best chunk has some.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from itertools import accumulate
+from typing import Final
+
+from kb_shared.mongo.vectors import document_of
+
+_NEXT: Final = 0.5
+"""What each further chunk counts beside the one before: a long document gains little by its length."""
+
+
+def supported(scores: Mapping[str, float], share: float) -> dict[str, float]:
+    """Add to the score of each chunk a share of what its document has beyond the best of its chunks.
+
+    That is the second best, half of the third, a quarter of the fourth and so on: less than twice the second best,
+    however many there are. So chunks of one document keep their order and distances, and where each has a document of
+    its own nothing changes.
+
+    Args:
+        scores: 0 or more, by chunk id.
+    """
+    by_document: defaultdict[str, list[float]] = defaultdict(list)
+    for chunk_id, score in scores.items():
+        by_document[document_of(chunk_id)].append(score)
+    support = {document_id: share * _beyond_the_best(of_one) for document_id, of_one in by_document.items()}
+    return {chunk_id: score + support[document_of(chunk_id)] for chunk_id, score in scores.items()}
+
+
+def _beyond_the_best(scores: Iterable[float]) -> float:
+    others = sorted(scores)[:-1]
+    # From the least to the best: each halves all that came before it.
+    return [0.0, *accumulate(others, lambda lesser, score: lesser * _NEXT + score)][-1]
