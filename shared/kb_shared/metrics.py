@@ -146,6 +146,9 @@ RUN_SECONDS = Histogram(
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
 SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
+SEARCHES_BEGUN_ANEW = Counter(
+    "kb_search_begun_anew_total", "Searches that were done again, because their key or knowledge base had changed."
+)
 SEARCH_SECONDS = Histogram(
     "kb_search_seconds",
     "Seconds of a search by stage. High embed: the provider; high vector or text: the search nodes.",

@@ -19,14 +19,14 @@ class KnownKnowledgeBases:
         self._look_up: Gathering[Of, KnowledgeBase] = Gathering(finding(database, knowledge_bases.by_ids))
         self._known: dict[Of, KnowledgeBase] = {}
 
-    def those(self, organization_id: str, kb_ids: Sequence[str]) -> list[KnowledgeBase]:
-        """What they were; none of them if one was never looked at."""
-        known = [self._known.get(Of(organization_id, kb_id)) for kb_id in dict.fromkeys(kb_ids)]
-        there = [kb for kb in known if kb is not None]
-        return there if len(there) == len(known) else []
+    def those(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
+        """What they were, by id; None if one of them was never looked at."""
+        known = {kb_id: self._known.get(Of(organization_id, kb_id)) for kb_id in kb_ids}
+        there = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
+        return there if len(there) == len(known) else None
 
     async def look(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
-        """What they are, or all that there are for None. Searches of the same moment ask for theirs together."""
+        """What those are that there are, or all of them for None; searches of the same moment ask together."""
         if kb_ids is None:
             return {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
         # What no KB is called must not spoil the question of others.

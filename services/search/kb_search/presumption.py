@@ -1,80 +1,103 @@
-"""A search begins with what was so when this process last looked, and looks again in the read that gives its hits.
+"""A search begins with its key and KBs as this process saw them last, and reads them again with its hits (ADR 0011).
 
-So nothing is answered that is not allowed at the moment of the answer, and two look-ups, which came one after the other
-before everything else, cost neither time nor a command (ADR 0011).
+So nothing is answered that is not allowed at the moment the answer is from, and a query that was asked lately waits for
+no look-up.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from kb_search.known_knowledge_bases import KnownKnowledgeBases
 from kb_shared.http.authentication import PresumedKey
 from kb_shared.mongo import api_keys, knowledge_bases
-from kb_shared.mongo.api_keys import StoredKey
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Row, mongo_errors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
 class Outdated(Exception):
-    """What a search was begun with is not so any more."""
+    """What a search was begun with is not so any more: it has to begin anew."""
 
 
 class Presumption:
-    """A key and KBs that have to be what they were, until they were looked at again."""
+    """A key and KBs as they were when they were last looked at: what they have to be in all that is answered."""
 
-    def __init__(self, key: PresumedKey | None, kbs: Sequence[KnowledgeBase]) -> None:
-        """Presume what there is of it; of nothing at all, everything holds."""
-        self._key = None if key is None else key.stored
-        self.kbs: Mapping[str, KnowledgeBase] = {kb.kb_id: kb for kb in kbs}
-        self._holds = True if key is None and not kbs else None
+    def __init__(
+        self,
+        known: KnownKnowledgeBases,
+        organization_id: str,
+        kbs: Mapping[str, KnowledgeBase],
+        key: PresumedKey | None,
+        *,
+        looked_at: bool,
+    ) -> None:
+        """Presume these.
+
+        Args:
+            known: for looking again.
+            organization_id: whose all of them are.
+            kbs: by id.
+            key: None: who takes the answer has looked at it.
+            looked_at: the KBs are as they were a moment ago, for this request.
+        """
+        self.kbs = kbs
+        self._known = known
+        self._organization_id = organization_id
+        self._key = key
+        self._confirmed = looked_at and (key is None or key.looked_at)
+        self._outdated = False
+        self._looking = asyncio.Lock()
 
     @property
     def stages(self) -> list[Row]:
-        """Of a query on any collection: one row each, for `check`; none if that was done."""
-        if self._holds:
-            return []
-        of_key = [] if self._key is None else [api_keys.united_with(self._key.key)]
-        return [*of_key, *map(knowledge_bases.united_with, self.kbs.values())]
+        """Of a query on any collection, for `check`: at most `rows` rows more. To be part of each snapshot."""
+        of_key = [] if self._key is None else [api_keys.united_with(self._key.stored.key)]
+        of_kbs = [knowledge_bases.united_with(self._organization_id, [*self.kbs])] if self.kbs else []
+        return [*of_key, *of_kbs]
+
+    @property
+    def rows(self) -> int:
+        return len(self.kbs) + int(self._key is not None)
 
     def check(self, rows: Sequence[Row]) -> None:
         """Compare with what the stages added. Raises Outdated."""
-        if self._holds:
-            return
         keys = [api_keys.stored_key(row["api_key"]) for row in rows if "api_key" in row]
         kbs = [knowledge_bases.from_row(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
-        self._compare(keys[0] if keys else None, {kb.kb_id: kb for kb in kbs})
-
-    async def look(self, database: Database) -> None:
-        """Look again now, unless that was done. Raises Outdated."""
-        if self._holds:
-            return
-        key, kbs = await asyncio.gather(self._key_of(database), self._kbs_of(database))
-        self._compare(key, kbs)
-
-    async def still_holds(self, database: Database) -> bool:
-        """Whether what was begun on it went wrong for another reason."""
-        if self._holds is None:
-            try:
-                await self.look(database)
-            except Outdated:
-                return False
-        return bool(self._holds)
-
-    async def _key_of(self, database: Database) -> StoredKey | None:
-        if self._key is None:
-            return None
-        key_id = self._key.key.key_id
-        return (await api_keys.find_all(database, [key_id])).get(key_id)
-
-    async def _kbs_of(self, database: Database) -> dict[str, KnowledgeBase]:
-        found = await asyncio.gather(
-            *(knowledge_bases.find(database, kb.organization_id, kb.kb_id) for kb in self.kbs.values())
+        self._confirm(
+            same=keys == ([] if self._key is None else [self._key.stored])
+            and _lasting({kb.kb_id: kb for kb in kbs}) == _lasting(self.kbs)
         )
-        return {kb.kb_id: kb for kb in found if kb is not None}
 
-    def _compare(self, key: StoredKey | None, kbs: Mapping[str, KnowledgeBase]) -> None:
-        self._holds = key == self._key and _lasting(kbs) == _lasting(self.kbs)
-        if not self._holds:
+    async def look(self) -> None:
+        """Look again now, unless that was done for this request.
+
+        Raises:
+            Outdated: it is not what it was.
+            RequestError, NotFound: the key is refused.
+            TransientError: MongoDB is away.
+        """
+        async with self._looking:
+            if self._outdated:
+                raise Outdated
+            if self._confirmed:
+                return
+            with mongo_errors():
+                if self._key is not None:
+                    await self._key.look_again()
+                kbs = await self._known.look(self._organization_id, [*self.kbs])
+            self._confirm(same=_lasting(kbs) == _lasting(self.kbs))
+
+    async def holds(self) -> bool:
+        """Whether what was begun on it went wrong for another reason. Raises what `look` raises but Outdated."""
+        try:
+            await self.look()
+        except Outdated:
+            return False
+        return True
+
+    def _confirm(self, *, same: bool) -> None:
+        self._confirmed, self._outdated = same, not same
+        if not same:
             raise Outdated
 
 

@@ -1,11 +1,10 @@
 """Turns a query into the vectors of the models that KBs use."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from kb_search.at_once import all_of
 from kb_search.spu_tally import note_charged
-from kb_shared.embedding.embedder import BeforePaying, Embedded, Embedder
+from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector import Vector
 from kb_shared.errors import (
@@ -22,36 +21,23 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 _FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
 
 
-@dataclass(frozen=True, slots=True)
-class QueryVectors:
-    """By KB; the failure of whose model had none."""
-
-    by_kb: Mapping[str, Vector | KbError]
-    generated: int
-
-
 async def embed_query(
     embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase], *, before_paying: BeforePaying
-) -> QueryVectors:
+) -> dict[str, Vector | KbError]:
     """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
 
-    Failures are returned and not raised: the other KBs can be searched. What `before_paying` raises is raised.
+    Returns:
+        By KB id; the failure of whose model had none: the others can be searched. What `before_paying` raises is
+        raised.
     """
     by_model: dict[tuple[str, int], list[KnowledgeBase]] = {}
     for kb in kbs:
         by_model.setdefault((kb.embedding_model, kb.embedding_dimensions), []).append(kb)
     outcomes = await all_of(_embed(embedder, text, of_model[0], before_paying) for of_model in by_model.values())
-    by_kb: dict[str, Vector | KbError] = {}
-    generated = 0
-    for of_model, outcome in zip(by_model.values(), outcomes, strict=True):
-        if isinstance(outcome, Embedded):
-            generated += outcome.generated
-        found = outcome.vectors[0] if isinstance(outcome, Embedded) else outcome
-        by_kb |= dict.fromkeys((kb.kb_id for kb in of_model), found)
-    return QueryVectors(by_kb, generated)
+    return {kb.kb_id: outcome for of_model, outcome in zip(by_model.values(), outcomes, strict=True) for kb in of_model}
 
 
-async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying: BeforePaying) -> Embedded | KbError:
+async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying: BeforePaying) -> Vector | KbError:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
         embedded = await embedder.embed(
@@ -66,7 +52,7 @@ async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying
     except (TransientError, Parked) as error:
         return error
     note_charged(embedded.generated)
-    return embedded
+    return embedded.vectors[0]
 
 
 def _not_embedded(error: PermanentError) -> RequestError:

@@ -7,12 +7,12 @@ from kb_search.request_limits import RequestLimits
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
-from kb_shared.http.authentication import PresumedCaller, presume
+from kb_shared.http.authentication import PresumedKey, presume
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.api_keys import Scope
 
-Searcher = Annotated[PresumedCaller, Depends(presume(Scope.SEARCH))]
+Searcher = Annotated[PresumedKey, Depends(presume(Scope.SEARCH))]
 FromWhere = Annotated[
     Literal["sdk", "console", "cli"], Header(alias="X-KB-Origin", description="Who asks, for `/insights/queries`.")
 ]
@@ -24,29 +24,27 @@ def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLim
     @router.post(
         "/knowledge-bases/{kb_id}/search", summary="Search a knowledge base", responses=responses(402, 409, 429)
     )
-    async def search(kb_id: str, body: SearchRequest, searcher: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
-        caller = searcher.caller
+    async def search(kb_id: str, body: SearchRequest, key: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
+        caller = key.caller
         await limits.take_search(caller)
         query, asker = body.to_query(), Asker(caller.key_id, origin)
         return SearchResponse.of(
-            query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker, key=searcher.key)
+            query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker, key=key)
         )
 
     @router.post(
         "/knowledge-bases/search", summary="Search several knowledge bases", responses=responses(402, 409, 429)
     )
     async def search_several(
-        body: SearchSeveralRequest, searcher: Searcher, origin: FromWhere = "sdk"
+        body: SearchSeveralRequest, key: Searcher, origin: FromWhere = "sdk"
     ) -> SearchSeveralResponse:
         """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
-        caller = searcher.caller
+        caller = key.caller
         await limits.take_search(caller)
         query, asker = body.to_query(), Asker(caller.key_id, origin)
         return SearchSeveralResponse.of(
             query,
-            await knowledge_base_search.search_several(
-                caller.organization_id, body.kb_ids, query, asker, key=searcher.key
-            ),
+            await knowledge_base_search.search_several(caller.organization_id, body.kb_ids, query, asker, key=key),
         )
 
     return router

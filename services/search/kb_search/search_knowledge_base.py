@@ -6,7 +6,6 @@ The search indexes give ids and scores; everything that is shown is read from on
 from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -16,7 +15,7 @@ from kb_search.chunk_counts import ChunkCounts
 from kb_search.filter_clauses import Clause
 from kb_search.filter_errors import FilterError
 from kb_search.filters import compile_filter, parse
-from kb_search.finding import Finding, succeeded
+from kb_search.hit_finder import HitFinder, Read, succeeded
 from kb_search.known_knowledge_bases import KnownKnowledgeBases
 from kb_search.last_searched import LastSearched
 from kb_search.legs import Target
@@ -26,18 +25,20 @@ from kb_search.query_log import QueryLog
 from kb_search.query_vectors import embed_query
 from kb_search.results import Answered, assemble
 from kb_search.selection import Page
+from kb_search.spu_tally import tallied
 from kb_search.stopwatch import Stopwatch
 from kb_search.text_filter import to_operator
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.errors import KbError, RequestError, TransientError
 from kb_shared.http.authentication import PresumedKey
-from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESULTS_COUNT
+from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESULTS_COUNT, SEARCHES_BEGUN_ANEW
 from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.query_log import LoggedQuery
 
 _SMALL_UP_TO_CHUNKS: Final = 1_000
+_ATTEMPTS: Final = 5
 
 log = structlog.get_logger()
 
@@ -75,7 +76,7 @@ class KnowledgeBaseSearch:
         self._exact_up_to_chunks = exact_up_to_chunks
 
     async def search(
-        self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: PresumedKey | None = None
+        self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: PresumedKey | None
     ) -> Answer:
         """Find the chunks of a KB that answer a query best, as they are at one moment; charge for its embedding.
 
@@ -83,7 +84,7 @@ class KnowledgeBaseSearch:
             organization_id, kb_id: whose, and which.
             query: what for.
             asker: for the log.
-            key: of the asker, where it was not looked at for this request.
+            key: of the asker, which has to be what it is in the answer, too; None: whoever takes that has looked.
 
         Raises:
             NotFound: no such KB, or it is being deleted.
@@ -101,7 +102,7 @@ class KnowledgeBaseSearch:
         query: SearchQuery,
         asker: Asker,
         *,
-        key: PresumedKey | None = None,
+        key: PresumedKey | None,
     ) -> Answer:
         """The same over several KBs, or all there are for None: their ranks are fused, whatever their models are.
 
@@ -157,59 +158,61 @@ class KnowledgeBaseSearch:
         self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, key: PresumedKey | None
     ) -> Answer:
         stopwatch = Stopwatch()
-        presumption = Presumption(key, self._known.those(organization_id, kb_ids or ()))
-        try:
-            return await self._search_on(presumption, organization_id, kb_ids, query, stopwatch)
-        except (Outdated, KbError):
-            if await presumption.still_holds(self._database):
-                raise
-        if key is not None:
-            await key.look_again()
-        return await self._search_on(Presumption(None, ()), organization_id, kb_ids, query, stopwatch)
+        with tallied() as tally:
+            for attempt in range(_ATTEMPTS):
+                presumption = await self._presumption(organization_id, kb_ids, key, anew=attempt > 0)
+                try:
+                    found = await self._search_on(presumption, kb_ids, query, stopwatch)
+                except (Outdated, KbError) as error:
+                    if not isinstance(error, Outdated) and await presumption.holds():
+                        raise
+                else:
+                    kbs = [*found.kbs.values()]
+                    answered = assemble(
+                        found.read.page.hits, found.read.neighbours, found.kbs, query, now=datetime.now(UTC)
+                    )
+                    return Answer(kbs, found.failures, found.read.page, answered, tally.spus, stopwatch.finish())
+                SEARCHES_BEGUN_ANEW.inc()
+                key = None if key is None else await key.look_again()
+        raise TransientError("what is searched keeps changing")
+
+    async def _presumption(
+        self, organization_id: str, kb_ids: Sequence[str] | None, key: PresumedKey | None, *, anew: bool
+    ) -> Presumption:
+        known = None if anew or kb_ids is None else self._known.those(organization_id, kb_ids)
+        kbs = await self._known.look(organization_id, kb_ids) if known is None else known
+        return Presumption(self._known, organization_id, kbs, key, looked_at=known is None)
 
     async def _search_on(
-        self,
-        presumption: Presumption,
-        organization_id: str,
-        kb_ids: Sequence[str] | None,
-        query: SearchQuery,
-        stopwatch: Stopwatch,
-    ) -> Answer:
-        """Raises Outdated; nothing is paid for or answered on what was not looked at."""
-        clauses = parse(query.criteria)
+        self, presumption: Presumption, kb_ids: Sequence[str] | None, query: SearchQuery, stopwatch: Stopwatch
+    ) -> "_Found":
+        """Raises Outdated; nothing is paid for on what was not looked at for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._targets(presumption, organization_id, kb_ids, clauses, failures)
-        spu_charged = 0
+        targets = await self._targets(presumption.kbs, kb_ids, parse(query.criteria), failures)
         if query.asks_vectors:
             with stopwatch.stage("embed"):
-                embedded = await embed_query(
-                    self._embedder,
-                    query.text,
-                    [target.kb for target in targets],
-                    before_paying=partial(presumption.look, self._database),
+                by_kb = await embed_query(
+                    self._embedder, query.text, [target.kb for target in targets], before_paying=presumption.look
                 )
-            spu_charged = embedded.generated
-            given = [(target, embedded.by_kb[target.kb.kb_id]) for target in targets]
+            given = [(target, by_kb[target.kb.kb_id]) for target in targets]
             targets = [replace(target, vector=vector) for target, vector in succeeded(given, failures)]
-        read = await Finding(self._database, query, presumption, failures, stopwatch).find(targets)
-        await presumption.look(self._database)
+        read = await HitFinder(self._database, query, presumption, failures, stopwatch).find(targets)
+        # Where there was no snapshot to read, too.
+        await presumption.look()
         kbs = {target.kb.kb_id: target.kb for target in targets if target.kb.kb_id not in failures}
         if failures and not kbs:
             raise next(iter(failures.values()))
         for kb in kbs.values():
             self._last_searched.note(kb)
-        answered = assemble(read.page.hits, read.neighbours, kbs, query, now=datetime.now(UTC))
-        return Answer([*kbs.values()], failures, read.page, answered, spu_charged, stopwatch.finish())
+        return _Found(kbs, failures, read)
 
     async def _targets(
         self,
-        presumption: Presumption,
-        organization_id: str,
+        kbs: Mapping[str, KnowledgeBase],
         kb_ids: Sequence[str] | None,
         clauses: Sequence[Clause],
         failures: MutableMapping[str, KbError],
     ) -> list[Target]:
-        kbs = presumption.kbs or await self._known.look(organization_id, kb_ids)
         targets = []
         for kb_id in dict.fromkeys(sorted(kbs) if kb_ids is None else kb_ids):
             try:
@@ -228,3 +231,11 @@ class KnowledgeBaseSearch:
             exact=chunk_count <= self._exact_up_to_chunks,
             small=chunk_count <= _SMALL_UP_TO_CHUNKS,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    kbs: Mapping[str, KnowledgeBase]
+    """Those that were searched."""
+    failures: Mapping[str, KbError]
+    read: Read

@@ -22,9 +22,9 @@ class Snapshot:
     """One moment of the collections."""
 
     def __init__(self, session: Session, presumption: Presumption) -> None:
-        """Take what the session sees; `presumption` is looked at with the first hits."""
+        """Take what the session sees; `presumption` is checked with the first hits."""
         self._session = session
-        self._presumption = presumption
+        self._unchecked: Presumption | None = presumption
 
     async def hits(self, target: Target, ranking: Ranking, query: SearchQuery, *, min_score: float | None) -> Found:
         """Read candidates, the best first, until all that the page needs may be shown and are relevant.
@@ -39,8 +39,7 @@ class Snapshot:
         count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
             ids = [candidate.chunk_id for candidate in ranking.candidates[read:size]]
-            presumed = self._presumption.stages
-            if ids or count_up_to or presumed:
+            if ids or count_up_to or self._unchecked:
                 # Only what is shown needs a relevance, unless that decides what is shown.
                 compared = slice(query.skip, query.wanted) if min_score is None else slice(read, size)
                 found_rows = await found_chunks.read(
@@ -50,9 +49,12 @@ class Snapshot:
                     query_filter=target.query_filter,
                     with_vectors=_without_score(target, ranking.candidates[compared]),
                     count_up_to=count_up_to,
-                    others=presumed,
+                    others=self._unchecked.stages if self._unchecked else (),
+                    other_rows=self._unchecked.rows if self._unchecked else 0,
                 )
-                self._presumption.check(found_rows.others)
+                if self._unchecked:
+                    self._unchecked.check(found_rows.others)
+                    self._unchecked = None
                 rows |= found_rows.rows
                 indexed |= found_rows.indexed
                 in_all = found_rows.in_all if count_up_to else in_all

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class SpuTally:
+    around: "SpuTally | None"
     spus: int = 0
 
 
@@ -16,8 +17,8 @@ _tally: ContextVar[SpuTally | None] = ContextVar("spu_tally", default=None)
 
 @contextmanager
 def tallied() -> Iterator[SpuTally]:
-    """Count what is charged inside, in this task and those that it starts."""
-    tally = SpuTally()
+    """Count what is charged inside, in this task and those that it starts; tallies around it count it, too."""
+    tally = SpuTally(_tally.get())
     token = _tally.set(tally)
     try:
         yield tally
@@ -26,5 +27,7 @@ def tallied() -> Iterator[SpuTally]:
 
 
 def note_charged(spus: int) -> None:
-    if (tally := _tally.get()) is not None:
+    tally = _tally.get()
+    while tally is not None:
         tally.spus += spus
+        tally = tally.around

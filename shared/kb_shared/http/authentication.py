@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Annotated, Final
 
 from fastapi import Depends, Request
@@ -39,21 +38,18 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class PresumedKey:
-    """A key that was right when this process last looked at it."""
+    """A key that was right when this process last looked at it: whoever does something for it looks at it again."""
 
     stored: StoredKey
     """What it was then."""
-    look_again: Callable[[], Awaitable[Caller]]
+    looked_at: bool
+    """For this request."""
+    look_again: Callable[[], Awaitable["PresumedKey"]]
     """Look at it now. Raises RequestError 401, 403, NotFound."""
 
-
-@dataclass(frozen=True, slots=True)
-class PresumedCaller:
-    """Who calls, if their key still is what it was: whoever does something for them looks at it again."""
-
-    caller: Caller
-    key: PresumedKey | None
-    """None: it was looked at for this request."""
+    @property
+    def caller(self) -> Caller:
+        return _caller(self.stored.key)
 
 
 class Authentication:
@@ -72,27 +68,22 @@ class Authentication:
     async def _find(self, key_ids: Sequence[str]) -> Mapping[str, StoredKey]:
         return await api_keys.find_all(self._database, key_ids)
 
-    async def caller(self, whole_key: str) -> Caller:
+    async def look(self, whole_key: str) -> StoredKey:
         """Raises RequestError 401 unless the key is right, unexpired and not revoked."""
         key_id = api_keys.key_id_of(whole_key)
         stored = None if key_id is None else await self._stored(key_id)
-        key = api_keys.authenticated(stored, whole_key, pepper=self._pepper)
-        if key is None:
-            self._known.pop(key_id or "", None)
+        is_right = api_keys.authenticated(stored, whole_key, pepper=self._pepper) is not None
+        if stored is None or not is_right:
             raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
-        if stored is not None:
-            self._note(stored)
-        return _caller(key)
-
-    def known(self, whole_key: str) -> StoredKey | None:
-        """What the key was when it was last looked at; None if it was not right, or never looked at."""
-        stored = self._known.get(api_keys.key_id_of(whole_key) or "")
-        return stored if api_keys.authenticated(stored, whole_key, pepper=self._pepper) else None
-
-    def _note(self, stored: StoredKey) -> None:
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[stored.key.key_id] = stored
+        return stored
+
+    def known(self, whole_key: str) -> StoredKey | None:
+        """What the key was when it was last looked at and right; None if it never was, and when its time is over."""
+        stored = self._known.get(api_keys.key_id_of(whole_key) or "")
+        return stored if api_keys.authenticated(stored, whole_key, pepper=self._pepper) else None
 
 
 def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
@@ -107,41 +98,51 @@ def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
         organization_id: str,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
     ) -> Caller:
-        found = await caller_of(request, credentials)
-        if found.organization_id != organization_id:
-            raise NotFound("resource")
-        found.check(scope)
-        return found
+        return _admitted(await caller_of(request, credentials), organization_id, scope)
 
     return caller
 
 
-def presume(scope: Scope) -> Callable[..., Awaitable[PresumedCaller]]:
-    """The same for a route that looks at the key of its `PresumedCaller` again before it does or answers anything."""
-    required = require(scope)
+def presume(scope: Scope) -> Callable[..., Awaitable[PresumedKey]]:
+    """The same for a route that looks at the key again before it pays for something, and in what it answers."""
 
-    async def caller(
+    async def key(
         request: Request,
         organization_id: str,
         credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-    ) -> PresumedCaller:
-        look_again = partial(required, request, organization_id, credentials)
-        stored = None if credentials is None else _authentication(request).known(credentials.credentials)
-        if stored is not None:
-            found = _caller(stored.key)
-            if found.organization_id == organization_id and found.may(scope):
-                return PresumedCaller(found, PresumedKey(stored, look_again))
-        return PresumedCaller(await look_again(), None)
+    ) -> PresumedKey:
+        authentication, whole_key = _authentication(request), _whole_key(credentials)
 
+        async def look_again() -> PresumedKey:
+            found = PresumedKey(await authentication.look(whole_key), looked_at=True, look_again=look_again)
+            _admitted(found.caller, organization_id, scope)
+            return found
+
+        stored = authentication.known(whole_key)
+        if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(scope):
+            return await look_again()
+        return PresumedKey(stored, looked_at=False, look_again=look_again)
+
+    return key
+
+
+def _admitted(caller: Caller, organization_id: str, scope: Scope) -> Caller:
+    if caller.organization_id != organization_id:
+        raise NotFound("resource")
+    caller.check(scope)
     return caller
 
 
 async def caller_of(request: Request, credentials: HTTPAuthorizationCredentials | None = None) -> Caller:
     """Whose key came with the request, for a route whose path names no organization. Raises RequestError 401."""
-    credentials = credentials or await _bearer(request)
+    whole_key = _whole_key(credentials or await _bearer(request))
+    return _caller((await _authentication(request).look(whole_key)).key)
+
+
+def _whole_key(credentials: HTTPAuthorizationCredentials | None) -> str:
     if credentials is None:
         raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
-    return await _authentication(request).caller(credentials.credentials)
+    return credentials.credentials
 
 
 def _authentication(request: Request) -> Authentication:

@@ -54,6 +54,7 @@ async def read(
     with_vectors: Collection[str] = (),
     count_up_to: int = 0,
     others: Sequence[Row] = (),
+    other_rows: int = 0,
 ) -> ReadChunks:
     """What hits are as of the snapshot of `session`, in one query.
 
@@ -61,7 +62,8 @@ async def read(
         query_filter: compiled; what no longer matches it is left out.
         with_vectors: those of `ids` that come with `embedding`; the others have none.
         count_up_to: of all that match the filter; reads the whole collection unless there are as many.
-        others: stages that add one row each, of something else at the same moment.
+        others: stages that add rows of something else, of the same moment.
+        other_rows: how many they add at most.
     """
     matching: Row = {**chunks.scope, **({"$and": [dict(query_filter)]} if query_filter else {})}
     documents = {document_of(chunk_id) for chunk_id in ids}
@@ -80,7 +82,7 @@ async def read(
             *others,
         ],
         session=session,
-        batchSize=in_one_batch(len(ids) + len(documents) + 1 + len(others)),
+        batchSize=in_one_batch(len(ids) + len(documents) + 1 + other_rows),
     )
     rows: dict[str, Row] = {}
     indexed: set[str] = set()

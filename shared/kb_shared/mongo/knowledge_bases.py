@@ -107,10 +107,10 @@ async def by_ids(database: Database, organization_id: str, kb_ids: Collection[st
     return {row["_id"]: from_row(row) async for row in rows}
 
 
-def united_with(kb: KnowledgeBase) -> Row:
-    """The stage of a query on another collection that adds the row of a KB as `knowledge_base`, if it is there."""
-    its = {"_id": kb.kb_id, "organization_id": kb.organization_id}
-    pipeline = [{"$match": its}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]
+def united_with(organization_id: str, kb_ids: Collection[str]) -> Row:
+    """The stage of a query on another collection that adds a `knowledge_base` for each of the KBs that is there."""
+    theirs = {"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}
+    pipeline = [{"$match": theirs}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 

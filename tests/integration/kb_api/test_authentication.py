@@ -7,8 +7,9 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from kb_shared.errors import RequestError
-from kb_shared.http.authentication import Authentication, Caller
+from kb_shared.http.authentication import Authentication
 from kb_shared.mongo import api_keys
+from kb_shared.mongo.api_keys import StoredKey
 from tests.integration.indexer.support import CommandLog
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import Organization
@@ -37,9 +38,9 @@ async def test_callers_of_one_moment_are_told_apart_by_one_question(
             "",
         ]
         log.clear()
-        found = await asyncio.gather(*(asked.caller(key) for key in keys), return_exceptions=True)
+        found = await asyncio.gather(*(asked.look(key) for key in keys), return_exceptions=True)
 
-    organizations = [each.organization_id if isinstance(each, Caller) else None for each in found]
+    organizations = [each.key.organization_id if isinstance(each, StoredKey) else None for each in found]
     assert organizations == [acme.organization_id, other.organization_id, acme.organization_id, *[None] * 5]
     assert {each.status for each in found if isinstance(each, RequestError)} == {401}
     assert log.names().count("find api_keys") == 1
@@ -47,8 +48,8 @@ async def test_callers_of_one_moment_are_told_apart_by_one_question(
 
 async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: Organization) -> None:
     asked = authentication(organization)
-    caller = await asked.caller(organization.key)
-    await api_keys.revoke(organization.database, organization.organization_id, caller.key_id)
+    stored = await asked.look(organization.key)
+    await api_keys.revoke(organization.database, organization.organization_id, stored.key.key_id)
     with pytest.raises(RequestError) as refused:
-        await asked.caller(organization.key)
+        await asked.look(organization.key)
     assert refused.value.status == 401

@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
+from kb_search.hit_finder import HitFinder
 from kb_search.runs.loop import MAX_CALLS_AT_ONCE
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.errors import TransientError
@@ -263,7 +264,7 @@ async def test_a_search_that_fails_after_it_was_charged_counts(
     async def fails(*_: Any, **__: Any) -> None:
         raise TransientError("the search node is gone")
 
-    monkeypatch.setattr(KnowledgeBaseSearch, "_find", fails)
+    monkeypatch.setattr(HitFinder, "find", fails)
     charged = await spu_ledger.total(search_database, ORGANIZATION)
     run = await asked.run({"tool_calls": [search("asked for nowhere else")]}, {"text": "Nothing."})
     assert await spu_ledger.total(search_database, ORGANIZATION) - charged == 1
@@ -279,7 +280,7 @@ async def test_a_search_that_is_given_up_after_it_was_charged_counts(
         hanging.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(KnowledgeBaseSearch, "_find", hangs)
+    monkeypatch.setattr(HitFinder, "find", hangs)
     await asked.scripted.says({"tool_calls": [search("asked for here only")]})
     running = asyncio.create_task(asked.author.ask("POST", "/runs", asked.body))
     await hanging.wait()

@@ -129,8 +129,8 @@ async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
     assert [one["kb_id"] for one in answer["knowledge_bases"]] == [knowledge.kb.kb_id]
 
 
-@pytest.mark.parametrize(("losses", "status"), [(1, 200), (2, 503)])
-async def test_a_lost_snapshot_is_taken_once_more(
+@pytest.mark.parametrize(("losses", "status"), [(1, 200), (5, 503)])
+async def test_a_lost_snapshot_is_taken_anew_a_few_times(
     searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
 ) -> None:
     """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""

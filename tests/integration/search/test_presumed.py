@@ -1,6 +1,9 @@
 """A search begins with the key and the KBs as they were when they were last looked at; nobody is to notice."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 from unittest.mock import Mock
 
@@ -9,16 +12,23 @@ import pytest
 
 from kb_search import search_knowledge_base
 from kb_shared.errors import TransientError
+from kb_shared.metrics import SEARCHES_BEGUN_ANEW
 from kb_shared.mongo import api_keys, index_queries, knowledge_bases, spu_ledger
+from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.waiting import until
 
 QUERY = "kayak"
 SEVERAL = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
+
+
+def stages_of(command_log: CommandLog) -> list[Any]:
+    return [stage for command in command_log.commands for stage in command.get("pipeline", [])]
 
 
 @pytest.fixture
@@ -33,43 +43,136 @@ async def revoke(database: Database, searcher: Searcher) -> None:
     assert await api_keys.revoke(database, ORGANIZATION, key_id)
 
 
+async def delete(database: Database, library: Knowledge) -> None:
+    await database[knowledge_bases.NAME].update_one({"_id": library.kb.kb_id}, {"$set": {"status": Status.DELETING}})
+
+
 async def ask(searcher: Searcher, library: Knowledge, path: str, **fields: Any) -> httpx.Response:
     several = {"kb_ids": [library.kb.kb_id]} if path == SEVERAL else {}
     return await searcher.post(path, {"query": QUERY, **several, **fields})
 
 
+@pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
-@pytest.mark.parametrize("query", [QUERY, "never asked before", "zzz"])
+@pytest.mark.parametrize("query", [QUERY, "never asked before"])
 async def test_a_revoked_key_is_refused_by_the_next_search_which_costs_nothing(
-    searcher: Searcher, library: Knowledge, search_database: Database, mode: str, query: str
+    searcher: Searcher, library: Knowledge, search_database: Database, *, mode: str, query: str, several: bool
 ) -> None:
+    path = SEVERAL if several else library.path
+    assert (await ask(searcher, library, path, mode=mode)).status_code == 200
     charges = search_database[spu_ledger.NAME]
-    for path in (library.path, SEVERAL):
-        assert (await ask(searcher, library, path, mode=mode)).status_code == 200
     before = await charges.count_documents({})
     await revoke(search_database, searcher)
-    for path in (library.path, SEVERAL, library.path):
+    for _ in range(2):
         answer = await ask(searcher, library, path, mode=mode, query=query)
         assert (answer.status_code, answer.json()["type"].rpartition("/")[2]) == (401, "unauthenticated")
     assert await charges.count_documents({}) == before
 
 
-@pytest.mark.parametrize("several", [False, True])
-async def test_a_key_revoked_while_its_search_is_under_way_gets_no_answer(
-    searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch, several: bool
+async def test_a_revoked_key_is_refused_where_nothing_matches_and_where_there_is_no_kb(
+    searcher: Searcher, search_database: Database
 ) -> None:
-    path = SEVERAL if several else library.path
-    assert (await ask(searcher, library, path)).status_code == 200
+    assert (await searcher.post(SEVERAL, {"query": QUERY})).json()["results"] == []
+    empty = await create(search_database, ORGANIZATION)
+    assert (await searcher.search(empty, "xyz", mode="text"))["results"] == []
+    await revoke(search_database, searcher)
+    assert (await ask(searcher, empty, empty.path, mode="text")).status_code == 401
+    await search_database[knowledge_bases.NAME].delete_many({})
+    assert (await searcher.post(SEVERAL, {"query": QUERY})).status_code == 401
+
+
+Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
+
+
+@pytest.fixture
+def after_the_index_has_answered(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
+    """Run something once, when the hits are known and not yet read."""
     nearest = index_queries.nearest
 
-    async def then_revoked(*args: Any, **kwargs: Any) -> dict[str, float]:
+    def arm(action: Callable[[], Awaitable[object]]) -> None:
+        async def and_then(*args: Any, **kwargs: Any) -> dict[str, float]:
+            found = await nearest(*args, **kwargs)
+            monkeypatch.setattr(index_queries, "nearest", nearest)
+            await action()
+            return found
+
+        monkeypatch.setattr(index_queries, "nearest", and_then)
+
+    return arm
+
+
+FIRST, AGAIN, BOUGHT = "the first of its key", "asked again", "bought"
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("search", [FIRST, AGAIN, BOUGHT])
+async def test_a_key_revoked_while_its_search_is_under_way_gets_no_answer(
+    searcher: Searcher,
+    library: Knowledge,
+    search_database: Database,
+    after_the_index_has_answered: Meanwhile,
+    *,
+    several: bool,
+    search: str,
+) -> None:
+    path = SEVERAL if several else library.path
+    if search != FIRST:
+        assert (await ask(searcher, library, path)).status_code == 200
+    after_the_index_has_answered(lambda: revoke(search_database, searcher))
+    query = "never asked before" if search == BOUGHT else QUERY
+    assert (await ask(searcher, library, path, query=query)).status_code == 401
+
+
+@pytest.mark.parametrize("search", [FIRST, AGAIN, BOUGHT])
+async def test_a_kb_that_goes_while_it_is_searched_is_not_answered_from(
+    searcher: Searcher,
+    library: Knowledge,
+    search_database: Database,
+    after_the_index_has_answered: Meanwhile,
+    search: str,
+) -> None:
+    if search != FIRST:
+        await searcher.search(library, QUERY)
+    after_the_index_has_answered(lambda: delete(search_database, library))
+    query = "never asked before" if search == BOUGHT else QUERY
+    assert (await ask(searcher, library, library.path, query=query)).status_code == 404
+
+
+async def test_what_is_charged_for_a_search_that_begins_anew_is_told_once(
+    searcher: Searcher, library: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+) -> None:
+    rows = search_database[knowledge_bases.NAME]
+    after_the_index_has_answered(lambda: rows.update_one({"_id": library.kb.kb_id}, {"$set": {"name": "Renamed"}}))
+    begun_anew = SEARCHES_BEGUN_ANEW._value.get()
+    answer = await searcher.search(library, QUERY)
+    assert (answer["spu_charged"], len(answer["results"])) == (1, 2)
+    assert await search_database[spu_ledger.NAME].count_documents({}) == 1
+    assert SEARCHES_BEGUN_ANEW._value.get() == begun_anew + 1
+
+
+async def test_what_changes_all_the_time_is_given_up(
+    searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nearest, rows, names = index_queries.nearest, search_database[knowledge_bases.NAME], count()
+
+    async def renamed(*args: Any, **kwargs: Any) -> dict[str, float]:
         found = await nearest(*args, **kwargs)
-        monkeypatch.setattr(index_queries, "nearest", nearest)
-        await revoke(search_database, searcher)
+        await rows.update_one({"_id": library.kb.kb_id}, {"$set": {"name": str(next(names))}})
         return found
 
-    monkeypatch.setattr(index_queries, "nearest", then_revoked)
-    assert (await ask(searcher, library, path)).status_code == 401
+    monkeypatch.setattr(index_queries, "nearest", renamed)
+    assert (await ask(searcher, library, library.path)).status_code == 503
+    assert next(names) == 5
+
+
+async def test_a_kb_that_is_being_deleted_is_not_paid_for(
+    searcher: Searcher, library: Knowledge, search_database: Database
+) -> None:
+    await searcher.search(library, QUERY)
+    before = await search_database[spu_ledger.NAME].count_documents({})
+    await delete(search_database, library)
+    assert (await ask(searcher, library, library.path, query="never asked before")).status_code == 404
+    assert await search_database[spu_ledger.NAME].count_documents({}) == before
 
 
 async def test_a_key_is_refused_when_its_time_is_over(
@@ -92,8 +195,7 @@ async def test_a_kb_that_is_being_deleted_is_gone_for_the_next_search(
     for _ in range(2):
         await searcher.search(library, QUERY)
         assert (await searcher.post(SEVERAL, both)).json()["failures"] == []
-    rows = search_database[knowledge_bases.NAME]
-    await rows.update_one({"_id": library.kb.kb_id}, {"$set": {"status": Status.DELETING}})
+    await delete(search_database, library)
     answer = (await searcher.post(SEVERAL, both)).json()
     assert [(one["kb_id"], one["status"]) for one in answer["failures"]] == [(library.kb.kb_id, 404)]
     assert {one["kb_id"] for one in answer["results"]} == {other.kb.kb_id}
@@ -123,7 +225,34 @@ async def test_that_a_kb_was_searched_is_no_reason_to_search_it_again(
     assert command_log.names().count(f"aggregate {library.chunks.collection.name}") == 2
 
 
-async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for_and_not_again(
+async def test_new_queries_of_one_moment_look_at_key_and_kbs_together(
+    watched: Searcher, library: Knowledge, command_log: CommandLog, search_database: Database
+) -> None:
+    others = [await create(search_database, ORGANIZATION) for _ in range(3)]
+    body = {"kb_ids": [each.kb.kb_id for each in (library, *others)], "mode": "vector"}
+    assert (await watched.post(SEVERAL, {"query": QUERY, **body})).status_code == 200
+    command_log.clear()
+    new = [watched.post(SEVERAL, {"query": f"never asked before {n}", **body}) for n in range(8)]
+    assert {answer.status_code for answer in await asyncio.gather(*new)} == {200}
+    names = command_log.names()
+    assert 1 <= names.count("find api_keys") <= 4
+    assert 1 <= names.count("find knowledge_bases") <= 4
+
+
+async def test_a_search_over_several_reads_their_rows_with_one_stage(
+    watched: Searcher, library: Knowledge, command_log: CommandLog, search_database: Database
+) -> None:
+    others = [await create(search_database, ORGANIZATION) for _ in range(3)]
+    body = {"query": QUERY, "kb_ids": [each.kb.kb_id for each in (library, *others)], "mode": "text"}
+    first = (await watched.post(SEVERAL, body)).json()
+    command_log.clear()
+    assert (await watched.post(SEVERAL, body)).json()["results"] == first["results"] != []
+    assert not {"find api_keys", "find knowledge_bases"} & set(command_log.names())
+    united = [stage["$unionWith"]["coll"] for stage in stages_of(command_log) if "$unionWith" in stage]
+    assert (united.count(api_keys.NAME), united.count(knowledge_bases.NAME)) == (1, 1)
+
+
+async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for(
     watched: Searcher, library: Knowledge, command_log: CommandLog
 ) -> None:
     await watched.search(library, QUERY)
@@ -134,13 +263,6 @@ async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for_and_not_aga
     for looked_at in ("find api_keys", "find knowledge_bases"):
         assert names.count(looked_at) == 1
         assert names.index(looked_at) < paid
-    united = [
-        stage["$unionWith"]["coll"]
-        for command in command_log.commands
-        for stage in command.get("pipeline", [])
-        if "$unionWith" in stage
-    ]
-    assert not {api_keys.NAME, knowledge_bases.NAME} & set(united)
 
 
 async def test_a_failure_is_told_at_once_and_not_tried_again(
@@ -163,16 +285,14 @@ async def test_a_failure_is_told_at_once_and_not_tried_again(
 async def test_what_goes_wrong_for_a_revoked_key_is_not_told_to_it(
     searcher: Searcher, library: Knowledge, search_database: Database, index: str
 ) -> None:
-    assert (await ask(searcher, library, library.path)).status_code == 200
     await library.chunks.collection.drop_search_index(index)
 
-    async def status() -> int:
-        return (await ask(searcher, library, library.path)).status_code
+    async def is_gone() -> bool:
+        return (await ask(searcher, library, library.path)).status_code == 503
 
-    while (seen := await status()) != 503:
-        assert seen == 200, "an index goes some time after it was dropped"
+    await until(is_gone, what="the index to be gone")
     await revoke(search_database, searcher)
-    assert await status() == 401
+    assert (await ask(searcher, library, library.path)).status_code == 401
 
 
 async def test_a_filter_that_is_wrong_is_not_explained_to_a_revoked_key(
@@ -193,8 +313,23 @@ async def test_a_key_known_to_be_right_opens_no_other_organization(
     await own.index(Document("d", ["kayak"]))
     assert (await ask(stranger, library, own.path)).status_code == 200
     assert (await ask(searcher, library, library.path)).status_code == 200
-    for path in (library.path, SEVERAL, library.path.replace(ORGANIZATION, "other")):
+    foreign = (
+        library.path,
+        SEVERAL,
+        library.path.replace(ORGANIZATION, "other"),
+        own.path.replace("other", ORGANIZATION),
+    )
+    for path in foreign * 2:
         assert (await ask(stranger, library, path)).status_code == 404
+        assert (await ask(stranger, library, own.path)).status_code == 200
+
+
+async def test_a_key_that_may_not_search_is_refused_again_and_again(
+    new_searcher: NewSearcher, library: Knowledge
+) -> None:
+    reader = await new_searcher(scope=Scope.READ)
+    for path in (library.path, SEVERAL) * 2:
+        assert (await ask(reader, library, path)).status_code == 403
 
 
 async def test_a_wrong_secret_after_a_right_one_is_refused(searcher: Searcher, library: Knowledge) -> None:

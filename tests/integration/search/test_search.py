@@ -128,7 +128,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
             query_log,
             exact_up_to_chunks=exact_up_to_chunks,
         )
-        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"))
+        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"), key=None)
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
     await knowledge.index(Document("d1", ["one", "two"]))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kb_search import finding
+from kb_search import hit_finder
 from kb_search.fusion import WEIGHTS, K, Shape
 from kb_search.search_index import index_not_ready
 from kb_shared.mongo import index_queries
@@ -144,7 +144,7 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
     crowded, flaky = [await create(search_database, ORGANIZATION) for _ in range(2)]
     await crowded.index(Document("d", [f"filler {n}" for n in range(60)]))
     # As if most of the hits had been replaced meanwhile.
-    monkeypatch.setattr(finding, "depth_for", lambda *_, **__: 5)
+    monkeypatch.setattr(hit_finder, "depth_for", lambda *_, **__: 5)
     await flaky.index(Document("e", ["kayak"]))
     nearest, asked = index_queries.nearest, []
 

@@ -153,7 +153,7 @@ class McpTools:
             asked.to_query(default_top_k=DEFAULT_TOP_K, min_score=None), max_tokens=self._max_passage_tokens
         )
         answer = await self._search.search_several(
-            caller.organization_id, asked.kb_ids, query, Asker(caller.key_id, "mcp")
+            caller.organization_id, asked.kb_ids, query, Asker(caller.key_id, "mcp"), key=None
         )
         return _returned(*shown_results(answer))
 

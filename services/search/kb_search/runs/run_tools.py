@@ -106,7 +106,7 @@ class RunTools:
         with tallied() as tally:
             self._tallies.append(tally)
             try:
-                answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker)
+                answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker, key=None)
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
                 # More of what failed may have been charged than was heard of: the budget has all of it for spent.

@@ -9,14 +9,13 @@ from pymongo.errors import OperationFailure
 from kb_search.at_once import all_of
 from kb_search.coalescing import Place
 from kb_search.legs import Ranking, Target, ask
-from kb_search.presumption import Presumption
+from kb_search.presumption import Outdated, Presumption
 from kb_search.query import Mode, SearchQuery
 from kb_search.results import width_of
 from kb_search.selection import MOST_CANDIDATES, Hit, Page, depth_for, page_of
 from kb_search.snapshot import Snapshot
 from kb_search.stopwatch import Stopwatch
-from kb_shared.errors import KbError, NotFound, RequestError, TransientError
-from kb_shared.mongo import knowledge_bases
+from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
@@ -35,8 +34,8 @@ class Read:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Of one search."""
+class HitFinder:
+    """Finds the hits of one search."""
 
     database: Database
     query: SearchQuery
@@ -46,7 +45,7 @@ class Finding:
     stopwatch: Stopwatch
 
     async def find(self, targets: Sequence[Target]) -> Read:
-        """Find a page. Raises Outdated, TransientError."""
+        """Find a page. Raises Outdated."""
         query = self.query
         limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
         words: dict[str, Mapping[str, float] | None] = {}
@@ -64,46 +63,22 @@ class Finding:
             limit = MOST_CANDIDATES if any(one.doubtful for _, one in ranked) else limit * _WIDER
             limit = min(limit, MOST_CANDIDATES)
             words = {target.kb.kb_id: ranking.words for target, ranking in ranked}
-        with_hits = {hit.kb_id for hit in page.hits}
-        for target in targets:
-            if target.kb.kb_id not in with_hits:
-                await self._require(target.kb)
         return read
 
     async def _ask(self, target: Target, limit: int, words: Mapping[str, float] | None) -> Ranking | KbError:
         try:
             return await ask(target, self.query, limit=limit, stopwatch=self.stopwatch, words=words)
         except RequestError as error:
-            # The index may be gone because the KB is.
-            await self._require(target.kb)
-            return self.failures.get(target.kb.kb_id, error)
-
-    async def _require(self, kb: KnowledgeBase) -> None:
-        """Note what else the lack of hits may mean: the KB has gone meanwhile."""
-        try:
-            await knowledge_bases.get(self.database, kb.organization_id, kb.kb_id)
-        except NotFound as error:
-            self.failures[kb.kb_id] = error
+            return error
 
     async def _read(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
-        """Read hits; once more, if a collection was changed in a way that takes its past away.
-
-        A KB that has gone with its collection is noted, and what is left is read.
-        """
         try:
             return await self._read_at_one_moment(ranked)
         except OperationFailure as error:
-            if error.code not in _SNAPSHOT_GONE:
-                raise
-        for target, _ in ranked:
-            await self._require(target.kb)
-        left = [(target, ranking) for target, ranking in ranked if target.kb.kb_id not in self.failures]
-        try:
-            return await self._read_at_one_moment(left)
-        except OperationFailure as error:
-            if error.code not in _SNAPSHOT_GONE:
-                raise
-            raise TransientError("the collection keeps changing") from error
+            if error.code in _SNAPSHOT_GONE:
+                # A collection was changed in a way that takes its past away: perhaps it went with its KB.
+                raise Outdated from error
+            raise
 
     async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
         query = self.query
