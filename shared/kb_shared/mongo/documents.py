@@ -5,7 +5,7 @@ top of the row because swaps write under conditions on them (`fence`).
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from typing import Any, Final
 
@@ -154,13 +154,14 @@ def _write_of(change: Change) -> InsertOne[Row] | UpdateOne:
         "organization_id": document.organization_id,
         "projection_version": document.projection_version,
     }
-    fields = _to_fields(replace(document, projection_version=change.version))
-    fields["last_event_id"] = change.event.event_id
-    applied = asdict(change.event)
+    row = _to_fields(replace(document, projection_version=change.version))
+    row["last_event_id"] = change.event.event_id
+    # Not `asdict`, which copies the time by reduction.
+    applied = {field.name: getattr(change.event, field.name) for field in fields(change.event)}
     if document.projection_version:
         remembered = {"$push": {"events": {"$each": [applied], "$slice": -EVENTS_REMEMBERED}}}
-        return UpdateOne(key, {"$set": fields, **remembered})
-    return InsertOne({**key, **fields, "fence": 0, "events": [applied]})
+        return UpdateOne(key, {"$set": row, **remembered})
+    return InsertOne({**key, **row, "fence": 0, "events": [applied]})
 
 
 async def _written_among(database: Database, changes: Sequence[Change]) -> set[Change]:
