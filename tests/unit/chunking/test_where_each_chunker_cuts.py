@@ -24,6 +24,22 @@ def test_recursive_keeps_paragraphs_whole_that_fit() -> None:
     assert [part for chunk in chunks for part in chunk.text.split("\n\n")] == paragraphs
 
 
+@pytest.mark.parametrize("joint", ["\n\n", "\n", " \r\n\r\n", "\n \n\t\n"])
+def test_recursive_parts_no_title_from_the_text_below_it(joint: str) -> None:
+    sentence = "A sentence of some length stands here."
+    opening = f"On the diving of seals.{joint}A. Author, 12 May 1987{joint}"
+    text = f"{opening}{f'{sentence} ' * 30}\n\n{f'{sentence} ' * 30}"
+    first, *others = [chunk.text for chunk in chunks_of(text, ChunkerType.RECURSIVE, 100)]
+    assert first.startswith(f"{opening}{sentence} {sentence}")
+    assert all(other.startswith(sentence) for other in others)
+
+
+def test_recursive_takes_no_paragraph_for_a_title_that_is_over_a_quarter_of_a_chunk() -> None:
+    paragraph = ("Seals dive. " * 8).strip()
+    chunks = chunks_of(f"{paragraph}\n\n{'A sentence of some length stands here. ' * 30}", ChunkerType.RECURSIVE, 100)
+    assert chunks[0].text == paragraph
+
+
 def test_recursive_joins_the_end_of_a_long_paragraph_to_what_follows() -> None:
     long_paragraph = "A sentence of some length stands here. " * 10
     chunks = chunks_of(f"{long_paragraph}\n\nA short one.\n\nAnother short one.", ChunkerType.RECURSIVE)

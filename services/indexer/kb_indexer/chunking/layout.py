@@ -1,6 +1,6 @@
 """What of a Markdown text belongs together: where no cut shall be, and which blocks can't do without one."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from kb_indexer.chunking.boundaries import trimmed
@@ -12,6 +12,7 @@ from kb_indexer.chunking.tables import Table
 
 _FILLER = "x"  # no splitter cuts after it
 _MAX_GAP_CODE_POINTS = 1_000
+_MAX_OPENING_TOKENS = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +35,8 @@ class Layout:
     """How a text may be cut.
 
     Attributes:
-        seen: the text as a splitter is to see it, of the same length: letters stand in tables and code that fit, and
-            between a heading and what it is the heading of.
+        seen: the text as a splitter is to see it, of the same length: letters stand in tables and code that fit,
+            between a heading and what it is the heading of, and after each of the short lines that a text begins with.
         long_blocks: in order.
     """
 
@@ -46,9 +47,10 @@ class Layout:
 def layout_of(counted: CountedText, outline: Outline, limit: int) -> Layout:
     """Return what to keep together so that a chunk has at most `limit` tokens."""
     whole, long_blocks = _blocks(counted, outline, limit)
+    opening = list(_gaps_in_opening(counted, outline, limit, blocks={*whole, *long_blocks}))
     gaps = _gaps_under_headings(counted, outline, limit, whole=whole, long_blocks=long_blocks)
     return Layout(
-        seen=_covered(counted.text, [*(Span(*block) for block in whole.items()), *gaps]),
+        seen=_covered(counted.text, [*(Span(*block) for block in whole.items()), *gaps, *opening]),
         long_blocks=sorted(long_blocks.values(), key=lambda block: block.start),
     )
 
@@ -97,6 +99,26 @@ def _gaps_under_headings(
         elif counted.between(heading.start, ends[gap.end]) <= limit:
             ends[heading.start] = ends[gap.end]
             yield gap
+
+
+def _gaps_in_opening(counted: CountedText, outline: Outline, limit: int, *, blocks: Collection[int]) -> Iterator[Span]:
+    """Yield what is below each of the short lines that a text begins with, where more plain text is.
+
+    They are its title, who wrote it and when. In a chunk of their own, because a long paragraph follows, they would be
+    found instead of what they are about.
+    """
+    text = counted.text
+    opening, _ = trimmed(text, 0, len(text))
+    line = opening
+    while line not in blocks and not outline.is_heading(line):
+        _, end = trimmed(text, line, line_end(text, line))
+        if counted.between(opening, end) > min(_MAX_OPENING_TOKENS, limit // 4):
+            return
+        gap = _gap(text, end)
+        if gap is None or gap.end in blocks or outline.is_heading(gap.end):
+            return
+        yield gap
+        line = gap.end
 
 
 def _gap(text: str, start: int) -> Span | None:
