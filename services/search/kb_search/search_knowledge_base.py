@@ -15,7 +15,7 @@ from kb_search.chunk_counts import ChunkCounts
 from kb_search.filter_clauses import Clause
 from kb_search.filter_errors import FilterError
 from kb_search.filters import compile_filter, parse
-from kb_search.hit_finder import HitFinder, Read, succeeded
+from kb_search.hit_finder import HitFinder, succeeded
 from kb_search.known_knowledge_bases import KnownKnowledgeBases
 from kb_search.last_searched import LastSearched
 from kb_search.legs import Target
@@ -25,7 +25,7 @@ from kb_search.query_log import QueryLog
 from kb_search.query_vectors import embed_query
 from kb_search.results import Answered, assemble
 from kb_search.selection import Page
-from kb_search.spu_tally import tallied
+from kb_search.spu_tally import SpuTally, tallied
 from kb_search.stopwatch import Stopwatch
 from kb_search.text_filter import to_operator
 from kb_shared.embedding.embedder import Embedder
@@ -162,16 +162,12 @@ class KnowledgeBaseSearch:
             for attempt in range(_ATTEMPTS):
                 presumption = await self._presumption(organization_id, kb_ids, key, anew=attempt > 0)
                 try:
-                    found = await self._search_on(presumption, kb_ids, query, stopwatch)
-                except (Outdated, KbError) as error:
-                    if not isinstance(error, Outdated) and await presumption.holds():
+                    return await self._search_on(presumption, kb_ids, query, stopwatch, tally)
+                except Outdated:
+                    pass
+                except KbError:
+                    if await presumption.holds():
                         raise
-                else:
-                    kbs = [*found.kbs.values()]
-                    answered = assemble(
-                        found.read.page.hits, found.read.neighbours, found.kbs, query, now=datetime.now(UTC)
-                    )
-                    return Answer(kbs, found.failures, found.read.page, answered, tally.spus, stopwatch.finish())
                 SEARCHES_BEGUN_ANEW.inc()
                 key = None if key is None else await key.look_again()
         raise TransientError("what is searched keeps changing")
@@ -184,8 +180,13 @@ class KnowledgeBaseSearch:
         return Presumption(self._known, organization_id, kbs, key, looked_at=known is None)
 
     async def _search_on(
-        self, presumption: Presumption, kb_ids: Sequence[str] | None, query: SearchQuery, stopwatch: Stopwatch
-    ) -> "_Found":
+        self,
+        presumption: Presumption,
+        kb_ids: Sequence[str] | None,
+        query: SearchQuery,
+        stopwatch: Stopwatch,
+        tally: SpuTally,
+    ) -> Answer:
         """Raises Outdated; nothing is paid for on what was not looked at for this request."""
         failures: dict[str, KbError] = {}
         targets = await self._targets(presumption.kbs, kb_ids, parse(query.criteria), failures)
@@ -204,7 +205,8 @@ class KnowledgeBaseSearch:
             raise next(iter(failures.values()))
         for kb in kbs.values():
             self._last_searched.note(kb)
-        return _Found(kbs, failures, read)
+        answered = assemble(read.page.hits, read.neighbours, kbs, query, now=datetime.now(UTC))
+        return Answer([*kbs.values()], failures, read.page, answered, tally.spus, stopwatch.finish())
 
     async def _targets(
         self,
@@ -231,11 +233,3 @@ class KnowledgeBaseSearch:
             exact=chunk_count <= self._exact_up_to_chunks,
             small=chunk_count <= _SMALL_UP_TO_CHUNKS,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Found:
-    kbs: Mapping[str, KnowledgeBase]
-    """Those that were searched."""
-    failures: Mapping[str, KbError]
-    read: Read
