@@ -34,7 +34,11 @@ class Outcomes:
 @asynccontextmanager
 async def outcomes_of(bootstrap_servers: str) -> AsyncIterator[Outcomes]:
     consumer = AIOKafkaConsumer(
-        topics.KB_EVENTS.name, bootstrap_servers=bootstrap_servers, auto_offset_reset="earliest", fetch_max_wait_ms=50
+        topics.KB_EVENTS.name,
+        bootstrap_servers=bootstrap_servers,
+        auto_offset_reset="earliest",
+        # The local broker answers a waiting fetch late by up to this: time that nothing but the measuring takes.
+        fetch_max_wait_ms=20,
     )
     await consumer.start()
     try:

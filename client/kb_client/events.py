@@ -39,6 +39,8 @@ class EventPublisher:
             "acks": "all",
             "enable_idempotence": idempotence,
             "max_request_size": MAX_EVENT_BYTES + 10_000,
+            # The client's 16 KB are less than one event with its text: each would be a request of its own.
+            "max_batch_size": 256 * 1024,
         }
         self._source = source
         self._topic = topic_prefix + DOCUMENT_EVENTS.name

@@ -24,6 +24,8 @@ _RENEW_S = 5.0
 _BATCH = 500
 _REST_S = 0.05
 """Between two looks. Under load, too: what comes meanwhile goes out together, in as many commands as one message."""
+_ENOUGH_TOGETHER = 10
+"""Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
 _AFTER_FAILURE_S = 10.0
 """Longer than another relay takes to see that the buckets are free."""
 
@@ -65,7 +67,7 @@ class OutboxRelay:
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
             return _REST_S
-        return 0 if len(messages) == _BATCH else _REST_S
+        return 0 if len(messages) >= _ENOUGH_TOGETHER else _REST_S
 
     async def _send(self, messages: Sequence[outbox.Message]) -> None:
         try:

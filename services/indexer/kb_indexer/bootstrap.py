@@ -114,8 +114,9 @@ def _wire(
             dead_letters,
             GROUP_FAN_OUT,
             live=topics.DOCUMENT_EVENTS,
-            # Beside a command, an event is little work and much waiting.
-            max_in_flight=2 * settings.max_in_flight,
+            # Beside a command, an event is little work and much waiting, and the more of them ask MongoDB together
+            # the less each costs.
+            max_in_flight=8 * settings.max_in_flight,
         ),
         sync=_consumer(
             settings,
