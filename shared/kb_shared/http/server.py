@@ -10,6 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
+from kb_shared.http.protocol import Protocol
 from kb_shared.settings import CommonSettings
 
 GRACE_S = 10
@@ -33,6 +34,8 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
     listener = _listen(settings.http_host, settings.http_port)
     config = uvicorn.Config(
         app,
+        http=Protocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
