@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 import structlog
+import uvloop
 
 from kb_shared.errors import TransientError
 
@@ -37,7 +38,8 @@ def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     gc.collect()
     gc.freeze()
     try:
-        asyncio.run(main())
+        # In C what asyncio does in Python: a twelfth of the CPU of a search.
+        uvloop.run(main())
     except Exception:
         # Not by Python's own traceback: messages of errors may quote documents.
         log.exception("process.failed")

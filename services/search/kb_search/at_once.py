@@ -10,6 +10,9 @@ async def all_of(works: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
     Unlike a task group, which hides the error in a group, and unlike `gather`, which leaves the others running.
     """
+    works = [*works]
+    if len(works) == 1:
+        return [await works[0]]
     tasks = [asyncio.ensure_future(work) for work in works]
     await asyncio.gather(*tasks, return_exceptions=True)
     return [task.result() for task in tasks]

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from kb_search.support import supported
@@ -97,7 +98,7 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
             changes ranks only.
     """
     by_vector = _worth(vector, weights.vector)
-    by_text = _worth(supported(text, weights.support), weights.text)
+    by_text = _worth(supported(text, weights.support) if weights.support else text, weights.text)
     candidates = [
         Candidate(
             chunk_id,
@@ -107,20 +108,20 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
         )
         for chunk_id in vector.keys() | text.keys()
     ]
-    return sorted(candidates, key=lambda candidate: (*candidate.order, candidate.chunk_id))
+    # By chunk id first, as sorting keeps what is equal in its place.
+    return sorted(sorted(candidates), key=attrgetter("order"))
 
 
 def _worth(scores: Mapping[str, float], weight: float) -> dict[str, float]:
-    return {chunk_id: weight / (K + rank) for chunk_id, rank in _ranks(scores).items()}
-
-
-def _ranks(scores: Mapping[str, float]) -> dict[str, int]:
-    """Ranks from 1; equal scores share one, so that a tie is never broken by chance."""
-    rounded = {chunk_id: round(score, _SAME) for chunk_id, score in scores.items()}
-    ranks: dict[str, int] = {}
-    rank, last = 0, None
-    for number, (chunk_id, score) in enumerate(sorted(rounded.items(), key=lambda item: -item[1]), 1):
+    """What the ranks are worth, which begin at 1; equal scores share one, so that a tie is never broken by chance."""
+    worth: dict[str, float] = {}
+    of_rank, last = 0.0, None
+    for number, (score, chunk_id) in enumerate(sorted(_rounded(scores), reverse=True), 1):
         if score != last:
-            rank, last = number, score
-        ranks[chunk_id] = rank
-    return ranks
+            of_rank, last = weight / (K + number), score
+        worth[chunk_id] = of_rank
+    return worth
+
+
+def _rounded(scores: Mapping[str, float]) -> list[tuple[float, str]]:
+    return [(round(score, _SAME), chunk_id) for chunk_id, score in scores.items()]

@@ -25,11 +25,15 @@ def supported(scores: Mapping[str, float], share: float) -> dict[str, float]:
     Args:
         scores: 0 or more, by chunk id.
     """
-    by_document: defaultdict[str, list[float]] = defaultdict(list)
-    for chunk_id, score in scores.items():
-        by_document[document_of(chunk_id)].append(score)
-    support = {document_id: share * _beyond_the_best(of_one) for document_id, of_one in by_document.items()}
-    return {chunk_id: score + support[document_of(chunk_id)] for chunk_id, score in scores.items()}
+    by_document: defaultdict[str, list[str]] = defaultdict(list)
+    for chunk_id in scores:
+        by_document[document_of(chunk_id)].append(chunk_id)
+    found = dict(scores)
+    for chunk_ids in by_document.values():
+        if len(chunk_ids) > 1:
+            support = share * _beyond_the_best(scores[chunk_id] for chunk_id in chunk_ids)
+            found |= {chunk_id: scores[chunk_id] + support for chunk_id in chunk_ids}
+    return found
 
 
 def _beyond_the_best(scores: Iterable[float]) -> float:

@@ -39,6 +39,8 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         log_config=None,
         access_log=False,
         server_header=False,
+        # Nothing here depends on where a request came from.
+        proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=KEEP_ALIVE_S,
     )
