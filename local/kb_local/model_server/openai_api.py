@@ -1,12 +1,12 @@
 """The OpenAI embeddings API on the wire: what a request may say, what answers and errors look like."""
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
+import pybase64
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
@@ -119,7 +119,7 @@ def embeddings_body(answer: Sequence[Entry], *, request: EmbeddingRequest, promp
 
 def _encoded(vector: Vector, request: EmbeddingRequest) -> str | list[float]:
     if request.encoding_format == "base64":
-        return base64.b64encode(vector.astype("<f4", copy=False).tobytes()).decode("ascii")
+        return pybase64.b64encode_as_string(vector.astype("<f4", copy=False).tobytes())
     floats: list[float] = vector.tolist()
     return floats
 

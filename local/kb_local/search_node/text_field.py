@@ -68,8 +68,7 @@ class TextField:
 
     def add(self, row: int, terms: Terms) -> None:
         """Index the terms of a row; rows come in ascending order."""
-        vocabulary = self._vocabulary
-        tokens = [vocabulary[term] for term in terms]
+        tokens = [*map(self._vocabulary.__getitem__, terms)]
         length = len(tokens) - tokens.count(HOLE)
         self._skip_to(row)
         self._starts.append(len(self._tokens))

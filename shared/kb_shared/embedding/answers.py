@@ -3,12 +3,12 @@
 A provider may answer out of order, leave inputs out, or send vectors no search can use; none of that is an HTTP error.
 """
 
-import base64
 import binascii
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pybase64
 from numpy.typing import NDArray
 
 from kb_shared.embedding.vector import Vector
@@ -52,7 +52,7 @@ def _in_order_of_the_texts(entries: Any, count: int) -> Sequence[Any]:
 def _decoded(embedding: Any) -> Vector:
     try:
         if isinstance(embedding, str):
-            return np.frombuffer(base64.b64decode(embedding, validate=True), dtype="<f4")
+            return np.frombuffer(pybase64.b64decode(embedding, validate=True), dtype="<f4")
         # Doubles beyond float32 become infinite, which is refused below.
         with np.errstate(over="ignore"):
             return np.asarray(embedding, dtype=np.float32)
