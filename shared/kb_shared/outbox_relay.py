@@ -23,7 +23,7 @@ _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0
 _BATCH = 500
 _REST_S = 0.05
-"""Between two looks. Under load, too: what comes meanwhile goes out together, in as many commands as one message."""
+"""Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
 _ENOUGH_TOGETHER = 10
 """Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
 _AFTER_FAILURE_S = 10.0

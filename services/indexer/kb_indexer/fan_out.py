@@ -6,6 +6,7 @@ the event, and a repeated event still sends what is behind, so the offset serves
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Final
 
@@ -46,6 +47,8 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.together import Of
 
 _MAX_RACES: Final = 20
+_REFERRED_AT_ONCE: Final = 8
+"""Events whose texts are stored already: such an event is small, and its text may be 20 MB."""
 _REASONS: Final[dict[type[Payload], Reason]] = {
     OcrCompleted: Reason.OCR,
     TagsChanged: Reason.TAG,
@@ -69,6 +72,7 @@ class FanOut:
         self._crowds = crowds
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, truth=truth)
+        self._referring = asyncio.Semaphore(_REFERRED_AT_ONCE)
         self._stored = Gathering(self._store)
         self._written = Gathering(self._write)
 
@@ -106,7 +110,8 @@ class FanOut:
     async def _document_event(self, envelope: Envelope, event: DocumentEvent) -> None:
         structlog.contextvars.bind_contextvars(organization_id=event.organization_id, document_id=event.document_id)
         await reach("fan_out.before_projection")
-        document, changed = await self._project(envelope, event)
+        async with self._referring if _refers(event) else nullcontext():
+            document, changed = await self._project(envelope, event)
         await reach("fan_out.after_projection")
         await self._known_tags.register(event.organization_id, document.tag_ids)
         concerned = await self._concerned(document, changed=changed)
@@ -208,6 +213,10 @@ class FanOut:
         if action is Action.ACKNOWLEDGE and job is None and indexed is not None:
             return not await self._acknowledgements.acknowledge(kb, document, indexed)
         return changed or _is_behind(action, job)
+
+
+def _refers(event: DocumentEvent) -> bool:
+    return isinstance(event, OcrCompleted) and event.text_ref is not None
 
 
 def _is_behind(action: Action, job: State | None) -> bool:

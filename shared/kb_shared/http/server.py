@@ -10,7 +10,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
-from kb_shared.http.protocol import Protocol
+from kb_shared.http.protocol import MAX_HEAD_BYTES, Protocol
 from kb_shared.settings import CommonSettings
 
 GRACE_S = 10
@@ -35,6 +35,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
     config = uvicorn.Config(
         app,
         http=Protocol,
+        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         ws="none",
         log_config=None,
         access_log=False,

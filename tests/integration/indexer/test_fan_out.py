@@ -5,13 +5,16 @@ import asyncio
 import pytest
 
 from kb_indexer import crowds
+from kb_indexer.fan_out import FanOut
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
 from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import Envelope
 from kb_shared.contracts.commands import SyncDocument
-from kb_shared.contracts.documents import Page, TagDeleted, TagUpserted
+from kb_shared.contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
 from kb_shared.errors import Rejected
 from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo.documents import Document
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
 from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
 
@@ -119,6 +122,39 @@ async def test_a_text_is_found_by_its_reference_and_by_no_other_organization_or_
     await indexer.work()
     await tenant.assert_holds(kb, {"d": TEXT})
     await other.assert_holds(theirs, {})
+
+
+async def test_of_the_texts_that_events_refer_to_few_are_in_memory_at_once(
+    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents_at_once = [f"d{number}" for number in range(40)]
+    references = [
+        await document_texts.put(tenant.database, tenant.organization_id, document_id, TEXT)
+        for document_id in documents_at_once
+    ]
+    project, at_work, most = FanOut._project, 0, 0
+
+    async def counted(self: FanOut, envelope: Envelope, event: DocumentEvent) -> tuple[Document, bool]:
+        nonlocal at_work, most
+        at_work += 1
+        most = max(most, at_work)
+        try:
+            return await project(self, envelope, event)
+        finally:
+            at_work -= 1
+
+    monkeypatch.setattr(FanOut, "_project", counted)
+    events = [
+        tenant.ocr(document_id, None, text_ref=reference)
+        for document_id, reference in zip(documents_at_once, references, strict=True)
+    ]
+    await asyncio.gather(*(indexer.publish(event) for event in events))
+    assert 1 < most <= 8
+
+    with_texts = [tenant.ocr(document_id, TEXT, revision=2) for document_id in documents_at_once]
+    most = 0
+    await asyncio.gather(*(indexer.publish(event) for event in with_texts))
+    assert most > 8, "events that bring their texts are counted by their bytes already"
 
 
 async def test_pages_given_with_a_reference_must_be_pages_of_its_text(tenant: Tenant, indexer: Replica) -> None:
