@@ -98,7 +98,7 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
             changes ranks only.
     """
     by_vector = _worth(vector, weights.vector)
-    by_text = _worth(supported(text, weights.support) if weights.support else text, weights.text)
+    by_text = _worth(supported(text, weights.support), weights.text)
     candidates = [
         Candidate(
             chunk_id,

@@ -25,10 +25,12 @@ def supported(scores: Mapping[str, float], share: float) -> dict[str, float]:
     Args:
         scores: 0 or more, by chunk id.
     """
+    found = dict(scores)
+    if not share:
+        return found
     by_document: defaultdict[str, list[str]] = defaultdict(list)
     for chunk_id in scores:
         by_document[document_of(chunk_id)].append(chunk_id)
-    found = dict(scores)
     for chunk_ids in by_document.values():
         if len(chunk_ids) > 1:
             support = share * _beyond_the_best(scores[chunk_id] for chunk_id in chunk_ids)

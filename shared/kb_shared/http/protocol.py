@@ -2,13 +2,14 @@
 
 import json
 import secrets
+from typing import Final
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from kb_shared.http.request_context import HEADER
 
-MAX_HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES: Final = 64 * 1024
 """Of URL and headers; what comes in one read, of 256 KB at most, may have more."""
 
 
