@@ -17,10 +17,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse
 
 from kb_shared.errors import BudgetExhausted, KbError, Parked, ProviderUnavailable, RequestError, TransientError
-from kb_shared.http.request_context import request_id_of
+from kb_shared.http.request_context import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
+from kb_shared.http.request_context import problem_body, request_id_of
 from kb_shared.mongo.database import mongo_errors
 
-MEDIA_TYPE = "application/problem+json"
 MAX_FIELDS = 20
 MAX_FIELD_NAME_CHARACTERS = 200
 DEFAULT_RETRY_AFTER_S = 1.0
@@ -67,14 +67,7 @@ def problem(
     headers: Mapping[str, str] | None = None,
     retry_after_s: float | None = None,
 ) -> JSONResponse:
-    body = {
-        "type": slug,
-        "title": slug.replace("-", " ").capitalize(),
-        "status": status,
-        "detail": detail,
-        "request_id": request_id_of(request.scope),
-        **(extra or {}),
-    }
+    body = {**problem_body(status, slug, detail, request_id=request_id_of(request.scope)), **(extra or {})}
     all_headers = dict(headers or {})
     if retry_after_s is not None:
         all_headers["Retry-After"] = str(max(1, math.ceil(retry_after_s)))

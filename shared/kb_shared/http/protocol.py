@@ -7,7 +7,7 @@ from typing import Final
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from kb_shared.http.request_context import HEADER
+from kb_shared.http.request_context import HEADER, PROBLEM_MEDIA_TYPE, problem_body
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of URL and headers; what comes in one read, of 256 KB at most, may have more."""
@@ -20,16 +20,10 @@ class Protocol(H11Protocol):
         # What is left of an answer that has begun would be read as a part of it.
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             request_id = secrets.token_hex(16)
-            problem = {
-                "type": "not-http",
-                "title": "Not http",
-                "status": 400,
-                "detail": f"Send requests as HTTP/1.1 has them, with up to {MAX_HEAD_BYTES} bytes of URL and headers.",
-                "request_id": request_id,
-            }
-            body = json.dumps(problem).encode()
+            detail = f"Send requests as HTTP/1.1 has them, with up to {MAX_HEAD_BYTES} bytes of URL and headers."
+            body = json.dumps(problem_body(400, "not-http", detail, request_id=request_id)).encode()
             headers = [
-                ("content-type", "application/problem+json"),
+                ("content-type", PROBLEM_MEDIA_TYPE),
                 ("content-length", str(len(body))),
                 (HEADER, request_id),
                 ("connection", "close"),

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kb_shared import tracing
 
 HEADER = "X-Request-Id"
+PROBLEM_MEDIA_TYPE = "application/problem+json"
 
 _log = structlog.get_logger()
 _USABLE = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -64,15 +65,18 @@ def _route_path(scope: Scope) -> str | None:
     return getattr(scope.get("route"), "path", None)
 
 
+def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dict[str, object]:
+    """What every problem has."""
+    return {
+        "type": slug,
+        "title": slug.replace("-", " ").capitalize(),
+        "status": status,
+        "detail": detail,
+        "request_id": request_id,
+    }
+
+
 def _internal_error(request_id: str) -> JSONResponse:
-    return JSONResponse(
-        {
-            "type": "internal-error",
-            "title": "Internal error",
-            "status": 500,
-            "detail": "This is our fault; tell the operator the request_id.",
-            "request_id": request_id,
-        },
-        500,
-        media_type="application/problem+json",
-    )
+    detail = "This is our fault; tell the operator the request_id."
+    body = problem_body(500, "internal-error", detail, request_id=request_id)
+    return JSONResponse(body, 500, media_type=PROBLEM_MEDIA_TYPE)
