@@ -10,7 +10,7 @@ from kb_api.settings import ApiSettings
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.organization_models import OrganizationModels
-from kb_shared.http.authentication import Caller, require
+from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.turns import Turns
@@ -36,6 +36,6 @@ async def _services(request: Request) -> Services:
 
 
 Api = Annotated[Services, Depends(_services)]
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
-Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
-Admin = Annotated[Caller, Depends(require(Scope.ADMIN))]
+Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
+Admin = Annotated[Caller, Depends(CallerWith(Scope.ADMIN))]

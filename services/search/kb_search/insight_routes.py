@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from kb_shared.http.authentication import Caller, require
+from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
@@ -22,7 +22,7 @@ Since = Annotated[Timestamp | None, Query(alias="from", description=f"Default: {
 Until = Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")]
 CitedBy = Literal["most_cited", "never_cited"]
 
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
+Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
 
 
 class QueryInsight(BaseModel):

@@ -7,12 +7,12 @@ from kb_search.request_limits import RequestLimits
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
-from kb_shared.http.authentication import PresumedKey, presume
+from kb_shared.http.authentication import PresumedKey, PresumedKeyWith
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.api_keys import Scope
 
-Searcher = Annotated[PresumedKey, Depends(presume(Scope.SEARCH))]
+Searcher = Annotated[PresumedKey, Depends(PresumedKeyWith(Scope.SEARCH))]
 FromWhere = Annotated[
     Literal["sdk", "console", "cli"], Header(alias="X-KB-Origin", description="Who asks, for `/insights/queries`.")
 ]

@@ -2,10 +2,12 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final
+from typing import Final
 
-from fastapi import Depends, Request
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi import Request
+from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
+from fastapi.security import HTTPBearer
+from fastapi.security.base import SecurityBase
 
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.gathering import Gathering
@@ -15,7 +17,7 @@ from kb_shared.mongo.database import Database
 
 _MOST_KNOWN: Final = 10_000
 
-_bearer = HTTPBearer(auto_error=False, description="An API key, `kb_<key id>_<secret>`.")
+_bearer = HTTPBearer(auto_error=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,60 +88,60 @@ class Authentication:
         return stored if api_keys.authenticated(stored, whole_key, pepper=self._pepper) else None
 
 
-def require(scope: Scope) -> Callable[..., Awaitable[Caller]]:
-    """The dependency that gives the `Caller` of a route below `/v0/orgs/{organization_id}`.
+class _ForOrganization(SecurityBase):
+    """A dependency of routes below `/v0/orgs/{organization_id}`.
+
+    It reads the header itself: a dependency of a dependency costs a search as much as looking at the key.
+    """
+
+    model = HTTPBearerModel(description="An API key, `kb_<key id>_<secret>`.")
+    scheme_name = "HTTPBearer"
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def admitted(self, caller: Caller, organization_id: str) -> Caller:
+        if caller.organization_id != organization_id:
+            raise NotFound("resource")
+        caller.check(self._scope)
+        return caller
+
+
+class CallerWith(_ForOrganization):
+    """Gives the `Caller` of a key with a scope.
 
     401 without a valid key; 404 if the path names another organization, as for anything that is not there; 403 if
     the key lacks `scope`. `admin` implies every scope.
     """
 
-    async def caller(
-        request: Request,
-        organization_id: str,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-    ) -> Caller:
-        return _admitted(await caller_of(request, credentials), organization_id, scope)
-
-    return caller
+    async def __call__(self, request: Request, organization_id: str) -> Caller:
+        return self.admitted(await caller_of(request), organization_id)
 
 
-def presume(scope: Scope) -> Callable[..., Awaitable[PresumedKey]]:
+class PresumedKeyWith(_ForOrganization):
     """The same for a route that looks at the key again before it pays for something, and in what it answers."""
 
-    async def key(
-        request: Request,
-        organization_id: str,
-        credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
-    ) -> PresumedKey:
-        authentication, whole_key = _authentication(request), _whole_key(credentials)
+    async def __call__(self, request: Request, organization_id: str) -> PresumedKey:
+        authentication, whole_key = _authentication(request), await _whole_key(request)
 
         async def look_again() -> PresumedKey:
             found = PresumedKey(await authentication.look(whole_key), looked_at=True, look_again=look_again)
-            _admitted(found.caller, organization_id, scope)
+            self.admitted(found.caller, organization_id)
             return found
 
         stored = authentication.known(whole_key)
-        if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(scope):
+        if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(self._scope):
             return await look_again()
         return PresumedKey(stored, looked_at=False, look_again=look_again)
 
-    return key
+
+async def caller_of(request: Request) -> Caller:
+    """Whose key came with the request. Raises RequestError 401."""
+    return _caller((await _authentication(request).look(await _whole_key(request))).key)
 
 
-def _admitted(caller: Caller, organization_id: str, scope: Scope) -> Caller:
-    if caller.organization_id != organization_id:
-        raise NotFound("resource")
-    caller.check(scope)
-    return caller
-
-
-async def caller_of(request: Request, credentials: HTTPAuthorizationCredentials | None = None) -> Caller:
-    """Whose key came with the request, for a route whose path names no organization. Raises RequestError 401."""
-    whole_key = _whole_key(credentials or await _bearer(request))
-    return _caller((await _authentication(request).look(whole_key)).key)
-
-
-def _whole_key(credentials: HTTPAuthorizationCredentials | None) -> str:
+async def _whole_key(request: Request) -> str:
+    credentials = await _bearer(request)
     if credentials is None:
         raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
     return credentials.credentials

@@ -9,7 +9,7 @@ from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
 from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeTool, CreateAgent
 from kb_search.authoring.written import Writing
 from kb_shared.errors import TransientError
-from kb_shared.http.authentication import Caller, require
+from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
@@ -22,8 +22,8 @@ from kb_shared.stored_time import now
 
 ATTEMPTS: Final = 10
 
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
-Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
 Tools = Sequence[KnowledgeBaseTool]
 
 

@@ -12,7 +12,7 @@ from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import events_of, unless_left
-from kb_shared.http.authentication import Caller, require
+from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -25,9 +25,9 @@ from kb_shared.stored_time import now
 
 EVENT_STREAM: Final = "text/event-stream"
 
-Searcher = Annotated[Caller, Depends(require(Scope.SEARCH))]
-Reader = Annotated[Caller, Depends(require(Scope.READ))]
-Writer = Annotated[Caller, Depends(require(Scope.WRITE))]
+Searcher = Annotated[Caller, Depends(CallerWith(Scope.SEARCH))]
+Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
 
 
 class CreateThread(Model):
