@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import attrgetter
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from kb_search.support import supported
@@ -97,31 +97,29 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
         vector, text: scores by chunk id; empty for a leg that was not asked. Candidates have them as they are: support
             changes ranks only.
     """
-    by_vector = _worth(vector, weights.vector)
-    by_text = _worth(supported(text, weights.support), weights.text)
-    candidates = [
-        Candidate(
+    of_vector = _worth(vector, weights.vector).get
+    of_text = _worth(supported(text, weights.support), weights.text).get
+    found = [
+        (
+            -(of_vector(chunk_id, 0.0) + of_text(chunk_id, 0.0)),
+            -vector.get(chunk_id, 0.0),
+            -text.get(chunk_id, 0.0),
             chunk_id,
-            vector.get(chunk_id),
-            text.get(chunk_id),
-            by_vector.get(chunk_id, 0.0) + by_text.get(chunk_id, 0.0),
         )
         for chunk_id in vector.keys() | text.keys()
     ]
-    # By chunk id first, as sorting keeps what is equal in its place.
-    return sorted(sorted(candidates), key=attrgetter("order"))
+    # Best first, and what is equal by its id: as `Candidate.order` says, but compared in C.
+    found.sort()
+    return [Candidate(chunk_id, vector.get(chunk_id), text.get(chunk_id), -fused) for fused, _, _, chunk_id in found]
 
 
 def _worth(scores: Mapping[str, float], weight: float) -> dict[str, float]:
     """What the ranks are worth, which begin at 1; equal scores share one, so that a tie is never broken by chance."""
     worth: dict[str, float] = {}
     of_rank, last = 0.0, None
-    for number, (score, chunk_id) in enumerate(sorted(_rounded(scores), reverse=True), 1):
+    for number, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), 1):
+        score = round(exact, _SAME)
         if score != last:
             of_rank, last = weight / (K + number), score
         worth[chunk_id] = of_rank
     return worth
-
-
-def _rounded(scores: Mapping[str, float]) -> list[tuple[float, str]]:
-    return [(round(score, _SAME), chunk_id) for chunk_id, score in scores.items()]

@@ -17,7 +17,7 @@ from kb_shared.mongo.found_chunks import visible
 
 MOST_CANDIDATES: Final = 10_000
 _OVERFETCH: Final = 1.2
-_OVERFETCH_AT_LEAST: Final = 10
+_SPARE: Final = 10
 _FUSED_DEPTHS: Final = (100, 400, 1_600)
 
 
@@ -71,8 +71,13 @@ class Page:
 
 
 def candidates_for(wanted: int) -> int:
-    """How many hits to read, so that a page stays full when some of them may not be shown."""
-    return math.ceil(wanted * _OVERFETCH) + _OVERFETCH_AT_LEAST
+    """How many hits to ask for, so that a page stays full when some of them may not be shown."""
+    return first_read(wanted) + _SPARE
+
+
+def first_read(wanted: int) -> int:
+    """How many of them to read at first: enough where documents of them have not just changed or left."""
+    return math.ceil(wanted * _OVERFETCH)
 
 
 def through_ties(candidates: Sequence[Candidate], size: int) -> int:
@@ -145,7 +150,9 @@ def page_of(found: Sequence[Found], *, skip: int, top_k: int) -> Page:
     Ranks of different KBs are compared, by what they were worth in the fusion; scores of different models never.
     """
     hits: dict[str, Hit] = {}
-    for hit in sorted((hit for one in found for hit in one.hits), key=_across):
+    # In one KB they are in order already.
+    ranked = found[0].hits if len(found) == 1 else sorted((hit for one in found for hit in one.hits), key=_across)
+    for hit in ranked:
         hits.setdefault(hit.chunk["_id"], hit)
     return Page(
         hits=[*hits.values()][skip : skip + top_k],

@@ -1,6 +1,6 @@
 """Reads what the search indexes found, all of it at one moment."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ from kb_search.fusion import Candidate
 from kb_search.legs import Ranking, Target
 from kb_search.presumption import Presumption
 from kb_search.query import SearchQuery
-from kb_search.selection import Found, Hit, candidates_for, found_of, showable, through_ties
+from kb_search.selection import Found, Hit, candidates_for, first_read, found_of, showable, through_ties
 from kb_shared.embedding.vector import Vector, from_binary
 from kb_shared.mongo import found_chunks
 from kb_shared.mongo.database import Row, Session
@@ -34,7 +34,7 @@ class Snapshot:
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
         in_all: int | None = None
-        read, size = 0, through_ties(ranking.candidates, candidates_for(query.wanted))
+        read, size = 0, through_ties(ranking.candidates, first_read(query.wanted))
         # One more than there can be among the candidates is more already.
         count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
@@ -66,7 +66,9 @@ class Snapshot:
             unread = ranking.candidates[read:]
             has_all = ranking.exhausted or sum(row["until"] is None for row in rows.values()) == in_all
             found = found_of(hits, unread, min_score=min_score, exhausted=has_all)
-            if len(found.hits) >= query.wanted or not found.unread:
+            # What was just replaced gives way to what replaced it, if that is a hit, too.
+            settled = read >= candidates_for(query.wanted) or all(row["until"] is None for row in rows.values())
+            if (settled and len(found.hits) >= query.wanted) or not found.unread:
                 return found
             size = through_ties(ranking.candidates, size * _WIDER)
 
@@ -78,7 +80,7 @@ class Snapshot:
         embeddings = {chunk["_id"]: chunk["embedding"] for chunk in compared if "embedding" in chunk}
         if missing := [chunk["_id"] for chunk in compared if chunk["_id"] not in embeddings]:
             embeddings |= await found_chunks.embeddings(target.chunks, self._session, missing)
-        scores = {chunk_id: _score(target.vector, from_binary(binary)) for chunk_id, binary in embeddings.items()}
+        scores = dict(zip(embeddings, _scores(target.vector, embeddings.values()), strict=True))
         return [replace(hit, cosine_score=scores[hit.chunk["_id"]]) if hit.relevance is None else hit for hit in hits]
 
     async def neighbours(self, target: Target, matches: Sequence[Hit], width: int) -> dict[Place, Row]:
@@ -99,8 +101,10 @@ def _without_score(target: Target, candidates: Sequence[Candidate]) -> list[str]
     return [] if target.vector is None else [one.chunk_id for one in candidates if one.vector is None]
 
 
-def _score(query: Vector, vector: Vector) -> float:
-    """(1 + cos) / 2."""
-    one, other = query.astype(np.float64), vector.astype(np.float64)
-    norms = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return (1 + float(one @ other) / norms) / 2 if norms else 0.5
+def _scores(query: Vector, binaries: Iterable[bytes]) -> list[float]:
+    """(1 + cos) / 2 of each."""
+    one, others = query.astype(np.float64), np.array([from_binary(binary) for binary in binaries], np.float64)
+    norms = np.linalg.norm(one) * np.linalg.norm(others, axis=1)
+    cosines = np.divide(others @ one, norms, out=np.zeros_like(norms), where=norms > 0)
+    scores: list[float] = ((1 + cosines) / 2).tolist()
+    return scores

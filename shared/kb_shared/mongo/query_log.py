@@ -1,7 +1,7 @@
 """`query_log`: what was searched for, kept for 90 days, so that people see what is asked and what is not found."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal, TypeAlias
 
@@ -53,7 +53,8 @@ async def insert(database: Database, queries: Sequence[LoggedQuery]) -> None:
 
 
 def _to_row(query: LoggedQuery) -> Row:
-    return {**asdict(query), "kb_ids": list(query.kb_ids), "same": " ".join(query.query.casefold().split())}
+    row = {each.name: getattr(query, each.name) for each in fields(query)}
+    return {**row, "kb_ids": list(query.kb_ids), "same": " ".join(query.query.casefold().split())}
 
 
 _WANTED: Final[dict[Insight, dict[str, Any]]] = {

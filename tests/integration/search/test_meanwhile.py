@@ -61,6 +61,17 @@ async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
     assert contents(await searcher.search(knowledge, QUERY, top_k=1)) == {"stays"}
 
 
+async def test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it(
+    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+) -> None:
+    before = [f"old {number}" for number in range(15)]
+    await knowledge.index(Document("d", [*before, "stays"]))
+    page = await searcher.search(knowledge, QUERY, mode="vector", top_k=12)
+    assert contents(page) < {*before}
+    after_the_index_has_answered(lambda: knowledge.index(Document("d", ["new 1", "stays"])))
+    assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=10)) == {"stays", "new 1"}
+
+
 async def test_a_document_that_left_is_not_shown(
     searcher: Searcher, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:

@@ -13,6 +13,7 @@ from kb_search.selection import (
     Page,
     candidates_for,
     depth_for,
+    first_read,
     found_of,
     page_of,
     showable,
@@ -177,6 +178,10 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
 def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
     assert candidates_for(5) == depth_for(5, fused=False) == 16
     assert candidates_for(1020) == depth_for(1020, fused=False) == 1234
+
+
+def test_a_fifth_more_than_the_page_needs_is_read_at_first() -> None:
+    assert [first_read(wanted) for wanted in (1, 5, 10, 1020)] == [2, 6, 12, 1224]
 
 
 def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
