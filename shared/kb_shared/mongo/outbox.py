@@ -99,11 +99,12 @@ def _unsent(ordering: str, seq: int) -> Row:
 
 
 async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> list[Message]:
-    """The next messages of `buckets`, in the order they must be sent."""
+    """The next messages of `buckets`, in the order they must be sent: one ordering is in one bucket."""
     rows = (
         database[NAME]
         .find({"bucket": {"$in": list(buckets)}, "sent_at": None})
-        .sort([("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])
+        # As the index has them. Without the bucket, sixteen scans are merged: eight times the CPU, at every look.
+        .sort([("bucket", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])
         .limit(limit)
     )
     return [_message(row) async for row in rows]
