@@ -14,6 +14,7 @@ from kb_search.coalescing import Place
 from kb_search.fusion import Candidate
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.found_chunks import visible
+from kb_shared.mongo.vectors import document_of
 
 MOST_CANDIDATES: Final = 10_000
 _OVERFETCH: Final = 1.2
@@ -72,11 +73,21 @@ class Page:
 
 def candidates_for(wanted: int) -> int:
     """How many hits to ask for, so that a page stays full when some of them may not be shown."""
-    return first_read(wanted) + _SPARE
+    return _a_fifth_more(wanted) + _SPARE
 
 
-def first_read(wanted: int) -> int:
-    """How many of them to read at first: enough where documents of them have not just changed or left."""
+def first_read(candidates: Sequence[Candidate], wanted: int, *, are_all: bool, by_relevance: bool) -> int:
+    """How many of them to read at first.
+
+    Enough where no document of them has just changed or left; but all if these few are all there are, so that they are
+    counted, and more where a hit has to be relevant, too.
+    """
+    most = candidates_for(wanted)
+    enough = most if by_relevance or (are_all and len(candidates) <= most) else _a_fifth_more(wanted)
+    return through_ties(candidates, enough)
+
+
+def _a_fifth_more(wanted: int) -> int:
     return math.ceil(wanted * _OVERFETCH)
 
 
@@ -89,6 +100,12 @@ def through_ties(candidates: Sequence[Candidate], size: int) -> int:
     while 0 < size < len(candidates) and candidates[size].order == candidates[size - 1].order:
         size += 1
     return size
+
+
+def giving_way(hits: Iterable[Hit], unread: Iterable[Candidate]) -> bool:
+    """Whether a hit was replaced and others of its document are unread: one that is live is shown instead."""
+    replaced = {hit.chunk["document_id"] for hit in hits if hit.chunk["until"] is not None}
+    return bool(replaced) and any(document_of(one.chunk_id) in replaced for one in unread)
 
 
 def depth_for(wanted: int, *, fused: bool) -> int:

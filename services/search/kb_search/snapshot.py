@@ -10,7 +10,16 @@ from kb_search.fusion import Candidate
 from kb_search.legs import Ranking, Target
 from kb_search.presumption import Presumption
 from kb_search.query import SearchQuery
-from kb_search.selection import Found, Hit, candidates_for, first_read, found_of, showable, through_ties
+from kb_search.selection import (
+    Found,
+    Hit,
+    candidates_for,
+    first_read,
+    found_of,
+    giving_way,
+    showable,
+    through_ties,
+)
 from kb_shared.embedding.vector import Vector, from_binary
 from kb_shared.mongo import found_chunks
 from kb_shared.mongo.database import Row, Session
@@ -34,7 +43,9 @@ class Snapshot:
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
         in_all: int | None = None
-        read, size = 0, through_ties(ranking.candidates, first_read(query.wanted))
+        are_all = ranking.exhausted or ranking.doubtful
+        by_relevance = min_score is not None
+        read, size = 0, first_read(ranking.candidates, query.wanted, are_all=are_all, by_relevance=by_relevance)
         # One more than there can be among the candidates is more already.
         count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
         while True:
@@ -66,11 +77,9 @@ class Snapshot:
             unread = ranking.candidates[read:]
             has_all = ranking.exhausted or sum(row["until"] is None for row in rows.values()) == in_all
             found = found_of(hits, unread, min_score=min_score, exhausted=has_all)
-            # What was just replaced gives way to what replaced it, if that is a hit, too.
-            settled = read >= candidates_for(query.wanted) or all(row["until"] is None for row in rows.values())
-            if (settled and len(found.hits) >= query.wanted) or not found.unread:
+            if (len(found.hits) >= query.wanted or not found.unread) and not giving_way(found.hits, unread):
                 return found
-            size = through_ties(ranking.candidates, size * _WIDER)
+            size = through_ties(ranking.candidates, max(size * _WIDER, candidates_for(query.wanted)))
 
     async def with_relevance(self, target: Target, hits: Sequence[Hit]) -> list[Hit]:
         """Compare the query with the vectors of hits that only the text index found."""

@@ -14,7 +14,7 @@ from kb_shared.mongo.found_chunks import ReadChunks
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.mongo.vectors import Chunks
 from tests.integration.search.conftest import Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.knowledge import Document, Knowledge, create, relevance
 
 Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
 QUERY = "old 1"
@@ -64,12 +64,35 @@ async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
 async def test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it(
     searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
-    before = [f"old {number}" for number in range(15)]
-    await knowledge.index(Document("d", [*before, "stays"]))
-    page = await searcher.search(knowledge, QUERY, mode="vector", top_k=12)
-    assert contents(page) < {*before}
-    after_the_index_has_answered(lambda: knowledge.index(Document("d", ["new 1", "stays"])))
-    assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=10)) == {"stays", "new 1"}
+    texts = sorted((f"text {n}" for n in range(36)), key=lambda text: relevance(QUERY, text), reverse=True)
+    replaced, stays, others = texts[:15], texts[15], texts[16:]
+    await knowledge.index(Document("e", others))
+    await knowledge.index(Document("d", [*replaced, stays]))
+    assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=12)) == {*replaced[:12]}
+    after_the_index_has_answered(lambda: knowledge.index(Document("d", [stays])))
+    assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=10)) == {stays, *others[:9]}
+
+
+async def test_what_was_replaced_gives_way_also_to_what_is_not_relevant_enough_to_be_shown(
+    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+) -> None:
+    texts = sorted((f"text {n}" for n in range(200)), key=lambda text: relevance(QUERY, text), reverse=True)
+    best, second, stays = texts[0], texts[1], texts[-1]
+    least = (relevance(QUERY, second) + relevance(QUERY, stays)) / 2
+    for document_id, text in (("a", best), ("b", second)):
+        await knowledge.index(Document(document_id, [text]))
+    await knowledge.index(Document("d", [QUERY, stays]))
+    after_the_index_has_answered(lambda: knowledge.index(Document("d", [stays])))
+    assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=2, min_score=least)) == {best, second}
+
+
+@pytest.mark.parametrize("mode", ["vector", "hybrid"])
+async def test_of_few_chunks_it_is_known_how_many_there_are(
+    searcher: Searcher, knowledge: Knowledge, mode: str
+) -> None:
+    await knowledge.index(Document("d", [f"text {n}" for n in range(12)]))
+    answer = await searcher.search(knowledge, "text", mode=mode, top_k=5)
+    assert (answer["total_count"], answer["total_count_is_exact"]) == (12, True)
 
 
 async def test_a_document_that_left_is_not_shown(

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -15,6 +16,7 @@ from kb_search.selection import (
     depth_for,
     first_read,
     found_of,
+    giving_way,
     page_of,
     showable,
     steady,
@@ -180,8 +182,22 @@ def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
     assert candidates_for(1020) == depth_for(1020, fused=False) == 1234
 
 
-def test_a_fifth_more_than_the_page_needs_is_read_at_first() -> None:
-    assert [first_read(wanted) for wanted in (1, 5, 10, 1020)] == [2, 6, 12, 1224]
+def test_a_fifth_more_than_the_page_needs_is_read_at_first_and_all_where_these_few_are_all() -> None:
+    many = ranked({f"d:{number}": 1 - number / 100 for number in range(40)})
+    read = partial(first_read, are_all=False, by_relevance=False)
+    assert [read(many, wanted) for wanted in (1, 5, 10)] == [2, 6, 12]
+    assert read(many, 10, by_relevance=True) == 22
+    assert read(many[:16], 5) == 6
+    assert read(many[:16], 5, are_all=True) >= 16
+    assert read(many[:17], 5, are_all=True) == 6
+
+
+def test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document() -> None:
+    candidates = ranked({"d:0": 0.9, "e:0": 0.8, "d:1": 0.7})
+    live, replaced = row("d:0"), row("d:0", until=1, retired_for_ms=5)
+    for chunk, expected in ((live, False), (replaced, True)):
+        hits = showable("k", candidates[:1], {"d:0": chunk}, ["d"])
+        assert (giving_way(hits, candidates[1:]), giving_way(hits, candidates[1:2])) == (expected, False)
 
 
 def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
