@@ -78,7 +78,10 @@ class OutboxRelay:
         await outbox.mark_sent(self._database, [message.id for message in messages])
 
     async def _send_what_can_be(self, messages: Sequence[outbox.Message]) -> None:
-        """One by one: a message that Kafka will never take must not keep the others back. It stays in its row."""
+        """One by one: a message that Kafka will never take must not keep the others back.
+
+        Its row stays for seven days, as those of messages that were sent.
+        """
         for message in messages:
             try:
                 await self._producer.send_all([self._message(message)])

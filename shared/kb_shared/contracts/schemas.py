@@ -65,7 +65,8 @@ _CHANNELS: Final = (
     ),
     _Channel(
         topics.KB_EVENTS,
-        "What became of documents and knowledge bases. Within one key in order; may come twice, with the same `id`.",
+        "What became of documents and knowledge bases. What is told of one document in a knowledge base comes in "
+        "order, and so does what is told of the knowledge base itself; each may come twice, with the same `id`.",
         "{organization_id}/{kb_id}; of rejected events {organization_id}",
         KB_EVENTS.values(),
         ("send",),
