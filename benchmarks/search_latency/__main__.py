@@ -2,17 +2,17 @@
 
 The chunks come in as events and searches go over HTTP, to the search service itself. Vectors of the questions are in
 the cache, as those of repeated queries are. The raw aggregates are those that the service sends to the indexes, from
-this process.
+this process. `machine_loop_s` tells how fast a core was before and after: ratios hold, milliseconds are of the moment.
 """
 
 import argparse
 import asyncio
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import aiohttp
 import httpx
@@ -22,6 +22,7 @@ from pymongo import AsyncMongoClient
 
 from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
 from benchmarks.indexing import corpus
+from benchmarks.machine import loop_s
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
 from kb_shared.mongo.database import Database
@@ -33,6 +34,8 @@ CHUNKS_A_DOCUMENT = 44
 CHUNK_SIZE = 200
 CONCURRENCY = 16
 EXACT_UP_TO_CHUNKS = 10_000
+
+T = TypeVar("T")
 
 
 def main() -> None:
@@ -73,13 +76,16 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         # Without the gateway, which stands in for whatever a deployment has there.
         service = kb.stack.services["kb_search"].url
         url = f"{service}/v0/orgs/{kb.stack.organization_id}/knowledge-bases/{kb.kb_id}/search"
+        loop_before_s = loop_s()
         by_mode = {
             mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(http, url, mode), questions)
             for mode in MODES
         }
+        loop_after_s = loop_s()
     return {
         "options": {name: str(value) for name, value in vars(options).items() if name != "json" and value is not None},
         "chunks": chunks,
+        "machine_loop_s": {"before": loop_before_s, "after": loop_after_s},
         **by_mode,
     }
 
@@ -108,22 +114,22 @@ async def _questions(kb: KnowledgeBase, texts: Sequence[str], number: int) -> li
 async def _compare(kb: KnowledgeBase, raw: Raw, service: Service, questions: Sequence[Question]) -> dict[str, Any]:
     await in_turn([raw, service], questions[:20])  # connections, caches
     calls = await _embedding_calls(kb)
-    cpu = _cpu_s(kb)
-    alone = await in_turn([raw, service], questions)
-    service_cpu_ms = (_cpu_s(kb) - cpu) * 1000 / len(questions)
-    capacity = [await at_once(asker, questions, concurrency=CONCURRENCY) for asker in (raw, service)]
-    arrival = [await arriving(asker, questions, per_second=capacity[0] / 2) for asker in (raw, service)]
+    alone, cpu_alone_s = await _with_cpu(kb, in_turn([raw, service], questions))
+    capacity_of_raw = await at_once(raw, questions, concurrency=CONCURRENCY)
+    capacity, cpu_together_s = await _with_cpu(kb, at_once(service, questions, concurrency=CONCURRENCY))
+    arrival = [await arriving(asker, questions, per_second=capacity_of_raw / 2) for asker in (raw, service)]
     return {
         "one_at_a_time_ms": {
             "raw": asdict(alone[0]),
             "service": asdict(alone[1]),
             "p50_over_raw": round(alone[1].p50 - alone[0].p50, 2),
         },
-        "service_cpu_ms_a_search": round(service_cpu_ms, 2),
+        "service_cpu_ms_a_search": round(cpu_alone_s * 1000 / len(questions), 2),
         f"per_second_of_{CONCURRENCY}_at_once": {
-            "raw": round(capacity[0], 1),
-            "service": round(capacity[1], 1),
-            "share_of_raw": round(capacity[1] / capacity[0], 2),
+            "raw": round(capacity_of_raw, 1),
+            "service": round(capacity, 1),
+            "share_of_raw": round(capacity / capacity_of_raw, 2),
+            "service_cpu_ms_a_search": round(cpu_together_s * 1000 / len(questions), 2),
         },
         "arriving_at_half_of_raw_ms": {
             "raw": asdict(arrival[0]),
@@ -132,6 +138,12 @@ async def _compare(kb: KnowledgeBase, raw: Raw, service: Service, questions: Seq
         },
         "embedding_calls": await _embedding_calls(kb) - calls,
     }
+
+
+async def _with_cpu(kb: KnowledgeBase, asking: Awaitable[T]) -> tuple[T, float]:
+    """What it gives, and how many seconds of CPU the service took meanwhile."""
+    before = _cpu_s(kb)
+    return await asking, _cpu_s(kb) - before
 
 
 async def _embedding_calls(kb: KnowledgeBase) -> int:
