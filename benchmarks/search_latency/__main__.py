@@ -1,5 +1,7 @@
 """`python -m benchmarks.search_latency`: what a search costs beyond the aggregates of the indexes, in the same run.
 
+And what an iteration of the loop costs beyond its model and its search.
+
 The chunks come in as events and searches go over HTTP, to the search service itself. Vectors of the questions are in
 the cache, as those of repeated queries are. The raw aggregates are those that the service sends to the indexes, from
 this process. `machine_loop_s` tells how fast a core was before and after: ratios hold, milliseconds are of the moment.
@@ -25,6 +27,7 @@ from benchmarks.indexing import corpus
 from benchmarks.machine import loop_s
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
+from benchmarks.search_latency.runs import iterations
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vectors import Chunks
 
@@ -34,6 +37,7 @@ CHUNKS_A_DOCUMENT = 44
 CHUNK_SIZE = 200
 CONCURRENCY = 16
 EXACT_UP_TO_CHUNKS = 10_000
+RUNS = 100
 
 T = TypeVar("T")
 
@@ -81,12 +85,14 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
             mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(http, url, mode), questions)
             for mode in MODES
         }
+        of_runs = await iterations(kb, http, questions[:RUNS])
         loop_after_s = loop_s()
     return {
         "options": {name: str(value) for name, value in vars(options).items() if name != "json" and value is not None},
         "chunks": chunks,
         "machine_loop_s": {"before": loop_before_s, "after": loop_after_s},
         **by_mode,
+        "runs": asdict(of_runs),
     }
 
 
