@@ -6,6 +6,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 from pymongo.uri_parser import parse_uri
 
 from kb_local.errors import UnusableServer
+from kb_shared.errors import Misconfigured
+from kb_shared.mongo.uri import create_client
 
 ANSWERS_WITHIN_MS = 5000
 REMEDY = "name a replica set of MongoDB 6.0 or newer, or a deployment with Atlas search, with KB_MONGO_URI"
@@ -26,16 +28,17 @@ async def inspect_mongo(uri: str) -> MongoDeployment:
     """Find out what can be done with a deployment. One without search of its own gets the search node put in front.
 
     Raises:
-        UnusableServer: it does not answer, is no replica set, or lacks search where the node cannot help, because the
-            node speaks neither TLS nor authentication and stands in front of one member only.
+        UnusableServer: the services refuse its URI, or it does not answer, is no replica set, or lacks search where the
+            node cannot help, because the node speaks neither TLS nor authentication and stands in front of one member
+            only.
     """
     try:
-        async with AsyncMongoClient[dict[str, Any]](
-            # Without a second connection in the background, which a client this short-lived would close half open.
-            uri,
-            serverSelectionTimeoutMS=ANSWERS_WITHIN_MS,
-            serverMonitoringMode="poll",
-        ) as client:
+        # Without a second connection in the background, which a client this short-lived would close half open.
+        client = create_client(uri, serverSelectionTimeoutMS=ANSWERS_WITHIN_MS, serverMonitoringMode="poll")
+    except Misconfigured as error:
+        raise UnusableServer(str(error), remedy=REMEDY) from error
+    try:
+        async with client:
             hello = await client.admin.command("hello")
             has_search = await _has_search(client)
     except PyMongoError as error:

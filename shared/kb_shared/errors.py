@@ -14,6 +14,7 @@ KbError
 │   │   └── BatchRefused     something in these texts, or their number: ask for fewer, until it is found
 │   ├── UnknownModel         no embedding model is called so here
 │   └── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
+├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 ├── Rejected                 a message that can't be used: to the dead letters with `reason`
 └── RequestError             the HTTP caller's to mend: carries status, slug and what to do
     └── NotFound             missing, malformed or another organization's: all the same 404
@@ -106,6 +107,10 @@ class DocumentUnfit(PermanentError):
     """The document can't be indexed as it is; `str()` says why, without quoting it."""
 
     error_type = "document_unfit"
+
+
+class Misconfigured(KbError):
+    """A setting that can't be used; `str()` says which, why and what to change, and holds no secret."""
 
 
 class Rejected(KbError):

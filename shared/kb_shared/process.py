@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 import uvloop
 
-from kb_shared.errors import TransientError
+from kb_shared.errors import Misconfigured, TransientError
 
 _RETRY_S: Final = 1.0
 
@@ -40,6 +40,9 @@ def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     try:
         # In C what asyncio does in Python: a twelfth of the CPU of a search.
         uvloop.run(main())
+    except Misconfigured as error:
+        log.error("process.misconfigured", reason=str(error))  # noqa: TRY400  # the reason is all that helps
+        sys.exit(1)
     except Exception:
         # Not by Python's own traceback: messages of errors may quote documents.
         log.exception("process.failed")

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias, TypeVar
 
-from pymongo import AsyncMongoClient, ReadPreference, UpdateOne, WriteConcern
+from pymongo import ReadPreference, UpdateOne, WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
@@ -22,6 +22,7 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 
 from kb_shared.errors import TransientError, WriteConflicts
+from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 
 Row: TypeAlias = dict[str, Any]
@@ -41,8 +42,12 @@ def in_one_batch(count: int) -> int:
 
 
 def connect(settings: CommonSettings) -> Database:
-    """Open the deployment of `settings`. No read concern in the URI: Atlas search stages accept `local` only."""
-    client: AsyncMongoClient[Row] = AsyncMongoClient(
+    """Open the deployment of `settings`; nothing is sent yet.
+
+    Raises:
+        Misconfigured: the URI can't be used.
+    """
+    client = create_client(
         settings.mongo_uri,
         tz_aware=True,
         w="majority",

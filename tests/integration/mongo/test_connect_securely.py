@@ -1,0 +1,116 @@
+"""A URI with TLS and a user, tried on a mongod that lets nobody in without them."""
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+from urllib.parse import quote_plus
+
+import pytest
+from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
+
+from kb_local.ports import free_port
+from kb_shared.mongo import database as mongo
+from kb_shared.mongo import document_texts, schema
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.uri import create_client
+from kb_shared.settings import CommonSettings
+from tests.integration.mongo.secured import Certificates, SecuredMongod, make_certificates
+
+DATABASE: Final = "kb"
+PASSWORD: Final = "p@ss/word:%"  # characters that a URI has to escape
+LEAST: Final = [
+    "find",
+    "insert",
+    "update",
+    "remove",
+    "createCollection",
+    "dropCollection",
+    "createIndex",
+    "listIndexes",
+]
+"""What the how-to page tells to grant, without the rights on search indexes that a plain mongod does not know."""
+SOON_MS: Final = 500
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("certificates"))
+
+
+@pytest.fixture(scope="module")
+async def secured(tmp_path_factory: pytest.TempPathFactory, certificates: Certificates) -> AsyncIterator[SecuredMongod]:
+    server = SecuredMongod(tmp_path_factory.mktemp("secured"), certificates, port=free_port())
+    await server.start()
+    async with server.admin() as admin:
+        privileges = [{"resource": {"db": DATABASE, "collection": ""}, "actions": LEAST}]
+        await admin[DATABASE].command("createRole", "knowledgeBases", privileges=privileges, roles=[])
+        role: Any = [{"role": "knowledgeBases", "db": DATABASE}]
+        for where in ("admin", "users"):
+            await admin[where].command("createUser", f"of-{where}", pwd=PASSWORD, roles=role)
+        await admin["$external"].command("createUser", certificates.client_subject, roles=role)
+    yield server
+    await server.stop()
+
+
+def uri_of(secured: SecuredMongod, certificates: Certificates, options: str, *, user: str = "") -> str:
+    login = f"{user}:{quote_plus(PASSWORD)}@" if user else ""
+    return f"mongodb://{login}{secured.address}/?replicaSet=rs0&tls=true&tlsCAFile={certificates.ca}{options}"
+
+
+async def use(uri: str) -> None:
+    """Do what services do at their start, and what needs other rights than that."""
+    database = mongo.connect(CommonSettings(mongo_uri=uri, mongo_database=DATABASE))
+    async with database.client:
+        await schema.ensure(database)
+        await in_transaction(database, lambda session: _write(database, session))
+        await _store_large_text(database)
+        await database.create_collection("kb_vectors_of_test", check_exists=False)
+        await database.drop_collection("kb_vectors_of_test")
+
+
+async def _write(database: Database, session: Session) -> None:
+    await database["tags"].insert_one({"tag_id": "t", "organization_id": "acme"}, session=session)
+    await database["tags"].delete_many({"organization_id": "acme"}, session=session)
+
+
+async def _store_large_text(database: Database) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(3):
+            yield b"x" * 500_000
+
+    text_ref = await document_texts.put_stream(database, "acme", "d", pieces())
+    assert await document_texts.touch(database, "acme", text_ref)
+
+
+async def test_a_user_with_a_password_and_least_privileges_can_do_all_that_services_do(
+    secured: SecuredMongod, certificates: Certificates
+) -> None:
+    await use(uri_of(secured, certificates, "&authSource=admin", user="of-admin"))
+    await use(uri_of(secured, certificates, "&authSource=admin&authMechanism=SCRAM-SHA-256", user="of-admin"))
+
+
+async def test_the_database_that_a_user_belongs_to_is_named_by_auth_source(
+    secured: SecuredMongod, certificates: Certificates
+) -> None:
+    await use(uri_of(secured, certificates, "&authSource=users", user="of-users"))
+    database = mongo.connect(CommonSettings(mongo_uri=uri_of(secured, certificates, "", user="of-users")))
+    async with database.client:
+        with pytest.raises(OperationFailure, match="Authentication failed"):
+            await database["tags"].find_one()
+
+
+async def test_a_client_certificate_is_a_user(secured: SecuredMongod, certificates: Certificates) -> None:
+    await use(uri_of(secured, certificates, f"&authMechanism=MONGODB-X509&tlsCertificateKeyFile={certificates.client}"))
+
+
+async def test_without_the_right_ca_certificate_or_tls_nobody_gets_in(
+    secured: SecuredMongod, certificates: Certificates
+) -> None:
+    stranger = uri_of(
+        secured, certificates, f"&authMechanism=MONGODB-X509&tlsCertificateKeyFile={certificates.stranger}"
+    )
+    unverified = f"mongodb://{secured.address}/?replicaSet=rs0&tls=true"
+    plain = f"mongodb://{secured.address}/?replicaSet=rs0"
+    for uri in (stranger, unverified, plain):
+        async with create_client(uri, serverSelectionTimeoutMS=SOON_MS) as client:
+            with pytest.raises((ServerSelectionTimeoutError, OperationFailure)):
+                await client[DATABASE]["tags"].find_one()
