@@ -6,7 +6,7 @@ PACKAGES := shared client services/kb-api services/indexer services/search servi
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-clients check format lock schemas bench clean
+.PHONY: help install demo up down status test test-long test-replicas test-clients check format lock schemas bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +34,14 @@ status: install  ## what runs, where, and how it is
 	@$(BIN)/kb status
 
 test: install  ## every test that fits in CI, against real servers
-	@$(BIN)/python -m pytest -m "not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
+	@$(BIN)/python -m pytest -m "not long and not kafka_cluster and not replica_set" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
 
 test-long: install  ## the long forms: more kills, more orders, more swaps, more examples
-	@$(BIN)/python -m pytest -m long --timeout 7200
+	@$(BIN)/python -m pytest -m "long and not kafka_cluster and not replica_set" --timeout 7200
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile new --timeout 7200 --quiet
+
+test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
+	@$(BIN)/python -m pytest tests/replica_set -m replica_set --quiet
 
 test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)

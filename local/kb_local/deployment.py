@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,17 +21,17 @@ class MongoDeployment:
     uri: str
     has_search: bool
     """Whether it answers Atlas search commands itself."""
-    primary: str
-    """`host:port`."""
+    members: Sequence[str]
+    """`host:port` of those that hold data, as the replica set's configuration has them; empty without one."""
+    set_name: str
 
 
 async def inspect_mongo(uri: str) -> MongoDeployment:
-    """Find out what can be done with a deployment. One without search of its own gets the search node put in front.
+    """Find out what can be done with a deployment. One without search of its own gets search nodes put in front.
 
     Raises:
         UnusableServer: the services refuse its URI, or it does not answer, is no replica set, or lacks search where the
-            node cannot help, because the node speaks neither TLS nor authentication and stands in front of one member
-            only.
+            node cannot help, because it speaks neither TLS nor authentication.
     """
     try:
         # Without a second connection in the background, which a client this short-lived would close half open.
@@ -45,17 +46,20 @@ async def inspect_mongo(uri: str) -> MongoDeployment:
         raise UnusableServer(
             f"the deployment of KB_MONGO_URI does not answer ({type(error).__name__})", remedy=REMEDY
         ) from error
-    if has_search:
-        return MongoDeployment(uri=uri, has_search=True, primary=str(hello.get("me", "")))
-    if "setName" not in hello:
+    if not has_search and "setName" not in hello:
         raise UnusableServer("the deployment of KB_MONGO_URI is no replica set", remedy=REMEDY)
-    if _is_secured(uri) or len(hello["hosts"]) > 1:
+    if not has_search and _is_secured(uri):
         raise UnusableServer(
-            "the deployment of KB_MONGO_URI has no Atlas search, and the search node can stand in only for a single "
-            "member without TLS and authentication",
-            remedy="use Atlas, mongodb/mongodb-atlas-local or mongot; or a single mongod of this machine",
+            "the deployment of KB_MONGO_URI has no Atlas search, and the search node can stand in only where neither "
+            "TLS nor authentication is used",
+            remedy="use Atlas, mongodb/mongodb-atlas-local or mongot; or a mongod of this machine",
         )
-    return MongoDeployment(uri=uri, has_search=False, primary=hello["primary"])
+    return MongoDeployment(
+        uri=uri,
+        has_search=has_search,
+        members=(*hello.get("hosts", ()), *hello.get("passives", ())),
+        set_name=hello.get("setName", ""),
+    )
 
 
 async def _has_search(client: AsyncMongoClient[dict[str, Any]]) -> bool:

@@ -20,9 +20,9 @@ NOT_YET_INITIALIZED = 94
 
 
 class Mongod(Server):
-    """A single-node MongoDB replica set: transactions and change streams need one.
+    """A mongod: a replica set of its own, since transactions and change streams need one, or a member of `ReplicaSet`.
 
-    Its data outlives the process, and also a change of port.
+    Its data outlives the process, and where it is alone also a change of port.
     """
 
     def __init__(
@@ -31,6 +31,8 @@ class Mongod(Server):
         *,
         port: int,
         log: Path,
+        name: str = "mongod",
+        alone: bool = True,
         cache_gb: float = 0.5,
         transaction_lifetime_s: int = 15,
         parameters: Mapping[str, str] | None = None,
@@ -41,12 +43,15 @@ class Mongod(Server):
             data: folder of the database files, made when absent.
             port: on loopback.
             log: file that its output is appended to.
+            name: of the server.
+            alone: makes itself a replica set; otherwise somebody else initiates the set that it is a member of.
             cache_gb: of WiredTiger; a transaction of many chunks has to fit.
             transaction_lifetime_s: how long the locks of a transaction outlive a client that was killed.
             parameters: further `--setParameter` values.
         """
-        super().__init__("mongod", port=port, log=log)
+        super().__init__(name, port=port, log=log)
         self.data = data
+        self._alone = alone
         self._cache_gb = cache_gb
         self._parameters = {
             # Without it a primary waits 15 s after SIGTERM for a successor that does not exist.
@@ -86,14 +91,14 @@ class Mongod(Server):
         )
 
     async def wait_ready(self) -> None:
-        if await poll_until(self._answers_or_ended, timeout_s=self.start_timeout_s) and self.running:
+        if self._alone and await poll_until(self._answers_or_ended, timeout_s=self.start_timeout_s) and self.running:
             # One that dies right here is told of below, with its log.
             with contextlib.suppress(OSError):
                 await poll_until(self._is_member, timeout_s=self.start_timeout_s)
         await super().wait_ready()
 
     async def is_ready(self) -> bool:
-        return await is_writable(self.port)
+        return await (is_writable(self.port) if self._alone else is_member(self.port))
 
     async def _answers_or_ended(self) -> bool:
         return not self.running or await accepts_connections(LOOPBACK, self.port)
@@ -126,6 +131,15 @@ async def is_writable(port: int) -> bool:
         return bool((await run_command(LOOPBACK, port, {"hello": 1})).get("isWritablePrimary"))
     except OSError:
         return False
+
+
+async def is_member(port: int) -> bool:
+    """Say whether a primary or a secondary answers on this port of loopback."""
+    try:
+        hello = await run_command(LOOPBACK, port, {"hello": 1})
+    except OSError:
+        return False
+    return bool(hello.get("isWritablePrimary") or hello.get("secondary"))
 
 
 def mongod_binary() -> Path:

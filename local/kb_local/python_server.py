@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 
 from kb_local.child import Child, execute
-from kb_local.mongod import is_writable
+from kb_local.mongod import is_member, is_writable
 from kb_local.ports import LOOPBACK, NO_TLS
 from kb_local.server import Server, accepts_connections
 
@@ -37,31 +37,50 @@ class PythonServer(Server):
 
 
 class SearchNode(PythonServer):
-    """The proxy that adds Atlas search to a mongod, see `kb_local/search_node`."""
+    """The proxy that adds Atlas search to a member of a replica set, see `kb_local/search_node`."""
 
-    def __init__(self, *, mongod: str, port: int, log: Path, lag_ms: int = 0, build_delay_ms: int = 0) -> None:
+    def __init__(
+        self,
+        *,
+        mongod: str,
+        port: int,
+        log: Path,
+        name: str = "search-node",
+        siblings: Mapping[str, str] | None = None,
+        lag_ms: int = 0,
+        build_delay_ms: int = 0,
+    ) -> None:
         """Describe the node.
 
         Args:
-            mongod: `host:port` of the primary that it stands in front of.
+            mongod: `host:port` of the member that it stands in front of: of the primary, where there is no other.
             port: on loopback.
             log: file that its output is appended to.
+            name: of the server.
+            siblings: `host:port` of the nodes in front of all other members, by that of their members.
             lag_ms: age at which a change becomes searchable.
             build_delay_ms: how long an index stays in the state BUILDING.
         """
-        super().__init__("search-node", "kb_local.search_node", port=port, log=log)
+        super().__init__(name, "kb_local.search_node", port=port, log=log)
         self._mongod = mongod
+        self._siblings = dict(siblings or {})
         self._lag_ms = lag_ms
         self._build_delay_ms = build_delay_ms
 
     @property
+    def address(self) -> str:
+        return f"{LOOPBACK}:{self.port}"
+
+    @property
     def uri(self) -> str:
-        return f"mongodb://{LOOPBACK}:{self.port}/?directConnection=true"
+        """This node alone, also where it is one of several."""
+        return f"mongodb://{self.address}/?directConnection=true"
 
     def _arguments(self) -> Sequence[str]:
         return [
-            *("--listen", f"{LOOPBACK}:{self.port}"),
+            *("--listen", self.address),
             *("--mongod", self._mongod),
+            *(part for pair in self._siblings.items() for part in ("--sibling", "=".join(pair))),
             *("--lag", str(self._lag_ms)),
             *("--build-delay", str(self._build_delay_ms)),
         ]
@@ -70,7 +89,7 @@ class SearchNode(PythonServer):
         # A driver that is closed while it still connects leaks its socket.
         if not await accepts_connections(LOOPBACK, self.port):
             return False
-        return await is_writable(self.port)
+        return await (is_member(self.port) if self._siblings else is_writable(self.port))
 
 
 class ModelServer(PythonServer):

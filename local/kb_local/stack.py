@@ -7,9 +7,10 @@ from typing import Any, Final, Self
 from kb_local.broker import Broker
 from kb_local.broker_contents import create_topics, queue_again
 from kb_local.deployment import inspect_mongo
-from kb_local.mongod import Mongod, check_mongod, mongod_binary
+from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
 from kb_local.ports import Ports
-from kb_local.python_server import GatewayServer, ModelServer, SearchNode
+from kb_local.python_server import GatewayServer, ModelServer
+from kb_local.search_nodes import SearchNodes
 from kb_local.server import Server
 from kb_local.service import Service
 from kb_local.state import Home
@@ -66,9 +67,10 @@ class Stack:
             home: folder of data, logs and secrets.
             services: packages; `kb_indexer:2` is a second process of `kb_indexer`.
             env: settings of all services, over those that the stack makes itself.
-            lag_ms: of the search node, where one is launched.
+            lag_ms: of each search node, where one is launched.
             build_delay_ms: likewise.
-            mongo_uri: of a MongoDB that runs. Without Atlas search of its own a search node is put in front of it.
+            mongo_uri: of a MongoDB that runs. Without Atlas search of its own a search node is put in front of each
+                member.
             kafka: a Kafka cluster as `host:port`, or a broker of this package that runs.
             models_api_base: of an OpenAI-compatible server of the local models that runs.
             zygote: one that runs.
@@ -81,7 +83,7 @@ class Stack:
         self.database = database
         self.topic_prefix = topic_prefix
         self.mongod: Mongod | None = None
-        self.search_node: SearchNode | None = None
+        self.search_nodes: SearchNodes | None = None
         self.broker = kafka if isinstance(kafka, Broker) else None
         self.model_server: ModelServer | None = None
         self.gateway: GatewayServer | None = None
@@ -172,7 +174,7 @@ class Stack:
         """What this stack has launched and will stop, in the order of starting."""
         foundations: list[Server | None] = [
             self.mongod,
-            self.search_node,
+            *(self.search_nodes.nodes if self.search_nodes is not None else ()),
             None if isinstance(self._given_kafka, Broker) else self.broker,
             self.model_server,
             self._zygote if self._owns_zygote else None,
@@ -281,22 +283,23 @@ class Stack:
             self.mongod = Mongod(self.home.mongo, port=self.ports.take("mongod"), log=self.home.log("mongod"))
             await self.mongod.start()
             self._mongod_uri = self.mongod.uri
-            primary = self.mongod.address
+            members, set_name = [self.mongod.address], REPLICA_SET
         else:
             given = await inspect_mongo(self._given_mongo_uri)
             self._mongod_uri = self._mongo_uri = given.uri
             if given.has_search:
                 return
-            primary = given.primary
-        self.search_node = SearchNode(
-            mongod=primary,
-            port=self.ports.take("search-node"),
-            log=self.home.log("search-node"),
-            lag_ms=self._lag_ms,
+            members, set_name = [*given.members], given.set_name
+        self.search_nodes = SearchNodes(
+            members,
+            set_name=set_name,
+            logs=self.home.logs,
+            ports=self.ports,
+            lags_ms=(self._lag_ms,),
             build_delay_ms=self._build_delay_ms,
         )
-        await self.search_node.start()
-        self._mongo_uri = self.search_node.uri
+        await self.search_nodes.start()
+        self._mongo_uri = self.search_nodes.uri
 
     def _make_services(self) -> None:
         for name in self._service_names:

@@ -10,6 +10,7 @@ from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.truth import Truth
 from kb_local.mongod import Mongod, is_writable
+from kb_local.replica_set import ReplicaSet
 from kb_shared.contracts.cloudevents import encode
 from kb_shared.contracts.documents import key_of
 from kb_shared.errors import TransientError
@@ -18,19 +19,19 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, schema
 from kb_shared.mongo.database import Database
 from kb_shared.settings import CommonSettings
-from tests.chaos.replica_set import WITHIN_S, ReplicaSet, replica_set
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import until
 from tests.integration.indexer.support import Post, record
 
 ORGANIZATION = "org"
+WITHIN_S = 120.0
 EVENT = Upstream(ORGANIZATION).ocr("d", [paragraph("d")], tags=["a"])
 
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
 async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: Path) -> None:
-    async with replica_set(tmp_path) as nodes:
+    async with ReplicaSet(tmp_path, election_timeout_ms=5000) as nodes:
         first = await nodes.primary()
         database = mongo.connect(CommonSettings(mongo_uri=nodes.uri))
         try:

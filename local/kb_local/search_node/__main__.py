@@ -35,11 +35,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m kb_local.search_node", description="Adds Atlas search to a mongod, on one machine."
+        prog="python -m kb_local.search_node",
+        description="Adds Atlas search to a member of a replica set, on one machine.",
     )
     parser.add_argument("--listen", type=_address, required=True, metavar="HOST:PORT", help="a loopback address")
     parser.add_argument(
-        "--mongod", type=_address, required=True, metavar="HOST:PORT", help="the primary of a replica set"
+        "--mongod", type=_address, required=True, metavar="HOST:PORT", help="the member of a replica set behind it"
+    )
+    parser.add_argument(
+        "--sibling",
+        type=_sibling,
+        action="append",
+        default=[],
+        metavar="HOST:PORT=HOST:PORT",
+        help="another member, and the node in front of it; once for each of them",
     )
     parser.add_argument("--lag", type=_milliseconds, default=0, metavar="MS", help="age at which a change is found")
     parser.add_argument(
@@ -58,6 +67,13 @@ def _address(text: str) -> tuple[str, int]:
     if not host or not port.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return ("127.0.0.1" if host == "localhost" else host.strip("[]"), int(port))
+
+
+def _sibling(text: str) -> tuple[str, str]:
+    member, _, node = text.partition("=")
+    for address in (member, node):
+        _address(address)
+    return (member, node)
 
 
 def _milliseconds(text: str) -> int:
@@ -82,7 +98,7 @@ async def _serve(parsed: argparse.Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     log.info("search_node.starting loopback_only=true authentication=none tls=none")
-    async with serve(parsed.listen, parsed.mongod, delays=delays) as node:
+    async with serve(parsed.listen, parsed.mongod, siblings=dict(parsed.sibling), delays=delays) as node:
         node.failed.add_done_callback(lambda _: stopped.set())
         announced = asyncio.create_task(_announce(node, parsed.mongod))
         await stopped.wait()

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import ipaddress
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from pymongo import AsyncMongoClient
@@ -42,20 +42,30 @@ class SearchNode:
 
 
 @contextlib.asynccontextmanager
-async def serve(listen: Address, mongod: Address, *, delays: Delays | None = None) -> AsyncIterator[SearchNode]:
-    """Serve on `listen` (port 0: any free one) in front of `mongod`, the primary of a replica set, until left.
+async def serve(
+    listen: Address, mongod: Address, *, siblings: Mapping[str, str] | None = None, delays: Delays | None = None
+) -> AsyncIterator[SearchNode]:
+    """Serve in front of one member of a replica set, until left.
 
     mongod may still be starting, and may be restarted.
+
+    Args:
+        listen: a loopback address; port 0 stands for any free one.
+        mongod: the member that gets the bytes of clients. Without siblings it is the only one, and the primary.
+        siblings: `host:port` of the nodes in front of all other members, by that of their members. Indexes follow
+            whichever member is the primary.
+        delays: how late this node is on purpose.
 
     Raises:
         ValueError: `listen` is not a loopback address.
         OSError: the port is taken.
     """
+    siblings = siblings or {}
     if not ipaddress.ip_address(listen[0]).is_loopback:
         raise ValueError("the search node has no authentication and no TLS: it listens on loopback only")
     async with AsyncMongoClient[dict[str, Any]](
-        *mongod,
-        directConnection=True,
+        ["{}:{}".format(*mongod), *siblings],
+        directConnection=not siblings,
         serverSelectionTimeoutMS=MONGOD_TIMEOUT_MS,
         datetime_conversion="DATETIME_MS",
         unicode_decode_error_handler="replace",
@@ -67,7 +77,7 @@ async def serve(listen: Address, mongod: Address, *, delays: Delays | None = Non
         address = ""
 
         def rewritten(reply: dict[str, Any]) -> dict[str, Any]:
-            return rewrite_hello(reply, listen=address)
+            return rewrite_hello(reply, listen=address, siblings=siblings)
 
         def accept() -> ClientSide:
             return ClientSide(mongod, handle=commands.answer, rewrite_hello=rewritten, connections=connections)

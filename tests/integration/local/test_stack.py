@@ -115,10 +115,10 @@ async def test_a_mongodb_with_search_is_used_as_it_is_and_one_without_gets_the_n
         )
 
     async with over(mongod.uri) as plain:
-        assert plain.search_node is not None
+        assert plain.search_nodes is not None
         assert plain.mongod_uri == mongod.uri != plain.mongo_uri
         async with over(plain.mongo_uri) as with_search:
-            assert with_search.search_node is None
+            assert with_search.search_nodes is None
             assert with_search.mongo_uri == plain.mongo_uri
 
 

@@ -1,0 +1,60 @@
+"""Three mongods, with a search node in front of each: started once, and healthy again at the start of each test."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_local.mongod import REPLICA_SET
+from kb_local.replica_set import ReplicaSet
+from kb_local.search_nodes import SearchNodes
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is in this folder."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.replica_set)
+
+
+@pytest.fixture(scope="session")
+async def started_set(server_logs: Path) -> AsyncIterator[ReplicaSet]:
+    # Tests kill clients in the middle of transactions, whose locks then have to go soon.
+    async with ReplicaSet(server_logs / "replica-set", transaction_lifetime_s=5) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+async def started_nodes(started_set: ReplicaSet, server_logs: Path) -> AsyncIterator[SearchNodes]:
+    nodes = SearchNodes(started_set.addresses, set_name=REPLICA_SET, logs=server_logs)
+    await nodes.start()
+    yield nodes
+    await nodes.stop()
+
+
+@pytest.fixture
+async def replica_set(started_set: ReplicaSet) -> ReplicaSet:
+    """Three healthy members, to be killed and frozen; `.uri` is the plain set."""
+    await started_set.heal()
+    return started_set
+
+
+@pytest.fixture
+async def nodes(replica_set: ReplicaSet, started_nodes: SearchNodes) -> SearchNodes:
+    """A running node in front of each of them; `.uri` is the set with search."""
+    for node in started_nodes.nodes:
+        if node.running:
+            node.resume()
+    await started_nodes.start()
+    return started_nodes
+
+
+@pytest.fixture
+async def replicated_client(nodes: SearchNodes) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+    """A client of the nodes, as a service has it: with majority writes."""
+    async with AsyncMongoClient[dict[str, Any]](nodes.uri, tz_aware=True, w="majority") as client:
+        yield client
