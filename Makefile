@@ -4,9 +4,10 @@ CLIENTS_VENV := .venv-clients
 BIN := $(VENV)/bin
 PACKAGES := shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
+LOCAL := not kafka_cluster and not replica_set
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-replicas test-clients check format lock schemas bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-clients check format lock schemas bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,11 +35,15 @@ status: install  ## what runs, where, and how it is
 	@$(BIN)/kb status
 
 test: install  ## every test that fits in CI, against real servers
-	@$(BIN)/python -m pytest -m "not long and not kafka_cluster and not replica_set" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
+	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
 
 test-long: install  ## the long forms: more kills, more orders, more swaps, more examples
-	@$(BIN)/python -m pytest -m "long and not kafka_cluster and not replica_set" --timeout 7200
+	@$(BIN)/python -m pytest -m "$(LOCAL) and long" --timeout 7200
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile new --timeout 7200 --quiet
+
+test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Kafka (needs Java and Maven)
+	@$(BIN)/python -m tests.kafka_cluster.jars
+	@$(BIN)/python -m pytest -m kafka_cluster tests --timeout 900 --quiet
 
 test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
 	@$(BIN)/python -m pytest tests/replica_set -m replica_set --quiet
@@ -71,5 +76,5 @@ bench: install  ## indexing throughput on this machine, as JSON
 
 clean:  ## remove .venv, caches and the local data
 	@test ! -x $(BIN)/kb || $(BIN)/kb down
-	@rm -rf $(VENV) $(CLIENTS_VENV) .kb .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) $(CLIENTS_VENV) .kb .kafka .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
