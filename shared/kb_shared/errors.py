@@ -13,6 +13,7 @@ KbError
 │   │   ├── ProviderKeyRefused  nothing for this key, whatever is asked: wrong, or its quota is used up
 │   │   └── BatchRefused     something in these texts, or their number: ask for fewer, until it is found
 │   ├── UnknownModel         no embedding model is called so here
+│   ├── MessageRefused       Kafka will not take this message, now or later
 │   └── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 ├── Rejected                 a message that can't be used: to the dead letters with `reason`
@@ -101,6 +102,15 @@ class UnknownModel(PermanentError):
     """No embedding model of this deployment is called so."""
 
     error_type = "unknown_model"
+
+
+class MessageRefused(PermanentError):
+    """Kafka will not take this message, however often it is sent: it is too large, or against a rule of its topic."""
+
+    def __init__(self, detail: str, *, reason: str) -> None:
+        super().__init__(detail)
+        self.reason = reason
+        """A slug: `too-large` or `invalid-record`."""
 
 
 class DocumentUnfit(PermanentError):

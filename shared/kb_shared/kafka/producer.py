@@ -7,10 +7,27 @@ from types import TracebackType
 from typing import Any, Self
 
 from aiokafka import AIOKafkaProducer
-from aiokafka.errors import KafkaError, MessageSizeTooLargeError, RecordListTooLargeError
+from aiokafka.errors import (
+    BrokerResponseError,
+    KafkaError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    kafka_errors,
+)
 
-from kb_shared.errors import PermanentError, TransientError
+from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.headers import Headers, to_wire
+
+
+class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # the library has no types
+    """The record breaks a rule of its topic: one without a key in a compacted topic, for example."""
+
+    errno = 87
+    message = "INVALID_RECORD"
+
+
+# The client library does not know this code, and so would report it as an unknown error, which may pass.
+kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
@@ -84,7 +101,7 @@ class Producer:
 
         Raises:
             TransientError: it is not, and may or may not have been written.
-            PermanentError: it is too large.
+            MessageRefused: it is too large, or breaks a rule of its topic.
         """
         await self.send_all([Message(topic, key, value, headers)])
 
@@ -92,20 +109,29 @@ class Producer:
         """Return once every message is acknowledged; messages of one key arrive in the order given.
 
         Raises:
-            TransientError, PermanentError: as `send`, for the first that failed; the others may have been written.
+            TransientError, MessageRefused: as `send`, for the first that failed; the others may have been written.
         """
-        acknowledgements: list[asyncio.Future[Any]] = []
-        try:
-            for message in messages:
-                acknowledgements.append(await self._hand_over(message))  # noqa: PERF401  # kept if a later one fails
-        except KafkaError as error:
-            await asyncio.gather(*acknowledgements, return_exceptions=True)
-            raise _as_ours(error) from error
-        for outcome in await asyncio.gather(*acknowledgements, return_exceptions=True):
-            if isinstance(outcome, KafkaError):
-                raise _as_ours(outcome) from outcome
-            if isinstance(outcome, BaseException):
-                raise outcome
+        for failure in await self.send_each(messages):
+            if failure is not None:
+                raise failure
+
+    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+        """Return for each message, in the order given, why it was not acknowledged, or None if it was.
+
+        What comes after a refused message is sent all the same. Messages of one key arrive in the order given, but one
+        can arrive although a transient error has kept back another before it: to restore the order, send both again.
+        """
+        attempts: list[asyncio.Future[Any]] = []
+        for message in messages:
+            try:
+                attempts.append(await self._hand_over(message))
+            except TOO_LARGE as error:
+                attempts.append(_failed(error))
+            except KafkaError as error:
+                # The cluster is away: each of the others would wait as long as this one did.
+                attempts += [_failed(error)] * (len(messages) - len(attempts))
+                break
+        return [_failure_of(outcome) for outcome in await asyncio.gather(*attempts, return_exceptions=True)]
 
     async def _hand_over(self, message: Message) -> asyncio.Future[Any]:
         """Queue the message; the future is done with its acknowledgement."""
@@ -115,8 +141,24 @@ class Producer:
         return acknowledgement
 
 
-def _as_ours(error: KafkaError) -> TransientError | PermanentError:
+def _failed(error: KafkaError) -> asyncio.Future[Any]:
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+    future.set_exception(error)
+    return future
+
+
+def _failure_of(outcome: object) -> TransientError | MessageRefused | None:
+    if isinstance(outcome, KafkaError):
+        return _as_ours(outcome)
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return None
+
+
+def _as_ours(error: KafkaError) -> TransientError | MessageRefused:
     # The type alone: the client library's messages may quote what was sent.
     if isinstance(error, TOO_LARGE):
-        return PermanentError(f"the message is too large for Kafka ({type(error).__name__})")
+        return MessageRefused(f"the message is too large for Kafka ({type(error).__name__})", reason="too-large")
+    if isinstance(error, InvalidRecordError):
+        return MessageRefused("the message breaks a rule of its topic", reason="invalid-record")
     return TransientError(f"Kafka did not take the message ({type(error).__name__})")

@@ -44,6 +44,7 @@ from kb_shared.contracts.documents import (
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.vector import Vector, from_binary
+from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.identifiers import new_kb_id
 from kb_shared.index_requests import IndexRequests
@@ -87,8 +88,9 @@ class Post(Producer):
     async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append(Message(topic, key, value, headers))
 
-    async def send_all(self, messages: Sequence[Message]) -> None:
+    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
         self.sent.extend(messages)
+        return [None] * len(messages)
 
     def take(self, *topic_names: str) -> list[Message]:
         taken = [message for message in self.sent if message.topic in topic_names]
