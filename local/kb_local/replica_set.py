@@ -146,6 +146,10 @@ class ReplicaSet:
             ServerNotReady: no secondary has caught up.
         """
         primary = await self.primary()
+        for member in self.members:
+            if member is not primary and await member.is_ready():
+                # One that has stepped down a moment ago may be elected again.
+                await _ask(member, {"replSetFreeze": 0})
         answer = await _ask(primary, {"replSetStepDown": 60, "secondaryCatchUpPeriodSecs": 10})
         if not answer["ok"]:
             raise ServerNotReady(f"{primary.name} stays primary: {answer['errmsg']}", remedy="heal the set before")

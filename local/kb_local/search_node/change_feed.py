@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from bson import ObjectId
 from bson.timestamp import Timestamp
 from pymongo import AsyncMongoClient, ReturnDocument
 from pymongo.asynchronous.change_stream import AsyncChangeStream
@@ -17,6 +18,7 @@ Document = dict[str, Any]
 
 # Where the node keeps its own things, in the deployment it serves.
 NODE_DATABASE = "__mdb_local_search"
+DEFINITIONS = "indexes"
 MARKERS = "markers"
 MARKER_ID = "marker"
 
@@ -43,6 +45,7 @@ class ChangeFeed:
 
     Args:
         on_event: called with each event, in commit order.
+        on_definition: called with the id of each definition that somebody has written or removed.
         on_gap: called when events may have been missed; the stream goes on from now.
     """
 
@@ -51,10 +54,12 @@ class ChangeFeed:
         client: AsyncMongoClient[Document],
         *,
         on_event: Callable[[Document], None],
+        on_definition: Callable[[ObjectId], None],
         on_gap: Callable[[], None],
     ) -> None:
         self._client = client
         self._on_event = on_event
+        self._on_definition = on_definition
         self._on_gap = on_gap
         self._token: Mapping[str, Any] | None = None
         self._wanted: set[Namespace] = set()
@@ -120,7 +125,7 @@ class ChangeFeed:
         The server looks up the document of an update only for the collections that pass the filter.
         """
         names = [{"db": name.database, "coll": name.collection} for name in covering]
-        names.append({"db": NODE_DATABASE, "coll": MARKERS})
+        names += [{"db": NODE_DATABASE, "coll": name} for name in (MARKERS, DEFINITIONS)]
         wanted = {"$or": [{"ns": {"$in": names}}, {"operationType": {"$in": list(COLLECTION_ENDS)}}]}
         start: dict[str, Any] = {"resume_after": self._token}
         if self._token is None:
@@ -150,7 +155,11 @@ class ChangeFeed:
         if event["ns"]["db"] != NODE_DATABASE:
             self._on_event(event)
             return
-        if event["ns"]["coll"] == MARKERS and (marker := _marker(event)) is not None:
+        if "documentKey" not in event:
+            return
+        if event["ns"]["coll"] == DEFINITIONS:
+            self._on_definition(event["documentKey"]["_id"])
+        elif (marker := _marker(event)) is not None:
             await self._note(marker=marker)
 
     async def _note(self, *, covered: frozenset[Namespace] | None = None, marker: int | None = None) -> None:

@@ -1,17 +1,27 @@
 """The definitions of all indexes, kept in the deployment itself so that they outlive the node."""
 
+import asyncio
 import datetime as dt
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from bson import Binary, ObjectId
 from pymongo import AsyncMongoClient
+from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
+from pymongo.write_concern import WriteConcern
 
-from kb_local.search_node.change_feed import NODE_DATABASE, Document, Namespace
+from kb_local.search_node.change_feed import DEFINITIONS, NODE_DATABASE, RETRY_S, Document, Namespace
 from kb_local.search_node.definitions import IndexType, index_type, parse_definition, type_of
 from kb_local.search_node.generation import DefinitionVersion
 from kb_local.search_node.search_index import SearchIndex
 from kb_local.search_node.values import UUID_SUBTYPE
+
+log = logging.getLogger(__name__)
+
+DEADLINE_MS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +33,41 @@ class StoredIndex:
 
 
 class DefinitionStore:
+    """Reads what a majority has at the time of the read, and writes what a majority has when it returns.
+
+    An isolated primary knows neither what the others have written since, nor whether its own rows will survive.
+    """
+
     def __init__(self, client: AsyncMongoClient[Document]) -> None:
         self._client = client
-        self._rows = client[NODE_DATABASE]["indexes"]
+        self._rows = client[NODE_DATABASE].get_collection(
+            DEFINITIONS,
+            read_concern=ReadConcern("linearizable"),
+            write_concern=WriteConcern("majority", wtimeout=DEADLINE_MS),
+        )
 
     async def load(self) -> list[StoredIndex]:
-        return [_stored(row) async for row in self._rows.find({})]
+        """Return all rows; makes sure first that a collection has one of each name at most."""
+        await self._rows.create_index(["collection_id", "name"], unique=True)
+        return await self._read({})
+
+    async def of(self, namespace: Namespace) -> list[StoredIndex]:
+        return await self._read({"database": namespace.database, "collection": namespace.collection})
+
+    async def with_id(self, index_id: ObjectId) -> list[StoredIndex]:
+        """Return the row in a list, which is empty when there is none."""
+        return await self._read({"_id": index_id})
+
+    async def _read(self, wanted: Mapping[str, Any]) -> list[StoredIndex]:
+        rows = self._rows.find(wanted, max_time_ms=DEADLINE_MS)
+        return [_stored(row) async for row in rows]
 
     async def add(self, index: SearchIndex) -> None:
+        """Store a new index.
+
+        Raises:
+            DuplicateKeyError: the collection has one of that name.
+        """
         await self._rows.insert_one(
             {
                 "_id": index.id,
@@ -44,11 +81,16 @@ class DefinitionStore:
             }
         )
 
-    async def set_latest(self, index_id: ObjectId, version: DefinitionVersion) -> None:
-        await self._rows.update_one({"_id": index_id}, {"$set": {"latest": _version_row(version)}})
+    async def set_latest(self, index_id: ObjectId, version: DefinitionVersion) -> bool:
+        """Store the version after the one that is stored; False if it is not the one after any more."""
+        former = {"_id": index_id, "latest.number": version.number - 1}
+        result = await self._rows.update_one(former, {"$set": {"latest": _version_row(version)}})
+        return result.matched_count == 1
 
     async def set_main(self, index_id: ObjectId, version: DefinitionVersion) -> None:
-        await self._rows.update_one({"_id": index_id}, {"$set": {"main": _version_row(version)}})
+        """Note that a version was built, unless a later one was."""
+        older = {"_id": index_id, "$or": [{"main": None}, {"main.number": {"$lt": version.number}}]}
+        await self._rows.update_one(older, {"$set": {"main": _version_row(version)}})
 
     async def remove(self, index_id: ObjectId) -> None:
         await self._rows.delete_one({"_id": index_id})
@@ -59,6 +101,16 @@ class DefinitionStore:
         async for row in await database.list_collections(filter={"name": namespace.collection}):
             return bytes(row["info"]["uuid"]) if "uuid" in row.get("info", {}) else None
         return None
+
+
+async def until_done(work: Callable[[], Awaitable[None]]) -> None:
+    """Repeat idempotent work until there is a primary to do it."""
+    while True:
+        try:
+            return await work()
+        except PyMongoError as error:
+            log.warning("definitions.waiting error=%s", type(error).__name__)
+            await asyncio.sleep(RETRY_S)
 
 
 def _version_row(version: DefinitionVersion) -> dict[str, Any]:

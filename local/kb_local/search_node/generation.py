@@ -10,6 +10,7 @@ from enum import StrEnum
 from bson.timestamp import Timestamp
 from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
+from pymongo.read_concern import ReadConcern
 
 from kb_local.search_node.change_feed import RETRY_S, ChangeFeed, Document, Namespace
 from kb_local.search_node.definitions import IndexDefinition
@@ -109,11 +110,16 @@ class Generation:
         names = self.version.definition.top_fields
         wanted = None if names is None else dict.fromkeys(("_id", *names), 1)
         scanned = 0
-        async for document in collection.find({}, wanted, batch_size=SCAN_BATCH):
-            self.index.upsert(document)
-            scanned += 1
-            if not scanned % SCAN_SLICE:
-                await asyncio.sleep(0)
+        # What a majority has, but no less than is committed now: what an isolated primary has alone is taken back one
+        # day, and no event tells of it.
+        kept = collection.with_options(read_concern=ReadConcern("majority"))
+        async with collection.database.client.start_session() as session:
+            session.advance_operation_time(self._scanned_from)
+            async for document in kept.find({}, wanted, batch_size=SCAN_BATCH, session=session):
+                self.index.upsert(document)
+                scanned += 1
+                if not scanned % SCAN_SLICE:
+                    await asyncio.sleep(0)
 
     def _become_ready(self) -> None:
         self._queue.forget_until(self._scanned_from)

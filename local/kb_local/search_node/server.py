@@ -21,6 +21,8 @@ Address = tuple[str, int]
 
 BACKLOG = 1024
 MONGOD_TIMEOUT_MS = 2000
+# Longer than any read of the node takes; a primary that is frozen would hold one for ever, also after an election.
+SOCKET_TIMEOUT_MS = 10_000
 
 
 class SearchNode:
@@ -67,11 +69,12 @@ async def serve(
         ["{}:{}".format(*mongod), *siblings],
         directConnection=not siblings,
         serverSelectionTimeoutMS=MONGOD_TIMEOUT_MS,
+        socketTimeoutMS=SOCKET_TIMEOUT_MS,
         datetime_conversion="DATETIME_MS",
         unicode_decode_error_handler="replace",
         appname="search-node",
     ) as client:
-        catalogue = Catalogue(client, delays=delays or Delays())
+        catalogue = Catalogue(client, delays=delays or Delays(), shared=bool(siblings))
         commands = SearchCommands(catalogue)
         connections: set[ClientSide] = set()
         address = ""

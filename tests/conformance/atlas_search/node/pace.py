@@ -21,7 +21,7 @@ def let_pass(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def no_build_begins(node: SearchNode) -> AsyncIterator[None]:
     """What is asked for within the block is PENDING until it ends."""
-    slots = node._catalogue._slots
+    slots = node._catalogue._builds._slots
     held = slots._value
     for _ in range(held):
         await slots.acquire()

@@ -153,7 +153,8 @@ async def test_when_changes_may_have_been_missed_everything_is_built_anew(
         await things.insert_one({"_id": "old", "embedding": QUERY})
         await create_ready(things, vector_field())
         catalogue = node._catalogue
-        index = catalogue._indexes[Namespace(things.database.name, things.name), "vectors"]
+        index = catalogue._table.named(Namespace(things.database.name, things.name), "vectors")
+        assert index is not None
         assert index.main is not None
         # As if the events of two inserts had fallen out of the oplog.
         index.main.index.remove("old")
