@@ -7,24 +7,32 @@ row of seeds can be interrupted and taken up again.
 import argparse
 import asyncio
 import json
+import logging
 import sys
 import tempfile
 import traceback
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import ModelServer
+from kb_local.replica_set import ReplicaSet
 from kb_local.server import Server
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
+from tests.chaos.cluster_faults import Clusters
+from tests.chaos.experience import Summary
 from tests.chaos.run import ChaosServers, Verdict, run
+from tests.kafka_cluster.cluster import KafkaBrokers
 
 SEED_TIMEOUT_S = 1200.0
 START_TIMEOUT_S = 900.0
+TRANSACTION_LIFETIME_S = 5
+ELECTION_TIMEOUT_MS = 4000
+"""Less than MongoDB's ten seconds: more happens in a run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +42,23 @@ class Conditions:
     seconds: float
     replicas: int
     reconciler: bool
+    brokers: int = 0
+    """Of Apache Kafka; none: a local broker."""
+    members: int = 1
+    """Of the replica set."""
 
     def arguments(self, seed: int) -> str:
+        servers = f" --brokers {self.brokers} --members {self.members}" if self.brokers or self.members > 1 else ""
         without = "" if self.reconciler else " --without-reconciler"
-        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{without}"
+        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{servers}{without}"
 
 
 def main() -> None:
     options = _options()
-    conditions = Conditions(options.seconds, options.replicas, not options.without_reconciler)
+    # A broker that is away is no news here, and its client says so all the time.
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    reconciler = not options.without_reconciler
+    conditions = Conditions(options.seconds, options.replicas, reconciler, options.brokers, options.members)
     known = green(options.results, conditions)
     missing = [seed for seed in options.seeds or [options.seed] if seed not in known]
     runs = Runs(iter(missing), conditions, options.results, options.logs)
@@ -57,6 +73,8 @@ def _options() -> argparse.Namespace:
     which.add_argument("--seeds", type=_range, metavar="A-B", help="from A to B, both included")
     parser.add_argument("--seconds", type=float, default=20, help="of chaos; healing and looking come on top")
     parser.add_argument("--replicas", type=int, default=2, help="indexers")
+    parser.add_argument("--brokers", type=int, choices=(1, 3), default=0, help="of Apache Kafka, not the local broker")
+    parser.add_argument("--members", type=int, choices=(1, 3), default=1, help="of the replica set")
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="seeds, each with servers of its own")
     parser.add_argument("--results", type=Path, help="file of JSON lines; what is green in it is skipped")
     parser.add_argument("--logs", type=Path, help="folder for the logs of all processes, by seed")
@@ -88,7 +106,9 @@ class Runs:
     async def _run_missing(self, name: str) -> None:
         with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
             logs = self.logs or Path(folder)
-            async with shared_servers(logs / name, Path(folder)) as servers:
+            async with shared_servers(
+                logs / name, Path(folder), brokers=self.conditions.brokers, members=self.conditions.members
+            ) as servers:
                 for seed in self.missing:
                     verdict = await judge(servers, logs / f"seed-{seed}", seed, self.conditions)
                     self.found += bool(verdict.problems)
@@ -114,30 +134,51 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
 
 
 @asynccontextmanager
-async def shared_servers(logs: Path, data: Path, mutant: str = "") -> AsyncIterator[ChaosServers]:
+async def shared_servers(
+    logs: Path, data: Path, mutant: str = "", *, brokers: int = 0, members: int = 1
+) -> AsyncIterator[ChaosServers]:
     """Start what runs share.
 
     Args:
+        logs: folder for the logs.
+        data: folder for everything else.
         mutant: which of `tests.chaos.mutation` the services are to be; none by default.
+        brokers: of Apache Kafka; 0: each run has a local broker.
+        members: of the replica set.
     """
     # Of all servers of this process: on a busy machine they take their time, which is no finding.
     Server.start_timeout_s = START_TIMEOUT_S
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
-    mongod = Mongod(data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=5)
     models = ModelServer(port=free_port(), log=logs / "model-server.log")
     zygote = Zygote(
         log=logs / "zygote.log",
         preloaded=(*PRELOADED, *services, *(["tests.chaos.mutation"] if mutant else [])),
         env={"CHAOS_MUTANT": mutant} if mutant else {},
     )
-    servers = (mongod, models, zygote)
-    try:
-        for server in servers:
+    async with AsyncExitStack() as started:
+        for server in (models, zygote):
+            started.push_async_callback(server.stop)
             await server.start()
-        yield ChaosServers(mongod.uri, models.api_base, zygote)
-    finally:
-        for server in reversed(servers):
-            await server.stop()
+        mongo_uri, replica_set = await _start_mongo(started, logs, data, members)
+        kafka = (
+            await started.enter_async_context(KafkaBrokers(data / "kafka", brokers=brokers, logs=logs))
+            if brokers
+            else None
+        )
+        yield ChaosServers(mongo_uri, models.api_base, zygote, Clusters(kafka, replica_set))
+
+
+async def _start_mongo(started: AsyncExitStack, logs: Path, data: Path, members: int) -> tuple[str, ReplicaSet | None]:
+    if members > 1:
+        settings = {"election_timeout_ms": ELECTION_TIMEOUT_MS, "transaction_lifetime_s": TRANSACTION_LIFETIME_S}
+        replica_set = await started.enter_async_context(ReplicaSet(data / "members", size=members, **settings))
+        return replica_set.uri, replica_set
+    mongod = Mongod(
+        data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=TRANSACTION_LIFETIME_S
+    )
+    started.push_async_callback(mongod.stop)
+    await mongod.start()
+    return mongod.uri, None
 
 
 def green(results: Path | None, conditions: Conditions) -> set[int]:
@@ -156,6 +197,9 @@ def record(results: Path, seed: int, conditions: Conditions, verdict: Verdict) -
 def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
     outcome = "FOUND SOMETHING" if verdict.problems else "green"
     print(f"seed {seed}: {outcome} ({verdict.took_s:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
+    if conditions.brokers or conditions.members > 1:
+        seen = Summary(verdict.answers, verdict.gaps_s)
+        print("\n".join(f"  {line}" for line in seen.lines()), flush=True)  # noqa: T201  # its answer
     if verdict.problems:
         again = f"python -m tests.chaos {conditions.arguments(seed)}"
         print("\n".join([*(f"  {each}" for each in verdict.problems), f"  again: {again}"]), flush=True)  # noqa: T201  # its answer

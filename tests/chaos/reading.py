@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kb_local.model_server.hash_model import vector_of
+from tests.chaos.experience import Experience
 from tests.chaos.revisions import Revisions
 from tests.e2e.system import DIMENSIONS, System
 
@@ -21,6 +22,7 @@ class Reading:
     kb_id: str
     document_id: str
     revisions: Revisions
+    experience: Experience = field(default_factory=Experience)
     reads: int = 0
     wrong: list[str] = field(default_factory=list)
     _text_of_citation: dict[str, str] = field(default_factory=dict)
@@ -40,10 +42,12 @@ class Reading:
         query = self.revisions.recent_paragraph()
         asked = {"query": query, "top_k": ALL, "document_ids": [self.document_id]}
         answer = await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json=asked)
-        if answer.status_code == 503:
-            return None
-        assert answer.status_code == 200, answer.text
-        return self._judge(query, answer.json()["results"])
+        self.experience.note("search", answer.status_code, success=answer.is_success)
+        if answer.status_code == 200:
+            return self._judge(query, answer.json()["results"])
+        if answer.status_code != 503:
+            self.wrong.append(f"a search was answered with {answer.status_code}: {answer.text[:500]}")
+        return None
 
     def _judge(self, query: str, hits: Sequence[dict[str, Any]]) -> set[str]:
         self.reads += 1

@@ -1,9 +1,9 @@
 """One run of chaos: a system, what a plan does to it, and what is wrong when all is over."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -13,11 +13,14 @@ import httpx
 
 from kb_local.stack import Stack, together
 from kb_local.zygote import Zygote
-from kb_shared.contracts import topics
 from kb_shared.contracts.documents import DocumentEvent
+from tests.chaos.caller import Caller
 from tests.chaos.clock import Clock
+from tests.chaos.cluster_faults import ClusterFaults, Clusters
+from tests.chaos.experience import Experience
 from tests.chaos.faults import Faults, indexer_names
 from tests.chaos.oracle import Oracle
+from tests.chaos.outages import Outages, outages_of
 from tests.chaos.plan import (
     READ,
     WATCHED,
@@ -28,6 +31,7 @@ from tests.chaos.plan import (
     Drop,
     Plan,
     Reread,
+    RestartBroker,
     Retag,
     Throw,
     plan_of,
@@ -37,10 +41,9 @@ from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
 from tests.chaos.time_passing import let_circuits_close, let_leases_expire
 from tests.chaos.workload import Upstream
-from tests.e2e.system import QUICK, System, system, until
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system, until
 
 BETWEEN_READS_S = 0.05
-AGAIN_S = 0.2
 _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
 
 
@@ -51,6 +54,8 @@ class ChaosServers:
     mongo_uri: str
     models_api_base: str
     zygote: Zygote
+    clusters: Clusters = field(default_factory=Clusters)
+    """With brokers each run has topics of its own on them instead of a broker of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +68,10 @@ class Verdict:
     """It never came to rest, so that the oracle was not asked."""
     took_s: float
     """All in all: starting, living, healing and looking."""
+    answers: Mapping[str, int] = field(default_factory=dict)
+    """What callers saw, and how often: `search 503`."""
+    gaps_s: Mapping[str, float] = field(default_factory=dict)
+    """The longest time, of each thing that they did, without success."""
 
 
 async def run(
@@ -72,11 +81,24 @@ async def run(
     began = monotonic()
     upstream = Upstream("local")
     plan = plan_of(seed, seconds=seconds, replicas=replicas, upstream=upstream)
+    clusters = servers.clusters
+    if clusters.brokers is not None:
+        plan = on_kafka(plan)
+    outages = outages_of(seed, seconds=seconds, brokers=clusters.number_of_brokers, members=clusters.number_of_members)
+    await clusters.heal()
     async with _system(servers, folder, plan, reconciler=reconciler) as opened:
-        chaos = _Chaos(opened, plan, upstream)
+        chaos = _Chaos(opened, plan, upstream, clusters, outages)
         problems = await chaos.live()
         reads = sum(each.reads for each in chaos.readings)
-        return Verdict(problems, reads, chaos.refused, chaos.stuck, took_s=monotonic() - began)
+        seen = chaos.experience.summary()
+        took_s = monotonic() - began
+        return Verdict(problems, reads, chaos.refused, chaos.stuck, took_s, seen.answers, seen.gaps_s)
+
+
+def on_kafka(plan: Plan) -> Plan:
+    """Return the plan without what only a broker without memory needs: nothing that was acknowledged gets lost."""
+    faults = [fault for fault in plan.process_faults if not isinstance(fault, RestartBroker)]
+    return replace(plan, process_faults=faults, heals_by_restart=False)
 
 
 @dataclass(slots=True)
@@ -84,7 +106,11 @@ class _Chaos:
     system: System
     plan: Plan
     upstream: Upstream
+    clusters: Clusters
+    outages: Outages
     oracle: Oracle = field(default_factory=Oracle)
+    experience: Experience = field(default_factory=Experience)
+    caller: Caller = field(init=False)
     readings: list[Reading] = field(default_factory=list)
     refused: int = 0
     stuck: bool = False
@@ -94,15 +120,21 @@ class _Chaos:
     _restarts_known: int = 0
     _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    def __post_init__(self) -> None:
+        self.caller = Caller(self.system, self.experience, patient=self.clusters.any)
+
     async def live(self) -> list[str]:
         await self._prepare()
         clock = Clock()
+        outages = ClusterFaults(self.clusters, self.outages, clock)
         faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
             for reading in self.readings:
                 group.create_task(self._read_until(reading, stop))
-            await together(self._change(clock, faults), faults.fail_processes(), faults.fail_provider())
+            await together(self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail())
+            await self.clusters.heal()
+            await self.caller.settle()
             await self._publish_again_if_lost(faults)
             await self._heal(faults)
             problems = await self._what_keeps_moving()
@@ -111,7 +143,7 @@ class _Chaos:
                 problems = await self._what_is_wrong()
             stop.set()
         problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
-        return problems + faults.wrong
+        return problems + self.caller.wrong + faults.wrong
 
     async def _prepare(self) -> None:
         """Have what is read searchable before anything happens."""
@@ -119,9 +151,10 @@ class _Chaos:
         await self._create(READ, (WATCHED_TAG,))
         for document_id in WATCHED:
             revisions = Revisions(document_id, seed=self.plan.seed)
-            reading = Reading(self.system, self._kb_ids[READ], document_id, revisions)
+            reading = Reading(self.system, self._kb_ids[READ], document_id, revisions, self.experience)
             self.readings.append(reading)
             await self._publish(self._text_of(reading, 1))
+        await self.caller.settle()
         await until_quiescent(self.system)
         await self.system.until_active(self._kb_ids[READ], within_s=SLOW_S)
         for reading in self.readings:
@@ -148,10 +181,10 @@ class _Chaos:
             case Create():
                 await self._create(change.name, change.tag_ids)
             case Retag():
-                await self._ask("PUT", change.name, {"tag_ids": list(change.tag_ids)})
+                await self.caller.change("PUT", self._path_of(change.name), {"tag_ids": list(change.tag_ids)})
                 self.oracle.created(self._kb_ids[change.name], *change.tag_ids)
             case Drop():
-                await self._ask("DELETE", change.name)
+                await self.caller.change("DELETE", self._path_of(change.name))
                 self.oracle.deleted(self._kb_ids.pop(change.name))
 
     async def _reread(self, change: Reread) -> None:
@@ -170,7 +203,7 @@ class _Chaos:
         if event not in self._published:
             self._published.append(event)
             self.oracle.published(event)
-        await self.system.events.publish(event)
+        await self.caller.publish(event)
 
     async def _publish_again_if_lost(self, faults: Faults) -> None:
         """What upstreams do for a broker that lost what it had acknowledged."""
@@ -182,23 +215,15 @@ class _Chaos:
             await self._throw(thrown)
 
     async def _throw(self, thrown: Throw) -> None:
-        key = f"{self.system.organization_id}/{thrown.document_id}".encode()
-        await self.system.kafka.send(topics.DOCUMENT_EVENTS, key, thrown.rubbish)
+        await self.caller.throw(thrown.document_id, thrown.rubbish)
 
     async def _create(self, name: str, tag_ids: Sequence[str]) -> None:
-        kb_id = await self.system.create_knowledge_base(*tag_ids)
+        kb_id = await self.caller.create_knowledge_base(*tag_ids)
         self._kb_ids[name] = kb_id
         self.oracle.created(kb_id, *tag_ids)
 
-    async def _ask(self, method: str, name: str, body: dict[str, object] | None = None) -> None:
-        """Change a KB, and ask again where the answer says so, as a client does."""
-        async with asyncio.timeout(SLOW_S):
-            while True:
-                answer = await self.system.http.request(method, f"/knowledge-bases/{self._kb_ids[name]}", json=body)
-                if answer.status_code not in (409, 503):
-                    break
-                await asyncio.sleep(AGAIN_S)
-        assert answer.status_code == 200, answer.text
+    def _path_of(self, name: str) -> str:
+        return f"/knowledge-bases/{self._kb_ids[name]}"
 
     async def _read_until(self, reading: Reading, stop: asyncio.Event) -> None:
         while not stop.is_set():
@@ -247,19 +272,28 @@ async def _newest_is_read(reading: Reading) -> bool:
 @asynccontextmanager
 async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler: bool) -> AsyncIterator[System]:
     name = f"chaos_{plan.seed}_{uuid4().hex[:12]}"
+    brokers = servers.clusters.brokers
     services = ["kb_api", *indexer_names(plan.replicas), "kb_search", *(["kb_reconciler"] if reconciler else [])]
     async with (
         Stack(
             folder,
             services=services,
-            env={**QUICK, "KB_RECONCILE_INTERVAL_S": "1", "KB_MAX_KNOWLEDGE_BASES": "100"},
+            env={
+                **(QUICK if brokers is None else QUICK_ON_KAFKA),
+                "KB_RECONCILE_INTERVAL_S": "1",
+                "KB_MAX_KNOWLEDGE_BASES": "100",
+            },
             lag_ms=plan.lag_ms,
             mongo_uri=servers.mongo_uri,
+            kafka=None if brokers is None else brokers.bootstrap(),
             models_api_base=servers.models_api_base,
             zygote=servers.zygote,
             database=name,
+            topic_prefix="" if brokers is None else f"{name}.",
         ) as stack,
         system(stack, http_timeout_s=SLOW_S) as opened,
     ):
         yield opened
         await opened.database.client.drop_database(name)
+    if brokers is not None:
+        await brokers.delete_topics_of(f"{name}.")

@@ -3,6 +3,7 @@ from itertools import pairwise
 
 import pytest
 
+from tests.chaos.outages import Outage, outages_of
 from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, Plan, Retag, plan_of
 from tests.chaos.workload import Upstream
 
@@ -63,3 +64,29 @@ def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
     programs = [fault.program["faults"][0] for plan in plans for fault in plan.provider_faults]
     assert {429, 503} <= {program.get("status") for program in programs}
     assert {"short", "wrong_dimension", "nan"} <= {program.get("kind") for program in programs}
+
+
+def test_a_seed_stands_for_one_row_of_outages_that_leave_a_majority() -> None:
+    for seed in range(50):
+        outages = outages_of(seed, seconds=20, brokers=3, members=3)
+        assert outages == outages_of(seed, seconds=20, brokers=3, members=3)
+        for faults in (outages.brokers, outages.members):
+            assert faults
+            assert all(0 <= fault.at_s <= fault.until_s <= 20 and fault.number < 3 for fault in faults)
+            assert all(one.until_s < other.at_s for one, other in pairwise(faults))
+
+
+def test_together_seeds_contain_every_kind_of_outage_of_leaders_and_of_others() -> None:
+    outages = [outages_of(seed, seconds=20, brokers=3, members=3) for seed in range(20)]
+    of_brokers = {(fault.outage, fault.of_leader) for each in outages for fault in each.brokers}
+    of_members = {(fault.outage, fault.of_leader) for each in outages for fault in each.members}
+    both = {
+        (outage, of_leader) for outage in (Outage.KILL, Outage.FREEZE, Outage.RESTART) for of_leader in (True, False)
+    }
+    assert of_brokers == both
+    assert of_members == both | {(Outage.STEP_DOWN, True)}
+
+
+def test_a_single_server_has_no_outages() -> None:
+    outages = outages_of(1, seconds=20, brokers=0, members=1)
+    assert (list(outages.brokers), list(outages.members)) == ([], [])

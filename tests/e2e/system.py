@@ -15,7 +15,7 @@ from kb_local.stack import Stack
 from tests.e2e.kafka_log import KafkaLog
 from tests.waiting import until
 
-__all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "System", "system", "until"]
+__all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "QUICK_ON_KAFKA", "System", "system", "until"]
 
 POLL_S = 0.05
 """A request each time costs the system what its work needs."""
@@ -32,6 +32,9 @@ QUICK = {
     "KB_KAFKA_FETCH_MAX_WAIT_MS": "150",
 }
 """Settings under which a system forgives soon what a test does to it."""
+# The shortest session that Kafka takes by default (`group.min.session.timeout.ms`).
+QUICK_ON_KAFKA = {**QUICK, "KB_KAFKA_SESSION_TIMEOUT_MS": "6000"}
+"""The same for a system on Apache Kafka."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +58,7 @@ class System:
 
     async def create_knowledge_base(self, *tag_ids: str, **options: Any) -> str:
         """Create a KB of small chunks without overlap, and return its id at once."""
-        body = {
-            "name": f"KB of {', '.join(tag_ids)}",
-            "tag_ids": list(tag_ids),
-            "embedding_model": MODEL,
-            "chunk_size": CHUNK_SIZE,
-            "chunk_overlap": 0,
-            **options,
-        }
-        created = await self.http.post("/knowledge-bases", json=body)
+        created = await self.http.post("/knowledge-bases", json=new_knowledge_base(*tag_ids, **options))
         assert created.status_code == 201, created.text
         return str(created.json()["kb_id"])
 
@@ -89,6 +84,18 @@ class System:
             return {result["document_id"] for result in results} == set(document_ids)
 
         await until(found, what=f"exactly {list(document_ids)} in search", every_s=POLL_S)
+
+
+def new_knowledge_base(*tag_ids: str, **options: Any) -> dict[str, Any]:
+    """Return the body that asks for a KB of small chunks without overlap."""
+    return {
+        "name": f"KB of {', '.join(tag_ids)}",
+        "tag_ids": list(tag_ids),
+        "embedding_model": MODEL,
+        "chunk_size": CHUNK_SIZE,
+        "chunk_overlap": 0,
+        **options,
+    }
 
 
 @asynccontextmanager

@@ -19,16 +19,19 @@ HEAP: Final = "256m"
 class KafkaBroker(Server):
     """One broker of Apache Kafka, which is a controller as well. Its data outlives the process."""
 
-    def __init__(self, place: Place, folder: Path, *, class_path: str, properties: Mapping[str, str]) -> None:
+    def __init__(
+        self, place: Place, folder: Path, *, log: Path, class_path: str, properties: Mapping[str, str]
+    ) -> None:
         """Describe the broker.
 
         Args:
             place: where it listens.
-            folder: of its data, settings and log.
+            folder: of its data and settings.
+            log: file that its output is appended to.
             class_path: of the jars of Kafka.
             properties: its settings.
         """
-        super().__init__(f"kafka-{place.number}", port=place.ports[Listener.PLAINTEXT], log=folder / "log")
+        super().__init__(f"kafka-{place.number}", port=place.ports[Listener.PLAINTEXT], log=log)
         self.number = place.number
         self.settings: dict[str, str] = {}
         """Further settings, over those that it was made with; they count from the next launch on."""

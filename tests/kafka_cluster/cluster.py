@@ -30,13 +30,16 @@ class KafkaBrokers:
     All brokers die with this process, however it ends.
     """
 
-    def __init__(self, folder: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, brokers: int = 3, settings: Mapping[str, str] | None = None, logs: Path | None = None
+    ) -> None:
         """Describe the cluster.
 
         Args:
             folder: empty or absent.
             brokers: 1 or 3; with three all topics have three replicas by default, of which two must be in sync.
             settings: of all brokers, over those of `server_properties`.
+            logs: folder for their logs, instead of `folder`.
         """
         self._settings = dict(settings or {})
         self.authority = CertificateAuthority(folder / "certificates")
@@ -49,6 +52,7 @@ class KafkaBrokers:
             KafkaBroker(
                 place,
                 folder / str(place.number),
+                log=(logs or folder) / f"kafka-{place.number}.log",
                 class_path=jars,
                 properties=server_properties(
                     place,
@@ -185,6 +189,11 @@ class KafkaBrokers:
             return (await asyncio.to_thread(self.admin.list_topics, timeout=METADATA_WITHIN_S)).topics
         except KafkaException:
             return {}
+
+    async def delete_topics_of(self, prefix: str) -> None:
+        """Delete all topics whose names begin with `prefix`."""
+        if names := [name for name in await self._topics() if name.startswith(prefix)]:
+            await self.delete_topics(names)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics and return when no broker has them any more."""
