@@ -127,9 +127,15 @@ EVENT_LOOP_LAG_SECONDS = Gauge(
 OUTBOX_PENDING = Gauge(
     "kb_outbox_pending", "Messages committed and not yet sent (use max, not sum). Growing: the broker is away."
 )
+OUTBOX_SET_ASIDE = Gauge(
+    "kb_outbox_set_aside",
+    "Messages that Kafka refused for good and that wait for an operator (use max, not sum). Any: remove the cause, "
+    "then redrive what GET /unsendable-messages lists.",
+)
 OUTBOX_UNSENDABLE = Counter(
     "kb_outbox_unsendable_total",
-    "Messages that Kafka refuses for good. Any: a bug of ours; the log names the row of the outbox.",
+    "Messages that Kafka refused for good. Rising with too-large: raise the topic's max.message.bytes.",
+    ["topic", "reason"],
 )
 RECONCILER_QUEUED = Counter(
     "kb_reconciler_queued_total",

@@ -6,21 +6,27 @@ from datetime import timedelta
 from time import monotonic
 from uuid import uuid4
 
+import pymongo
 import structlog
+from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from kb_shared import process, tracing
 from kb_shared.contracts.cloudevents import CONTENT_TYPE
-from kb_shared.errors import PermanentError, TransientError
+from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
 from kb_shared.kafka.producer import Message, Producer
-from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_UNSENDABLE
+from kb_shared.kafka.record_size import record_bytes
+from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.unsendable_messages import set_aside
 
 _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0
+_DEADLINE_S = 9.0
+"""For MongoDB. A lease that can't be renewed within it is given up before it ends and another relay takes it."""
 _BATCH = 500
 _REST_S = 0.05
 """Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
@@ -30,6 +36,29 @@ _AFTER_FAILURE_S = 10.0
 """Longer than another relay takes to see that the buckets are free."""
 
 log = structlog.get_logger()
+
+
+def headers_of_ours(traceparent: str) -> Headers:
+    """Return the headers of every message that this system makes itself."""
+    return {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
+
+
+def to_kafka(message: outbox.Message, topic_prefix: str) -> Message:
+    """Return the record that a row of the outbox is sent as."""
+    headers = headers_of_ours(message.traceparent) if message.headers is None else message.headers
+    return Message(topic_prefix + message.topic, message.key, message.value, headers)
+
+
+def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Exception | None]) -> list[ObjectId]:
+    """Return what need not be sent again: what was acknowledged, with all that comes before it in its ordering."""
+    held_up = set()
+    sent = []
+    for message, outcome in zip(messages, outcomes, strict=True):
+        if isinstance(outcome, TransientError):
+            held_up.add(message.ordering)
+        elif outcome is None and message.ordering not in held_up:
+            sent.append(message.id)
+    return sent
 
 
 class OutboxRelay:
@@ -57,12 +86,13 @@ class OutboxRelay:
     async def _send_some(self) -> float:
         """Send one batch; returns how many seconds to rest before the next."""
         try:
-            messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
+            with pymongo.timeout(_DEADLINE_S):
+                messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
             if messages:
                 await self._send(messages)
         except (TransientError, PyMongoError) as error:
-            # Nothing was marked: the batch goes out again, and receivers know doubles by their id. Until then a relay
-            # that can send may.
+            # What was not marked goes out again, and receivers know doubles by their id. Until then a relay that can
+            # send may.
             log.warning("outbox.send_failed", error=type(error).__name__)
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
@@ -70,37 +100,26 @@ class OutboxRelay:
         return 0 if len(messages) >= _ENOUGH_TOGETHER else _REST_S
 
     async def _send(self, messages: Sequence[outbox.Message]) -> None:
-        try:
-            await self._producer.send_all([self._message(message) for message in messages])
-        except PermanentError:
-            await self._send_what_can_be(messages)
+        outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
         await reach("outbox.after_send")
-        await outbox.mark_sent(self._database, [message.id for message in messages])
-
-    async def _send_what_can_be(self, messages: Sequence[outbox.Message]) -> None:
-        """One by one: a message that Kafka will never take must not keep the others back.
-
-        Its row stays for seven days, as those of messages that were sent.
-        """
-        for message in messages:
-            try:
-                await self._producer.send_all([self._message(message)])
-            except PermanentError:
-                log.exception("outbox.unsendable", topic=message.topic, id=str(message.id))
-                OUTBOX_UNSENDABLE.inc()
-
-    def _message(self, message: outbox.Message) -> Message:
-        headers: Headers = {"content-type": CONTENT_TYPE, tracing.HEADER: message.traceparent}
-        if message.headers is not None:
-            headers = message.headers
-        return Message(self._topic_prefix + message.topic, message.key, message.value, headers)
+        with pymongo.timeout(_DEADLINE_S):
+            for message, outcome in zip(messages, outcomes, strict=True):
+                if isinstance(outcome, MessageRefused):
+                    size_bytes = record_bytes(to_kafka(message, self._topic_prefix))
+                    await set_aside(self._database, message, outcome, size_bytes=size_bytes)
+            await outbox.mark_sent(self._database, _sent(messages, outcomes))
+        for outcome in outcomes:
+            if isinstance(outcome, TransientError):
+                raise outcome
 
     async def _keep_leases(self) -> None:
         while True:
             if monotonic() >= self._able_again_at:
                 try:
-                    self._buckets = [n for n in range(outbox.BUCKETS) if await self._take(n)]
-                    OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                    with pymongo.timeout(_DEADLINE_S):
+                        self._buckets = [n for n in range(outbox.BUCKETS) if await self._take(n)]
+                        OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                        OUTBOX_SET_ASIDE.set(await outbox.count_unsendable(self._database))
                 except PyMongoError as error:
                     log.warning("outbox.lease_failed", error=type(error).__name__)
                     # What is not known to be ours may be another's by now.
@@ -113,7 +132,8 @@ class OutboxRelay:
     async def _release(self) -> None:
         buckets, self._buckets = self._buckets, []
         try:
-            for bucket in buckets:
-                await leases.release(self._database, f"outbox/{bucket}", owner=self._owner)
+            with pymongo.timeout(_DEADLINE_S):
+                for bucket in buckets:
+                    await leases.release(self._database, f"outbox/{bucket}", owner=self._owner)
         except PyMongoError:
             return  # they expire

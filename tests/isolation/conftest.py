@@ -23,6 +23,7 @@ from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.dead_letters import DeadLetterPublisher
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.key_ring import KeyRing
+from kb_shared.errors import MessageRefused
 from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import (
@@ -32,6 +33,7 @@ from kb_shared.mongo import (
     dead_letters,
     index_jobs,
     llm_providers,
+    outbox,
     prompts,
     runs,
     schema,
@@ -45,6 +47,7 @@ from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.prompts import Prompt
 from kb_shared.mongo.runs import Run, Status, Thread
 from kb_shared.mongo.tags import Tag
+from kb_shared.unsendable_messages import set_aside
 from tests.integration.indexer.support import Post
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
@@ -71,6 +74,7 @@ class World:
     victim_key: str
     victim_job: str
     victim_letter: str
+    victim_message: str
     victims_writings: dict[str, str]
     """Ids of its prompt, agent, tool, run and thread."""
 
@@ -119,6 +123,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
         victim_key="",
         victim_job=await _start_job(database, victim),
         victim_letter=await _file_letter(database),
+        victim_message=await _set_aside_message(database),
         victims_writings=await _write(database, victim),
     )
     victim_key = await world.key(VICTIM, Scope.ADMIN, name=CANARY)
@@ -180,6 +185,30 @@ async def _file_letter(database: Database) -> str:
         await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)
     letters, _ = await dead_letters.page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
     return letters[0].letter_id
+
+
+async def _set_aside_message(database: Database) -> str:
+    """Of the victim, beside one that is nobody's."""
+    for key in (b"\xff", f"{VICTIM}/{CANARY}".encode()):
+
+        async def add(session: Session, key: bytes = key) -> None:
+            await outbox.add_as_it_was(
+                database,
+                session,
+                topic="document-events",
+                key=key,
+                value=CANARY.encode(),
+                headers=[(CANARY, b"")],
+                ordering=CANARY,
+                traceparent="",
+            )
+
+        await in_transaction(database, add)
+    for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=10):
+        refusal = MessageRefused(f"a {CANARY}", reason="too-large")
+        await set_aside(database, message, refusal, size_bytes=1)
+    messages, _ = await outbox.unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
+    return messages[0].message_id
 
 
 async def _write(database: Database, victim: Knowledge) -> dict[str, str]:

@@ -21,6 +21,7 @@ from kb_api.routes import (
     knowledge_bases,
     llm_providers,
     tags,
+    unsendable_messages,
     usage,
 )
 from kb_api.services import Services
@@ -52,6 +53,7 @@ def create_app(services: Services, *, ready: Ready | None = None) -> FastAPI:
             jobs.router,
             tags.router,
             dead_letters.router,
+            unsendable_messages.router,
             usage.router,
             api_keys.router,
             llm_providers.router,

@@ -8,9 +8,10 @@ from kb_api.services import Services
 from kb_shared.errors import NotFound
 from kb_shared.http.authentication import Caller
 from kb_shared.membership import membership
-from kb_shared.mongo import document_index, document_revisions, documents, index_jobs, knowledge_bases
+from kb_shared.mongo import document_index, document_revisions, documents, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.outbox import Unsendable
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,8 @@ class Overview:
     document: Document
     """With nothing in it while its first event waits to be handled."""
     accepted_revision: int | None
+    unsendable: list[Unsendable]
+    """Its events that were accepted over HTTP and that Kafka refused for good."""
     knowledge_bases: list[tuple[KnowledgeBase, ListedDocument | None]]
 
 
@@ -34,4 +37,5 @@ async def overview_of(api: Services, caller: Caller, document_id: str) -> Overvi
     known = {row.kb_id for row in indexed.get(document_id, ())} | jobs.get(document_id, {}).keys()
     concerned = membership(document, await knowledge_bases.of_organization(database, organization_id), known)
     states = await asyncio.gather(*(find_document(database, kb, document_id) for kb in concerned))
-    return Overview(document, accepted_revision, list(zip(concerned, states, strict=True)))
+    unsendable = await outbox.unsendable_of_document(database, organization_id, document_id)
+    return Overview(document, accepted_revision, unsendable, list(zip(concerned, states, strict=True)))

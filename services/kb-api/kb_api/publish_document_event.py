@@ -7,14 +7,17 @@ from kb_api.source import SOURCE
 from kb_shared import tracing
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_shared.contracts.documents import DocumentEvent, OcrCompleted, key_of
+from kb_shared.contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
 from kb_shared.errors import NotFound, RequestError
+from kb_shared.kafka.producer import Message
+from kb_shared.kafka.record_size import record_bytes
 from kb_shared.mongo import document_revisions, document_texts, documents, outbox
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.documents import Document
+from kb_shared.outbox_relay import headers_of_ours
 
-_MOST_BYTES: Final = MAX_EVENT_BYTES - 32
-"""Before the revision is known."""
+_MARGIN_BYTES: Final = 32
+"""That an event can still grow by: its revision is not known yet, and its time can get longer."""
 
 
 async def publish_document_event(api: Services, event: DocumentEvent, *, revision: int | None) -> int:
@@ -64,14 +67,7 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
 
 
 async def _check(api: Services, event: DocumentEvent) -> None:
-    size_bytes = len(encode(event, source=SOURCE))
-    if size_bytes > _MOST_BYTES:
-        raise RequestError(
-            413,
-            "event-too-large",
-            f"The event has {size_bytes} bytes; at most {_MOST_BYTES}. Store the text with "
-            "PUT /documents/{document_id}/text and send its text_ref.",
-        )
+    _check_size(api, event)
     if isinstance(event, OcrCompleted) and event.text_ref is not None:
         belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
         if not belongs or not await document_texts.touch(api.database, event.organization_id, event.text_ref):
@@ -80,6 +76,37 @@ async def _check(api: Services, event: DocumentEvent) -> None:
                 "unknown-text-ref",
                 "No text is stored under this text_ref for this document; PUT /documents/{document_id}/text first.",
             )
+
+
+def _check_size(api: Services, event: DocumentEvent) -> None:
+    """Refuse what would be accepted here and never published: Kafka limits the record, the contract its value."""
+    value = encode(event, source=SOURCE)
+    record = Message(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
+    too_many_bytes = max(
+        len(value) + _MARGIN_BYTES - MAX_EVENT_BYTES,
+        record_bytes(record) + _MARGIN_BYTES - api.message_limits.of(topics.DOCUMENT_EVENTS),
+    )
+    if too_many_bytes > 0:
+        raise RequestError(
+            413,
+            "event-too-large",
+            f"The event has {len(value)} bytes and may have {len(value) - too_many_bytes}. "
+            + _how_to_send_less(event, too_many_bytes),
+        )
+
+
+def _how_to_send_less(event: DocumentEvent, too_many_bytes: int) -> str:
+    text = event.text if isinstance(event, OcrCompleted) else None
+    if text is not None and len(text.encode()) > too_many_bytes:
+        return "Store the text with PUT /documents/{document_id}/text and send its text_ref."
+    match event:
+        case OcrCompleted():
+            return "Send less metadata, fewer pages or fewer tags; a text can be stored and sent by its text_ref."
+        case TagsChanged():
+            return "Send fewer tags."
+        case MetadataChanged():
+            return "Send less metadata."
+    return "An operator has to raise max.message.bytes of the topic document-events."
 
 
 def _greatest_revision(document: Document | None) -> int | None:

@@ -1,18 +1,16 @@
 """Sends a dead letter again: the record as it came, to the topic it came from. Once, however often it is asked for."""
 
-from typing import Final
-
 from kb_api.services import Services
 from kb_shared.contracts import topics
 from kb_shared.dead_letters import REDRIVEN_FROM
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.kafka.producer import Message
+from kb_shared.kafka.record_size import record_bytes
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.dead_letters import DeadLetter
-
-_KAFKA_OVERHEAD_BYTES: Final = 1_024
 
 
 def visible_to(api: Services, caller: Caller) -> list[str | None]:
@@ -44,8 +42,9 @@ async def redrive_dead_letter(api: Services, caller: Caller, letter_id: str) -> 
 async def _send(api: Services, session: Session, letter: DeadLetter) -> None:
     headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
-    size_bytes = (letter.size_bytes or 0) + len(letter.key or b"") + sum(len(n) + len(v) for n, v in headers)
-    if size_bytes + _KAFKA_OVERHEAD_BYTES > topics.DOCUMENT_EVENTS.max_message_bytes:
+    value = await dead_letters.body(api.database, letter, session)
+    topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
+    if record_bytes(Message(letter.topic, letter.key, value, headers)) > api.message_limits.of(topic):
         raise RequestError(
             409,
             "dead-letter-too-large",
@@ -57,7 +56,7 @@ async def _send(api: Services, session: Session, letter: DeadLetter) -> None:
         session,
         topic=letter.topic,
         key=letter.key,
-        value=await dead_letters.body(api.database, letter, session),
+        value=value,
         headers=headers,
         ordering=f"dead-letter/{letter.letter_id}",
         traceparent=letter.traceparent,

@@ -11,6 +11,7 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.turns import Turns
@@ -24,6 +25,7 @@ class Services:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     turns: Turns = field(default_factory=Turns)
+    message_limits: MessageLimits = field(default_factory=MessageLimits)
 
     @property
     def models(self) -> OrganizationModels:

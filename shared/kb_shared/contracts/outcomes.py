@@ -36,7 +36,7 @@ class DocumentIndexFailed(_InKnowledgeBase):
 
 
 class DocumentRejected(Payload):
-    """An event that could not be used; it stands in the dead letters."""
+    """An event that could not be used, and is a dead letter; or not be published, and is an unsendable message."""
 
     TYPE: ClassVar[str] = "document.rejected.v1"
 

@@ -68,7 +68,12 @@ async def _limited_body(request: Request) -> bytes:
         async for piece in request.stream():
             body += piece
             if len(body) > MAX_BODY_BYTES:
-                raise RequestError(413, "body-too-large", f"Send at most {MAX_BODY_BYTES} bytes.")
+                raise RequestError(
+                    413,
+                    "body-too-large",
+                    f"Send at most {MAX_BODY_BYTES} bytes. Store a longer text of a document with "
+                    "PUT /documents/{document_id}/text and send its text_ref.",
+                )
     except ClientDisconnect:
         raise RequestError(400, "incomplete-body", "The connection ended before the body did.") from None
     return bytes(body)

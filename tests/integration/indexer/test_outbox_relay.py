@@ -9,7 +9,7 @@ import pytest
 from kb_shared import failpoints, outbox_relay
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
-from kb_shared.errors import TransientError
+from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.producer import Message
 from kb_shared.mongo import leases, outbox
@@ -154,11 +154,11 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
     class AwayAtFirst(Post):
         refusals = 0
 
-        async def send_all(self, messages: Sequence[Message]) -> None:
+        async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
             if self.refusals < 3:
                 self.refusals += 1
-                raise TransientError("away")
-            await super().send_all(messages)
+                return [TransientError("away")] * len(messages)
+            return await super().send_each(messages)
 
     await add(database, "d", 0)
     post = AwayAtFirst()

@@ -137,7 +137,7 @@ async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
 async def test_what_kafka_would_not_take_is_refused_and_stays_as_it_is(
     organization: Organization, publisher: DeadLetterPublisher
 ) -> None:
-    await publisher.publish(record(organization, b"x" * 1_048_000), reason="too-large", detail="")
+    await publisher.publish(record(organization, b"x" * 1_048_500), reason="too-large", detail="")
     [letter] = await listed(organization)
     path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
     assert await organization.refused("POST", path) == (409, "dead-letter-too-large")

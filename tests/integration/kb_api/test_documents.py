@@ -1,12 +1,13 @@
 """Upstreams that speak HTTP: what they say becomes the same events, in its order, and large texts have a way in."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any
 
 import httpx
 import pytest
 
+from kb_api.services import Services
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
@@ -15,8 +16,10 @@ from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
 from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.record_size import record_bytes
 from kb_shared.mongo import document_revisions, document_texts, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.outbox_relay import to_kafka
 from tests.integration.indexer.support import Post, record
 from tests.integration.kb_api.organization import Organization
 
@@ -27,6 +30,9 @@ BODY = {
     "text": "We offer forty widgets.",
     "metadata": {"customer": "ACME", "pages": 2, "due": {"$date": "2026-02-28T00:00:00Z"}},
 }
+
+
+PUT = ("PUT", "/documents/d1")
 
 
 async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.Message]]:
@@ -148,6 +154,66 @@ async def test_what_could_not_be_handled_is_refused_at_once(
     body = {name: value for name, value in (BODY | changes).items() if value is not None}
     assert await organization.refused("PUT", "/documents/d1", json=body) == (status, slug)
     assert await accepted(organization) == []
+
+
+@pytest.fixture
+def topic_takes(services: Services) -> Iterator[Callable[[int], None]]:
+    """Let the topic take records of at most so many bytes, as its brokers would have said."""
+    name = topics.DOCUMENT_EVENTS.name
+    yield lambda most_bytes: services.message_limits.learn({name: most_bytes})
+    services.message_limits.learn({name: topics.DOCUMENT_EVENTS.max_message_bytes})
+
+
+@pytest.mark.parametrize(
+    ("call", "body", "advice"),
+    [
+        (PUT, {**BODY, "text": "x" * 3_000}, "text_ref"),
+        (PUT, {**BODY, "metadata": {"k": "x" * 3_000}}, "less metadata"),
+        (
+            PUT,
+            {**BODY, "text": "x" * 99, "pages": [{"page": n, "start": n, "end": n + 1} for n in range(1, 99)]},
+            "fewer pages",
+        ),
+        (("PATCH", "/documents/d1/tags"), {"tag_ids": [f"a-rather-long-tag-{n}" for n in range(200)]}, "fewer tags"),
+        (("PATCH", "/documents/d1/metadata"), {"metadata": {"k": "x" * 3_000}}, "less metadata"),
+    ],
+)
+async def test_what_the_topic_would_not_take_is_refused_with_what_to_do(
+    organization: Organization,
+    topic_takes: Callable[[int], None],
+    call: tuple[str, str],
+    body: dict[str, Any],
+    advice: str,
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json=BODY)
+    topic_takes(3_000)
+    refused = await organization.request(*call, json=body)
+    assert (refused.status_code, refused.json()["type"]) == (413, "event-too-large")
+    assert advice in refused.json()["detail"]
+    assert len(await accepted(organization)) == 1
+
+
+async def test_the_largest_event_that_is_accepted_fits_into_the_topic_and_one_byte_more_is_refused(
+    organization: Organization, topic_takes: Callable[[int], None]
+) -> None:
+    """The whole record counts: key, headers and what the batch adds."""
+    limit = 2_000
+    topic_takes(limit)
+
+    async def is_accepted(length: int) -> bool:
+        body = {**BODY, "text": "x" * length, "revision": -(2**63)}
+        return (await organization.request("PUT", "/documents/d1", json=body)).status_code == 202
+
+    lengths = [length for length in range(limit - 1_200, limit, 8) if await is_accepted(length)]
+    assert lengths == list(range(lengths[0], lengths[-1] + 8, 8))
+    [*_, (_, message)] = await accepted(organization)
+    assert limit - 64 <= record_bytes(to_kafka(message, "")) <= limit
+
+
+async def test_a_body_that_is_too_large_for_any_event_is_refused_with_what_to_do(organization: Organization) -> None:
+    refused = await organization.request("PUT", "/documents/d1", json={**BODY, "text": "x" * 2_500_000})
+    assert (refused.status_code, refused.json()["type"]) == (413, "body-too-large")
+    assert "text_ref" in refused.json()["detail"]
 
 
 async def test_a_document_is_shown_as_its_events_describe_it_with_the_knowledge_bases_it_stands_in(

@@ -13,6 +13,7 @@ from kb_api.explain_document import DocumentStatus
 from kb_api.publish_document_event import publish_document_event
 from kb_api.routes.documents_in_kb import DocumentState
 from kb_api.routes.knowledge_bases import DocumentError
+from kb_api.routes.unsendable_messages import UnsendableMessageView
 from kb_api.services import Api, Reader, Writer
 from kb_api.store_text import store_text
 from kb_shared.errors import NotFound
@@ -90,6 +91,9 @@ class DocumentView(DocumentState):
     content_type: str | None
     metadata: dict[str, Any] = Field(description="Dates as `PUT` takes them.")
     accepted_revision: int | None = Field(description="The greatest that was accepted over HTTP.")
+    unsendable_messages: list[UnsendableMessageView] = Field(
+        description="Events of it that were accepted and that Kafka refused for good: they have no effect yet."
+    )
     knowledge_bases: list[MembershipView] = Field(description="It is in, has to enter or has to leave.")
 
     @classmethod
@@ -102,6 +106,7 @@ class DocumentView(DocumentState):
             content_type=document.text.content_type if document.text else None,
             metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
             accepted_revision=overview.accepted_revision,
+            unsendable_messages=[UnsendableMessageView.of(message) for message in overview.unsendable],
             knowledge_bases=[MembershipView.of(kb, listed) for kb, listed in overview.knowledge_bases],
         )
 

@@ -1,0 +1,303 @@
+"""A message that Kafka refuses for good is neither lost nor in the way of others."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+from bson import ObjectId
+from prometheus_client import REGISTRY
+
+from kb_shared import failpoints, outbox_relay
+from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.documents import TagsChanged
+from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
+from kb_shared.errors import MessageRefused, TransientError
+from kb_shared.kafka.producer import Message
+from kb_shared.mongo import outbox
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.outbox import Unsendable
+from kb_shared.outbox_relay import OutboxRelay
+from tests.integration.indexer.support import Post
+from tests.waiting import DEADLINE_S, until
+
+TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+KB = "0123456789abcdef01234567"
+
+
+class Crash(Exception):
+    """The process ends here."""
+
+
+class Refusing(Post):
+    """Refuses for good what holds one of `words`, and fails for now with what holds one of `away`."""
+
+    def __init__(self, *words: str, away: Collection[str] = ()) -> None:
+        super().__init__()
+        self.words = words
+        self.away = away
+
+    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+        outcomes = [self._outcome(str(message.value)) for message in messages]
+        self.sent += [message for message, outcome in zip(messages, outcomes, strict=True) if outcome is None]
+        return outcomes
+
+    def _outcome(self, value: str) -> TransientError | MessageRefused | None:
+        if any(word in value for word in self.words):
+            return MessageRefused("the message is too large for Kafka", reason="too-large")
+        return TransientError("away") if any(word in value for word in self.away) else None
+
+
+@pytest.fixture(autouse=True)
+async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
+    monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)
+    await database[outbox.NAME].create_indexes(outbox.INDEXES)
+
+
+@pytest.fixture
+def organization_id() -> str:
+    return f"org-{uuid4().hex[:8]}"
+
+
+async def add(database: Database, organization_id: str, *tag_ids: str) -> None:
+    """Leave an event of document `d1` for each tag, in this order."""
+
+    async def work(session: Session) -> None:
+        messages = [
+            outbox.New(
+                TagsChanged(organization_id=organization_id, document_id="d1", revision=1, tag_ids=[tag_id]),
+                topic=topics.DOCUMENT_EVENTS.name,
+                key=f"{organization_id}/d1",
+                ordering=f"document/{organization_id}/d1",
+                seq=seq,
+                source="/test",
+                traceparent=TRACEPARENT,
+            )
+            for seq, tag_id in enumerate(tag_ids)
+        ]
+        await outbox.add(database, session, messages)
+
+    await in_transaction(database, work)
+
+
+def tags_in(messages: Sequence[Message]) -> list[str]:
+    events = [message.value for message in messages if message.topic == topics.DOCUMENT_EVENTS.name]
+    return [decode(value, {TagsChanged.TYPE: TagsChanged})[1].tag_ids[0] for value in events]
+
+
+def rejections_in(messages: Sequence[Message]) -> list[DocumentRejected]:
+    told = [message.value for message in messages if message.topic == topics.KB_EVENTS.name]
+    return [outcome for value in told if isinstance(outcome := decode(value, KB_EVENTS)[1], DocumentRejected)]
+
+
+async def listed(database: Database, organization_id: str) -> list[Unsendable]:
+    found, total = await outbox.unsendable_page(database, [organization_id], topic=None, reason=None, skip=0, limit=100)
+    assert total == len(found)
+    return found
+
+
+@asynccontextmanager
+async def running(database: Database, post: Post) -> AsyncIterator[None]:
+    stop = asyncio.Event()
+    task = asyncio.create_task(OutboxRelay(database, post, topic_prefix="").run(stop))
+    try:
+        yield
+    finally:
+        stop.set()
+        async with asyncio.timeout(DEADLINE_S):
+            await task
+
+
+async def until_nothing_waits(database: Database) -> None:
+    async def nothing_waits() -> bool:
+        return await outbox.count_unsent(database) == 0
+
+    await until(nothing_waits)
+
+
+def counted(topic: str, reason: str) -> float:
+    return REGISTRY.get_sample_value("kb_outbox_unsendable_total", {"topic": topic, "reason": reason}) or 0.0
+
+
+async def test_a_refused_message_is_kept_with_its_reason_and_those_after_it_are_sent(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "before", "refused", "after")
+    before = counted("document-events", "too-large")
+    post = Refusing("refused")
+    async with running(database, post):
+        await until_nothing_waits(database)
+        await until(lambda: REGISTRY.get_sample_value("kb_outbox_set_aside") == 1)
+    assert tags_in(post.sent) == ["before", "after"]
+    [unsendable] = await listed(database, organization_id)
+    assert (unsendable.topic, unsendable.document_id, unsendable.reason) == ("document-events", "d1", "too-large")
+    assert unsendable.size_bytes > 200
+    assert unsendable.redriven_at is None
+    assert counted("document-events", "too-large") - before == 1
+
+
+async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused")
+    post = Refusing("refused")
+    async with running(database, post):
+        await until(lambda: len(rejections_in(post.sent)) == 1)
+        await until_nothing_waits(database)
+    [rejected] = rejections_in(post.sent)
+    assert (rejected.organization_id, rejected.document_id) == (organization_id, "d1")
+    assert rejected.reason == "too-large"
+    assert "text_ref" in rejected.detail
+
+
+async def test_what_is_not_an_event_of_a_document_is_kept_too_and_rejects_none(
+    database: Database, organization_id: str
+) -> None:
+    async def work(session: Session) -> None:
+        outcome = DocumentIndexed(
+            organization_id=organization_id, kb_id=KB, document_id="d1", revision=1, chunk_count=1
+        )
+        message = outbox.New(
+            outcome,
+            topic=topics.KB_EVENTS.name,
+            key=f"{organization_id}/{KB}",
+            ordering="o",
+            seq=0,
+            source="/test",
+            traceparent=TRACEPARENT,
+        )
+        await outbox.add(database, session, [message])
+
+    await in_transaction(database, work)
+    post = Refusing(organization_id)
+    async with running(database, post):
+        await until_nothing_waits(database)
+    [unsendable] = await listed(database, organization_id)
+    assert unsendable.topic == "kb-events"
+    assert post.sent == []
+
+
+async def test_a_crash_between_refusal_and_its_note_repeats_both_and_tells_once(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused", "after")
+
+    async def crash() -> None:
+        raise Crash
+
+    async with failpoints.during("outbox.after_send", crash):
+        with pytest.raises(Crash):
+            await OutboxRelay(database, Refusing("refused"), topic_prefix="").run(asyncio.Event())
+    post = Refusing("refused")
+    async with running(database, post):
+        await until(lambda: len(rejections_in(post.sent)) == 1)
+        await until_nothing_waits(database)
+    assert tags_in(post.sent) == ["after"]
+    assert len(rejections_in(post.sent)) == 1
+
+
+async def test_a_redriven_message_is_sent_once_however_often_it_is_asked_for(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused")
+    post = Refusing("refused")
+    async with running(database, post):
+        await until_nothing_waits(database)
+        [unsendable] = await listed(database, organization_id)
+        post.words = ()
+        redriven = [
+            await outbox.redrive(database, [organization_id], ObjectId(unsendable.message_id), by=by)
+            for by in ("first", "second")
+        ]
+        await until(lambda: tags_in(post.sent) == ["refused"])
+        await until_nothing_waits(database)
+        again = await outbox.redrive(database, [organization_id], ObjectId(unsendable.message_id), by="third")
+    assert [each and (each.redriven_by, each.unsendable_at) for each in (*redriven, again)] == [("first", None)] * 3
+    assert await listed(database, organization_id) == []
+    assert tags_in(post.sent) == ["refused"]
+
+
+async def test_a_redriven_message_that_is_refused_again_is_listed_again(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused")
+    async with running(database, Refusing("refused")):
+        await until_nothing_waits(database)
+        [first] = await listed(database, organization_id)
+        await outbox.redrive(database, [organization_id], ObjectId(first.message_id), by="me")
+
+        async def is_listed_again() -> bool:
+            return bool(await listed(database, organization_id))
+
+        await until(is_listed_again)
+    [second] = await listed(database, organization_id)
+    assert (second.message_id, second.redriven_by) == (first.message_id, "me")
+
+
+async def test_nobody_redrives_what_is_anothers_or_was_never_refused(database: Database, organization_id: str) -> None:
+    await add(database, organization_id, "refused", "sent")
+    async with running(database, Refusing("refused")):
+        await until_nothing_waits(database)
+    ids = [row["_id"] async for row in database[outbox.NAME].find({"topic": "document-events"}).sort("seq")]
+    assert await outbox.redrive(database, ["another"], ids[0], by="me") is None
+    assert await outbox.redrive(database, [organization_id], ids[1], by="me") is None
+    assert len(await listed(database, organization_id)) == 1
+
+
+async def test_sending_everything_again_after_a_broker_was_lost_leaves_out_what_it_refused(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused", "sent")
+    async with running(database, Refusing("refused")):
+        await until_nothing_waits(database)
+    await outbox.send_again(database)
+    assert len(await listed(database, organization_id)) == 1
+    waiting = await outbox.unsent(database, range(outbox.BUCKETS), limit=10)
+    assert [b"refused" in (message.value or b"") for message in waiting if message.topic == "document-events"] == [
+        False
+    ]
+
+
+async def test_what_was_refused_is_kept_for_90_days_and_not_for_7(database: Database, organization_id: str) -> None:
+    """MongoDB drops rows by the two fields with a limit: a row goes when either is a time that is long ago."""
+    await add(database, organization_id, "refused")
+    async with running(database, Refusing("refused")):
+        await until_nothing_waits(database)
+    row = await database[outbox.NAME].find_one({"topic": "document-events"})
+    assert row is not None
+    limits = {
+        next(iter(index["key"])): timedelta(seconds=index["expireAfterSeconds"])
+        async for index in await database[outbox.NAME].list_indexes()
+        if "expireAfterSeconds" in index
+    }
+    expires = {name: row[name] + kept_for for name, kept_for in limits.items() if isinstance(row[name], datetime)}
+    assert expires.keys() == {"unsendable_at"}
+    assert expires["unsendable_at"] - datetime.now(UTC) > timedelta(days=89)
+
+
+async def test_what_a_failure_held_back_is_sent_again_with_all_that_follows_it_in_its_ordering(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "first", "held-back", "third")
+    await add(database, f"{organization_id}-b", "elsewhere")
+    post = Refusing(away=["held-back"])
+    async with running(database, post):
+        await until(lambda: "third" in tags_in(post.sent))
+        post.away = ()
+        await until_nothing_waits(database)
+    sent = tags_in(post.sent)
+    assert sent[-2:] == ["held-back", "third"]
+    assert (sent.count("first"), sent.count("elsewhere")) == (1, 1)
+
+
+async def test_only_what_a_majority_has_is_read_to_be_published(database: Database, organization_id: str) -> None:
+    await add(database, organization_id, "tag")
+    await database.command("profile", 2)
+    await outbox.unsent(database, range(outbox.BUCKETS), limit=1)
+    await database.command("profile", 0)
+    [look] = await database["system.profile"].find({"ns": f"{database.name}.{outbox.NAME}", "op": "query"}).to_list()
+    assert look["command"]["readConcern"]["level"] == "majority"
