@@ -103,7 +103,7 @@ async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document],
 
     What is indexed already changes nothing.
     """
-    async with EventPublisher(stack.kafka, source="/benchmark", idempotence=False) as events:
+    async with EventPublisher(stack.kafka_connection, source="/benchmark", idempotence=False) as events:
         await events.publish_all([_event(stack.organization_id, document) for document in documents])
         await _until_indexed(kb, len(documents))
         await events.publish_all([_event(stack.organization_id, Document(_LAST, _LAST, _LAST))])

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
-
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
+from kb_shared.kafka_connection.clients import consumer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 
 class Outcomes:
@@ -32,10 +32,10 @@ class Outcomes:
 
 
 @asynccontextmanager
-async def outcomes_of(bootstrap_servers: str) -> AsyncIterator[Outcomes]:
-    consumer = AIOKafkaConsumer(
+async def outcomes_of(connection: KafkaConnection) -> AsyncIterator[Outcomes]:
+    consumer = consumer_client(
+        connection,
         topics.KB_EVENTS.name,
-        bootstrap_servers=bootstrap_servers,
         auto_offset_reset="earliest",
         # The local broker answers a waiting fetch late by up to this: time that nothing but the measuring takes.
         fetch_max_wait_ms=20,

@@ -100,8 +100,8 @@ async def running_system(folder: Path, options: argparse.Namespace) -> AsyncIter
     async with (
         Stack(folder, services=SERVICES) as stack,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri) as mongod,
-        EventPublisher(stack.kafka, source="/benchmark", idempotence=False) as events,
-        outcomes_of(stack.kafka) as outcomes,
+        EventPublisher(stack.kafka_connection, source="/benchmark", idempotence=False) as events,
+        outcomes_of(stack.kafka_connection) as outcomes,
         httpx.AsyncClient(
             base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
             headers={"Authorization": f"Bearer {stack.api_key}"},

@@ -9,11 +9,11 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaProducer
-
 from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, encode
 from kb_shared.contracts.documents import key_of
 from kb_shared.contracts.topics import DOCUMENT_EVENTS
+from kb_shared.kafka_connection.clients import producer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.tracing import HEADER
 
 
@@ -25,17 +25,19 @@ class EventPublisher:
     """Publishes events and waits until all in-sync replicas have them.
 
     Args:
-        bootstrap_servers: `host:port`, several joined by commas.
+        connection: to a cluster: `host:port`, several joined by commas; with TLS or SASL a `KafkaConnection`.
         source: names your service, as CloudEvents has it: `/billing/invoices`, say.
         topic_prefix: as the deployment's `KB_KAFKA_TOPIC_PREFIX`.
         idempotence: off only for a broker that lacks it.
+    Raises:
+        UnusableKafkaConnection: on entering: a file of the connection can't be used.
     """
 
     def __init__(
-        self, bootstrap_servers: str, *, source: str, topic_prefix: str = "", idempotence: bool = True
+        self, connection: str | KafkaConnection, *, source: str, topic_prefix: str = "", idempotence: bool = True
     ) -> None:
+        self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
         self._options = {
-            "bootstrap_servers": bootstrap_servers,
             "acks": "all",
             "enable_idempotence": idempotence,
             "max_request_size": MAX_EVENT_BYTES + 10_000,
@@ -47,7 +49,8 @@ class EventPublisher:
         self._client: Any = None
 
     async def __aenter__(self) -> Self:
-        self._client = AIOKafkaProducer(**self._options)
+        self._connection.check_files()
+        self._client = producer_client(self._connection, **self._options)
         await self._client.start()
         return self
 

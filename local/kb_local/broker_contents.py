@@ -2,12 +2,13 @@ from kb_local.errors import UnusableServer
 from kb_shared.contracts.topics import TOPICS
 from kb_shared.errors import KbError
 from kb_shared.kafka.topics import ensure_topics
+from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.mongo.database import connect
 from kb_shared.recovery import after_broker_loss
 from kb_shared.settings import CommonSettings
 
 
-async def create_topics(bootstrap: str, *, prefix: str) -> None:
+async def create_topics(connection: KafkaConnection, *, prefix: str) -> None:
     """Create those topics of the system that are not there yet, and check the others.
 
     Raises:
@@ -15,7 +16,7 @@ async def create_topics(bootstrap: str, *, prefix: str) -> None:
     """
     try:
         # One copy: on one machine there is nowhere else to put another.
-        await ensure_topics(bootstrap, TOPICS, prefix=prefix, replication_factor=1)
+        await ensure_topics(connection, TOPICS, prefix=prefix, replication_factor=1)
     except KbError as error:
         raise UnusableServer(
             str(error), remedy="check KB_KAFKA; give the stack topics of its own with KB_KAFKA_TOPIC_PREFIX"

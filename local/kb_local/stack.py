@@ -15,6 +15,7 @@ from kb_local.server import Server
 from kb_local.service import Service
 from kb_local.state import Home
 from kb_local.zygote import PRELOADED, Zygote
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 ALL_SERVICES: Final = ("kb_api", "kb_indexer", "kb_search", "kb_reconciler")
 PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
@@ -132,6 +133,11 @@ class Stack:
             return self.broker.bootstrap
         assert isinstance(self._given_kafka, str), "the stack has not been started"
         return self._given_kafka
+
+    @property
+    def kafka_connection(self) -> KafkaConnection:
+        """The bootstrap server and, for a cluster that was given, the security settings."""
+        return KafkaConnection.from_environment({**self._env, "KB_KAFKA": self.kafka})
 
     @property
     def models_api_base(self) -> str:
@@ -256,7 +262,7 @@ class Stack:
         await together(*(service.start() for service in producers))
 
     async def _fill_broker(self) -> None:
-        await create_topics(self.kafka, prefix=self.topic_prefix)
+        await create_topics(self.kafka_connection, prefix=self.topic_prefix)
         # A broker of ours is empty whenever it starts.
         if self.broker is not None:
             await queue_again(self.mongo_uri, database=self.database)

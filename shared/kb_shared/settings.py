@@ -1,20 +1,40 @@
 """Settings every service shares, read from the environment with the prefix `KB_`."""
 
 import importlib.util
-from typing import Literal
+from pathlib import Path
+from typing import ClassVar, Literal, Self
 
-from pydantic import SecretStr, field_validator
+from pydantic import SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from kb_shared.kafka_connection.connection import (
+    DEFAULT_BOOTSTRAP_SERVERS,
+    KafkaConnection,
+    SaslMechanism,
+    SecurityProtocol,
+)
 
 
 class CommonSettings(BaseSettings):
     """What it takes to reach the other parts. Each service adds its own."""
 
-    model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore")
+    # Of what is wrong the name is told and not the value: among the settings are secrets.
+    model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore", hide_input_in_errors=True)
+    uses_kafka: ClassVar[bool] = True
 
     mongo_uri: str = "mongodb://127.0.0.1:27017/?replicaSet=rs0"
     mongo_database: str = "kb"
-    kafka: str = "127.0.0.1:9092"
+    kafka: str = DEFAULT_BOOTSTRAP_SERVERS
+    kafka_security_protocol: SecurityProtocol = "PLAINTEXT"
+    kafka_sasl_mechanism: SaslMechanism | None = None
+    kafka_sasl_username: str | None = None
+    kafka_sasl_username_file: Path | None = None
+    kafka_sasl_password_file: Path | None = None
+    kafka_sasl_token_file: Path | None = None
+    kafka_ssl_ca_file: Path | None = None
+    kafka_ssl_certificate_file: Path | None = None
+    kafka_ssl_key_file: Path | None = None
+    kafka_ssl_key_password_file: Path | None = None
     kafka_topic_prefix: str = ""
     kafka_replication_factor: int = 1
     """Of topics that a service creates because they are missing; 3 in production."""
@@ -27,6 +47,45 @@ class CommonSettings(BaseSettings):
     http_host: str = "127.0.0.1"
     http_port: int = 0
     log_level: str = "INFO"
+
+    @field_validator(
+        "kafka_sasl_mechanism",
+        "kafka_sasl_username",
+        "kafka_sasl_username_file",
+        "kafka_sasl_password_file",
+        "kafka_sasl_token_file",
+        "kafka_ssl_ca_file",
+        "kafka_ssl_certificate_file",
+        "kafka_ssl_key_file",
+        "kafka_ssl_key_password_file",
+        mode="before",
+    )
+    @classmethod
+    def _empty_is_none(cls, value: object) -> object:
+        return None if value == "" else value
+
+    @model_validator(mode="after")
+    def _kafka_connection_is_usable(self) -> Self:
+        if self.uses_kafka:
+            self.kafka_connection.check_files()
+        return self
+
+    @property
+    def kafka_connection(self) -> KafkaConnection:
+        """How to reach Kafka."""
+        return KafkaConnection(
+            self.kafka,
+            security_protocol=self.kafka_security_protocol,
+            sasl_mechanism=self.kafka_sasl_mechanism,
+            sasl_username=self.kafka_sasl_username,
+            sasl_username_file=self.kafka_sasl_username_file,
+            sasl_password_file=self.kafka_sasl_password_file,
+            sasl_token_file=self.kafka_sasl_token_file,
+            ssl_ca_file=self.kafka_ssl_ca_file,
+            ssl_certificate_file=self.kafka_ssl_certificate_file,
+            ssl_key_file=self.kafka_ssl_key_file,
+            ssl_key_password_file=self.kafka_ssl_key_password_file,
+        )
 
 
 class EmbeddingSettings(CommonSettings):

@@ -5,11 +5,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import TopicPartition
 
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
 from kb_shared.contracts import topics
 from kb_shared.contracts.topics import Topic
+from kb_shared.kafka_connection.clients import consumer_client, producer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 CONSUMED = {
     GROUP_FAN_OUT: (topics.DOCUMENT_EVENTS,),
@@ -28,7 +30,7 @@ class Message:
 class KafkaLog:
     """Reads without being a member of any group, and writes what nobody should."""
 
-    bootstrap: str
+    connection: KafkaConnection
     prefix: str
 
     async def read(self, topic: Topic) -> list[Message]:
@@ -47,7 +49,7 @@ class KafkaLog:
 
     async def send(self, topic: Topic, key: bytes | None, value: bytes | None) -> None:
         """Write a message that no publisher of ours would."""
-        client = AIOKafkaProducer(bootstrap_servers=self.bootstrap, acks="all", max_request_size=4 * 1024 * 1024)
+        client = producer_client(self.connection, acks="all", max_request_size=4 * 1024 * 1024)
         await client.start()
         try:
             await client.send_and_wait(self.prefix + topic.name, key=key, value=value)
@@ -75,8 +77,8 @@ class KafkaLog:
 
     @asynccontextmanager
     async def _reader(self, group_id: str | None) -> AsyncIterator[Any]:
-        client = AIOKafkaConsumer(
-            bootstrap_servers=self.bootstrap,
+        client = consumer_client(
+            self.connection,
             group_id=group_id,
             enable_auto_commit=False,
             fetch_max_wait_ms=50,

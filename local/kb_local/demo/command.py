@@ -39,7 +39,7 @@ async def _run(folder: Path, telling: Telling) -> None:
         telling.line(f"ready after {figures.stack_ready_s:.1f} s at {stack.base_url}")
         async with (
             Api(stack.base_url, stack.organization_id, stack.api_key, logs=stack.home.logs) as api,
-            EventPublisher(stack.kafka, source="/demo/documents", idempotence=False) as events,
+            EventPublisher(stack.kafka_connection, source="/demo/documents", idempotence=False) as events,
         ):
             await Story(stack, api, events, telling, figures).tell()
         figures.total_s = round(monotonic() - began, 2)

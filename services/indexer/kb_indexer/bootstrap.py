@@ -152,7 +152,7 @@ def _consumer(
         topics=[prefix + live.name],
         bulk_topics=[prefix + bulk.name] if bulk else [],
         group_id=prefix + group,
-        bootstrap_servers=settings.kafka,
+        connection=settings.kafka_connection,
         session_timeout_ms=settings.kafka_session_timeout_ms,
         fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
         leave_group=settings.kafka_leave_group,

@@ -1,7 +1,11 @@
+from typing import ClassVar
+
 from kb_shared.settings import ChatSettings, HttpSettings
 
 
 class Settings(ChatSettings, HttpSettings):
+    uses_kafka: ClassVar[bool] = False
+
     search_exact_up_to_chunks: int = 10_000
     """In KBs up to this size a query is compared with every vector; beyond, the index walks its graph."""
     search_patience_s: float = 3.0

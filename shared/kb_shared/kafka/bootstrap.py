@@ -9,7 +9,7 @@ from kb_shared.settings import CommonSettings
 async def prepare_topics(settings: CommonSettings) -> None:
     """Create what is missing and check the rest. Raises what `ensure_topics` raises."""
     await ensure_topics(
-        settings.kafka,
+        settings.kafka_connection,
         TOPICS,
         prefix=settings.kafka_topic_prefix,
         replication_factor=settings.kafka_replication_factor,
@@ -18,4 +18,4 @@ async def prepare_topics(settings: CommonSettings) -> None:
 
 def create_producer(settings: CommonSettings) -> Producer:
     """Not started yet."""
-    return Producer(settings.kafka, idempotence=settings.kafka_idempotence)
+    return Producer(settings.kafka_connection, idempotence=settings.kafka_idempotence)

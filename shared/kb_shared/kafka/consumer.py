@@ -13,6 +13,7 @@ from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import Membership, Session
 from kb_shared.kafka.tenure import Work
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 log = structlog.get_logger()
 
@@ -29,7 +30,7 @@ class Consumer:
         topics: read with equal claim. They must exist: see `topics.ensure_topics`.
         bulk_topics: read with what `topics` leave, and a tenth of the slots at least.
         group_id: members of one group share the partitions.
-        bootstrap_servers: `host:port`, several joined by commas.
+        connection: to the cluster.
         session_timeout_ms: how long a dead member keeps its partitions; also how long the event loop may be blocked.
         rebalance_timeout_ms: how long a member may take to give its partitions back: 5 s less for running work.
             Default twice the session timeout, at least 10 s.
@@ -51,7 +52,7 @@ class Consumer:
         *,
         topics: Collection[str],
         group_id: str,
-        bootstrap_servers: str,
+        connection: KafkaConnection,
         bulk_topics: Collection[str] = (),
         session_timeout_ms: int = 30_000,
         rebalance_timeout_ms: int | None = None,
@@ -74,7 +75,7 @@ class Consumer:
         self._membership = Membership(
             topics=dict.fromkeys(topics, Lane.LIVE) | dict.fromkeys(bulk_topics, Lane.BULK),
             group_id=group_id,
-            bootstrap_servers=bootstrap_servers,
+            connection=connection,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=rebalance_timeout_ms or max(10_000, 2 * session_timeout_ms),
             fetch_max_wait_ms=fetch_max_wait_ms,

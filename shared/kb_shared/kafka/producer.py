@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
     BrokerResponseError,
     KafkaError,
@@ -17,6 +16,8 @@ from aiokafka.errors import (
 
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.headers import Headers, to_wire
+from kb_shared.kafka_connection.clients import producer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 
 class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # the library has no types
@@ -44,7 +45,7 @@ class Producer:
     """Sends messages and waits until they are safe.
 
     Args:
-        bootstrap_servers: `host:port`, several joined by commas.
+        connection: to the cluster.
         idempotence: keeps the client's own retries from writing twice or out of order. Off for brokers without it.
         max_request_bytes: the largest message, key and headers included, that is sent at all.
         request_timeout_ms: how long an acknowledgement may take.
@@ -52,14 +53,14 @@ class Producer:
 
     def __init__(
         self,
-        bootstrap_servers: str,
+        connection: KafkaConnection,
         *,
         idempotence: bool,
         max_request_bytes: int = 1_048_576,
         request_timeout_ms: int = 30_000,
     ) -> None:
+        self._connection = connection
         self._options = {
-            "bootstrap_servers": bootstrap_servers,
             "acks": "all",
             "enable_idempotence": idempotence,
             "max_request_size": max_request_bytes,
@@ -74,7 +75,7 @@ class Producer:
             TransientError: no broker answers.
         """
         # Made here because the client library binds to the running loop.
-        client = AIOKafkaProducer(**self._options)
+        client = producer_client(self._connection, **self._options)
         try:
             await client.start()
         except KafkaError as error:

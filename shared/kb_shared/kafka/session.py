@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import structlog
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.errors import KafkaError
 
@@ -17,6 +17,8 @@ from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.survey import Survey
 from kb_shared.kafka.tenure import Tenure, Work
+from kb_shared.kafka_connection.clients import consumer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 POLL_TIMEOUT_MS = 200
 POLL_MAX_RECORDS = 16
@@ -35,7 +37,7 @@ class Membership:
 
     topics: Mapping[str, Lane]
     group_id: str
-    bootstrap_servers: str
+    connection: KafkaConnection
     session_timeout_ms: int
     rebalance_timeout_ms: int
     fetch_max_wait_ms: int
@@ -205,8 +207,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
 
 
 def _client(membership: Membership) -> Any:
-    return AIOKafkaConsumer(
-        bootstrap_servers=membership.bootstrap_servers,
+    return consumer_client(
+        membership.connection,
         group_id=membership.group_id,
         enable_auto_commit=False,
         auto_offset_reset="earliest",

@@ -6,11 +6,13 @@ from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import NewTopic
 from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
 
 from kb_shared.contracts.topics import Topic
 from kb_shared.errors import KbError, TransientError
+from kb_shared.kafka_connection.clients import admin_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 VISIBLE_AFTER_S = 15.0
 POLL_INTERVAL_S = 0.1
@@ -21,7 +23,7 @@ class TopicsUnfit(KbError):
 
 
 async def ensure_topics(
-    bootstrap_servers: str, topics: Collection[Topic], *, prefix: str = "", replication_factor: int = 1
+    connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "", replication_factor: int = 1
 ) -> None:
     """Create what is missing, then check all; run it before anything produces or consumes.
 
@@ -33,31 +35,33 @@ async def ensure_topics(
         TopicsUnfit: a topic can't be created, or has another number of partitions.
         TransientError: no broker answers.
     """
-    async with _admin(bootstrap_servers) as admin:
+    async with _admin(connection) as admin:
         await _create(admin, [_new_topic(topic, prefix, replication_factor) for topic in topics])
         await _wait_until_visible(admin, [prefix + topic.name for topic in topics])
         await _check(admin, topics, prefix)
 
 
-async def check_topics(bootstrap_servers: str, topics: Collection[Topic], *, prefix: str = "") -> None:
+async def check_topics(connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "") -> None:
     """Check that all topics are there as they should be, creating none.
 
     Raises:
         TopicsUnfit: a topic is missing or has another number of partitions.
         TransientError: no broker answers.
     """
-    async with _admin(bootstrap_servers) as admin:
+    async with _admin(connection) as admin:
         await _check(admin, topics, prefix)
 
 
 @asynccontextmanager
-async def _admin(bootstrap_servers: str) -> AsyncIterator[Any]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
+async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
+    admin = admin_client(connection)
     try:
         await admin.start()
         yield admin
     except KafkaError as error:
-        raise TransientError(f"Kafka at {bootstrap_servers} does not answer ({type(error).__name__})") from error
+        raise TransientError(
+            f"Kafka at {connection.bootstrap_servers} does not answer ({type(error).__name__})"
+        ) from error
     finally:
         await admin.close()
 

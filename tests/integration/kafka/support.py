@@ -5,13 +5,15 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import TopicPartition
 
 from kb_shared.contracts.topics import Topic
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
 from kb_shared.kafka.topics import ensure_topics
+from kb_shared.kafka_connection.clients import consumer_client
+from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KAFKA
 from tests.waiting import DEADLINE_S, until
 
@@ -31,6 +33,10 @@ class Stream:
     prefix: str
 
     @property
+    def connection(self) -> KafkaConnection:
+        return KafkaConnection(self.bootstrap)
+
+    @property
     def topic(self) -> str:
         return self.prefix + EVENTS.name
 
@@ -39,11 +45,11 @@ class Stream:
         return f"{self.prefix}group"
 
     async def create(self) -> None:
-        await ensure_topics(self.bootstrap, [EVENTS], prefix=self.prefix)
+        await ensure_topics(self.connection, [EVENTS], prefix=self.prefix)
 
     async def publish(self, messages: Sequence[tuple[str, str]]) -> None:
         """Send (key, value) pairs in order."""
-        async with Producer(self.bootstrap, idempotence=False) as producer:
+        async with Producer(self.connection, idempotence=False) as producer:
             await producer.send_all([Message(self.topic, key.encode(), value.encode()) for key, value in messages])
 
     def consumer(self, handler: Handler, dead_letters: DeadLetters, **options: Any) -> Consumer:
@@ -52,7 +58,7 @@ class Stream:
             dead_letters,
             topics=[self.topic],
             group_id=self.group,
-            bootstrap_servers=self.bootstrap,
+            connection=self.connection,
             session_timeout_ms=SESSION_TIMEOUT_MS,
             fetch_max_wait_ms=50,
             leave_group=LEAVE_GROUP,
@@ -78,7 +84,7 @@ class Stream:
 
     @asynccontextmanager
     async def _onlooker(self) -> AsyncIterator[Any]:
-        client = AIOKafkaConsumer(bootstrap_servers=self.bootstrap, group_id=self.group, enable_auto_commit=False)
+        client = consumer_client(self.connection, group_id=self.group, enable_auto_commit=False)
         await client.start()
         try:
             yield client

@@ -11,6 +11,7 @@ from kb_shared.errors import PermanentError, TransientError
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import TopicsUnfit, check_topics, ensure_topics
+from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
 from tests.integration.kafka.support import Letters, Recorder, Stream, running
 from tests.waiting import until
@@ -25,26 +26,28 @@ def topic(name: str, partitions: int = 2) -> Topic:
 async def test_topics_are_created_once_however_often_they_are_asked_for(
     broker: type_of_broker, topic_prefix: str
 ) -> None:
-    await asyncio.gather(*(ensure_topics(broker.bootstrap, TOPICS, prefix=topic_prefix) for _ in range(3)))
-    await check_topics(broker.bootstrap, TOPICS, prefix=topic_prefix)
+    await asyncio.gather(
+        *(ensure_topics(KafkaConnection(broker.bootstrap), TOPICS, prefix=topic_prefix) for _ in range(3))
+    )
+    await check_topics(KafkaConnection(broker.bootstrap), TOPICS, prefix=topic_prefix)
 
 
 async def test_a_topic_with_another_number_of_partitions_is_refused_by_name(
     broker: type_of_broker, topic_prefix: str
 ) -> None:
-    await ensure_topics(broker.bootstrap, [topic("jobs", 2)], prefix=topic_prefix)
+    await ensure_topics(KafkaConnection(broker.bootstrap), [topic("jobs", 2)], prefix=topic_prefix)
     with pytest.raises(TopicsUnfit, match=f"'{topic_prefix}jobs' has 2 partitions instead of 3"):
-        await ensure_topics(broker.bootstrap, [topic("jobs", 3), topic("others")], prefix=topic_prefix)
+        await ensure_topics(KafkaConnection(broker.bootstrap), [topic("jobs", 3), topic("others")], prefix=topic_prefix)
 
 
 async def test_checking_names_what_is_missing_and_does_not_create_it(broker: type_of_broker, topic_prefix: str) -> None:
     for _ in range(2):
         with pytest.raises(TopicsUnfit, match=f"'{topic_prefix}nowhere' is missing"):
-            await check_topics(broker.bootstrap, [topic("nowhere")], prefix=topic_prefix)
+            await check_topics(KafkaConnection(broker.bootstrap), [topic("nowhere")], prefix=topic_prefix)
 
 
 async def test_without_a_broker_topics_and_producer_say_so_at_once() -> None:
-    nobody = f"127.0.0.1:{free_port()}"
+    nobody = KafkaConnection(f"127.0.0.1:{free_port()}")
     with pytest.raises(TransientError, match="does not answer"):
         await check_topics(nobody, [topic("jobs")])
     with pytest.raises(TransientError):
@@ -58,7 +61,7 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
         async def handle(self, record: Record) -> None:
             got.append(record)
 
-    async with Producer(stream.bootstrap, idempotence=False) as producer:
+    async with Producer(stream.connection, idempotence=False) as producer:
         await producer.send_all([Message(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
         await producer.send(stream.topic, b"a/1", None, {"content-type": "text/plain", "who": "Zoë"})
         await producer.send(stream.topic, b"a/1", b"\xff\x00", [("x", b"\xfe"), ("x", b"2")])
@@ -74,8 +77,8 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
 async def test_a_message_that_nobody_acknowledged_was_not_sent(tmp_path: Path) -> None:
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
     await broker.start()
-    await ensure_topics(broker.bootstrap, [topic("jobs")])
-    async with Producer(broker.bootstrap, idempotence=False, request_timeout_ms=500) as producer:
+    await ensure_topics(KafkaConnection(broker.bootstrap), [topic("jobs")])
+    async with Producer(KafkaConnection(broker.bootstrap), idempotence=False, request_timeout_ms=500) as producer:
         await until(lambda: _is_sent(producer), what="a message that was sent")
         await broker.pause()
         with pytest.raises(TransientError, match="did not take"):
@@ -94,7 +97,7 @@ async def _is_sent(producer: Producer) -> bool:
 
 
 async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_it(stream: Stream) -> None:
-    async with Producer(stream.bootstrap, idempotence=False, max_request_bytes=1000) as producer:
+    async with Producer(stream.connection, idempotence=False, max_request_bytes=1000) as producer:
         with pytest.raises(PermanentError) as refusal:
             await producer.send(stream.topic, b"k", b"secret" * 1000)
         assert "secret" not in str(refusal.value)
@@ -103,7 +106,7 @@ async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_i
 
 async def test_messages_before_and_after_a_refused_one_are_delivered(stream: Stream) -> None:
     handler = Recorder()
-    async with Producer(stream.bootstrap, idempotence=False, max_request_bytes=1000) as producer:
+    async with Producer(stream.connection, idempotence=False, max_request_bytes=1000) as producer:
         messages = [Message(stream.topic, b"a/1", value) for value in (b"before", b"x" * 2000, b"after")]
         with pytest.raises(PermanentError):
             await producer.send_all(messages)

@@ -13,6 +13,7 @@ import sys
 from kb_shared import failpoints, logs
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.kafka.record import Place, Record
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 MEAN_JOB_S = 0.05
 
@@ -55,7 +56,7 @@ async def run(bootstrap: str, topic: str, group: str, journal: str, leave_group:
         NoLetters(),
         topics=[topic],
         group_id=group,
-        bootstrap_servers=bootstrap,
+        connection=KafkaConnection(bootstrap),
         session_timeout_ms=2000,
         fetch_max_wait_ms=50,
         leave_group=leave_group == "leave",

@@ -15,6 +15,7 @@ from aiokafka.errors import (
 
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka_connection.connection import KafkaConnection
 
 INVALID_RECORD = 87
 
@@ -42,7 +43,7 @@ class Client:
 async def send_each(
     keys: Sequence[str], errors: Mapping[str, KafkaError]
 ) -> tuple[list[TransientError | MessageRefused | None], list[str]]:
-    producer = Producer("nowhere:1", idempotence=False)
+    producer = Producer(KafkaConnection("nowhere:1"), idempotence=False)
     producer._client = client = Client(errors)
     outcomes = await producer.send_each([Message("t", key.encode(), b"a secret text") for key in keys])
     return outcomes, client.handed_over
