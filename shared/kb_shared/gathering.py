@@ -4,6 +4,7 @@ When nothing else goes on it costs no time; under load, the more is asked at onc
 """
 
 import asyncio
+import contextvars
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Generic, TypeVar
 
@@ -40,7 +41,8 @@ class Gathering(Generic[Key, Answer]):
         if answer is None:
             answer = self._waiting[key] = asyncio.get_running_loop().create_future()
         if self._asking is None:
-            self._asking = asyncio.create_task(self._ask_while_wanted())
+            # It belongs to all who ask: nobody's deadline, session or ids in logs go with it.
+            self._asking = asyncio.create_task(self._ask_while_wanted(), context=contextvars.Context())
         # Not awaited itself: a cancellation would cancel it for all.
         await asyncio.wait([answer])
         return answer.result()

@@ -173,12 +173,14 @@ class FanOut:
         return dict.fromkeys(await documents.write_all(self._database, changes), True)
 
     async def _find_referred(self, event: OcrCompleted, reference: str) -> document_texts.StoredText:
-        # One answer for a foreign text and for none, so that nobody learns what another organization has.
-        found = None
-        if document_texts.belongs_to(reference, event.organization_id, event.document_id):
-            found = await self._truth.text(Of(event.organization_id, reference))
-        # Young again, as the sweep of texts that no document refers to must not be faster than the projection.
-        if found is None or not await document_texts.touch(self._database, event.organization_id, reference):
+        # Young again, as the sweep of texts that no document refers to must not be faster than the projection. And the
+        # write finds a text that a majority read right after a change of the primary might not find yet.
+        is_there = document_texts.belongs_to(
+            reference, event.organization_id, event.document_id
+        ) and await document_texts.touch(self._database, event.organization_id, reference)
+        found = await self._truth.text(Of(event.organization_id, reference)) if is_there else None
+        if found is None:
+            # One answer for a foreign text and for none, so that nobody learns what another organization has.
             raise Rejected("unknown-text-ref", "no text is stored under this text_ref for this document")
         return found
 

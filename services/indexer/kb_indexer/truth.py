@@ -1,11 +1,13 @@
 """What is so now. Documents that are handled at the same time ask MongoDB together, in one command.
 
-Every answer is read from the primary after it was asked for, never from memory.
+Every answer is read from the primary after it was asked for, never from memory. A majority has it, so it may decide
+that there is nothing to do; and it is no older than what this process has written in `seen_by_later_reads` and in
+transactions.
 """
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from kb_shared.gathering import Gathering
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
@@ -15,8 +17,11 @@ from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.majority import majority_reads
 from kb_shared.mongo.together import Of, finding, in_parts
 from kb_shared.mongo.vectors import Chunks
+
+Found = TypeVar("Found")
 
 
 class In(NamedTuple):
@@ -32,12 +37,16 @@ class Truth:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.document: Gathering[Of, Document] = Gathering(finding(database, documents.by_ids))
-        self.knowledge_base: Gathering[Of, KnowledgeBase] = Gathering(finding(database, knowledge_bases.by_ids))
-        self.text: Gathering[Of, StoredText] = Gathering(finding(database, document_texts.find_all))
-        self.jobs_of: Gathering[Of, dict[str, State]] = Gathering(finding(database, index_jobs.of_documents))
+        self.document: Gathering[Of, Document] = Gathering(finding(database, _in_majority(documents.by_ids)))
+        self.knowledge_base: Gathering[Of, KnowledgeBase] = Gathering(
+            finding(database, _in_majority(knowledge_bases.by_ids))
+        )
+        self.text: Gathering[Of, StoredText] = Gathering(finding(database, _in_majority(document_texts.find_all)))
+        self.jobs_of: Gathering[Of, dict[str, State]] = Gathering(
+            finding(database, _in_majority(index_jobs.of_documents))
+        )
         self.indexed_of: Gathering[Of, list[IndexedDocument]] = Gathering(
-            finding(database, document_index.of_documents)
+            finding(database, _in_majority(document_index.of_documents))
         )
         self.knowledge_bases_of: Gathering[str, list[KnowledgeBase]] = Gathering(self._knowledge_bases_of)
         self.indexed: Gathering[In, IndexedDocument] = Gathering(self._indexed)
@@ -48,21 +57,36 @@ class Truth:
         return await self._live((vectors.chunks_of(self._database, kb), document_id)) or 0
 
     async def _knowledge_bases_of(self, organization_ids: Sequence[str]) -> Mapping[str, list[KnowledgeBase]]:
-        found = await asyncio.gather(
-            *(knowledge_bases.of_organization(self._database, organization_id) for organization_id in organization_ids)
-        )
-        return dict(zip(organization_ids, found, strict=True))
+        async def ask(organization_id: str) -> list[KnowledgeBase]:
+            async with majority_reads(self._database) as majority:
+                return await knowledge_bases.of_organization(majority, organization_id)
+
+        return dict(zip(organization_ids, await asyncio.gather(*map(ask, organization_ids)), strict=True))
 
     async def _indexed(self, wanted: Sequence[In]) -> Mapping[In, IndexedDocument]:
         async def ask(scope: tuple[str, str], document_ids: Collection[str]) -> Mapping[In, IndexedDocument]:
-            rows = await document_index.by_ids(self._database, *scope, document_ids)
+            async with majority_reads(self._database) as majority:
+                rows = await document_index.by_ids(majority, *scope, document_ids)
             return {In(*scope, document_id): row for document_id, row in rows.items()}
 
         return await in_parts(((key[:2], key.document_id) for key in wanted), ask)
 
     async def _count_live(self, wanted: Sequence[tuple[Chunks, str]]) -> Mapping[tuple[Chunks, str], int]:
         async def ask(chunks: Chunks, document_ids: Collection[str]) -> Mapping[tuple[Chunks, str], int]:
-            counts = await vectors.count_live(chunks, document_ids)
+            async with majority_reads(self._database) as majority:
+                counts = await vectors.count_live(chunks.within(majority), document_ids)
             return {(chunks, document_id): count for document_id, count in counts.items()}
 
         return await in_parts(wanted, ask)
+
+
+def _in_majority(
+    find: Callable[[Database, str, Collection[str]], Awaitable[Mapping[str, Found]]],
+) -> Callable[[Database, str, Collection[str]], Awaitable[Mapping[str, Found]]]:
+    async def find_in_majority(
+        database: Database, organization_id: str, identities: Collection[str]
+    ) -> Mapping[str, Found]:
+        async with majority_reads(database) as majority:
+            return await find(majority, organization_id, identities)
+
+    return find_in_majority

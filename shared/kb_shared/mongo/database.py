@@ -3,9 +3,11 @@
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, TypeAlias, TypeVar
+from contextlib import AbstractContextManager, contextmanager, suppress
+from time import monotonic
+from typing import Any, Final, TypeAlias, TypeVar
 
+import pymongo
 from pymongo import ReadPreference, UpdateOne, WriteConcern
 from pymongo.asynchronous.client_session import AsyncClientSession
 from pymongo.asynchronous.collection import AsyncCollection
@@ -18,10 +20,12 @@ from pymongo.errors import (
     OperationFailure,
     PyMongoError,
     WaitQueueTimeoutError,
+    WriteConcernError,
 )
 from pymongo.read_concern import ReadConcern
 
 from kb_shared.errors import TransientError, WriteConflicts
+from kb_shared.mongo.majority import note
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 
@@ -33,7 +37,16 @@ T = TypeVar("T")
 
 MAX_ATTEMPTS = 10
 DUPLICATE_KEY = 11000
-_COMMIT_ATTEMPTS = 30
+
+COMMAND_WITHIN_S: Final = 10.0
+"""How long a command may take with all its retries, the wait for the majority included. A caller over HTTP gets its 503
+within 15 s."""
+INDEX_BUILD_WITHIN_S: Final = 3_600.0
+"""How long the commands of `index_builds` may take."""
+TRANSACTION_WITHIN_S: Final = 10.0
+"""How long a transaction may take, from its first attempt to its commit."""
+_ABORT_WITHIN_S: Final = 2.0
+_BEFORE_COMMITTING_AGAIN_S: Final = 0.1
 
 
 def in_one_batch(count: int) -> int:
@@ -51,14 +64,24 @@ def connect(settings: CommonSettings) -> Database:
         settings.mongo_uri,
         tz_aware=True,
         w="majority",
-        serverSelectionTimeoutMS=10_000,
+        # Each command and each batch of a cursor. It takes the place of `wtimeoutMS`, also of one in the URI.
+        timeoutMS=int(COMMAND_WITHIN_S * 1000),
+        serverSelectionTimeoutMS=int(COMMAND_WITHIN_S * 1000),
         appname="knowledge-bases",
     )
     return client[settings.mongo_database]
 
 
-_PASSING_CODES = frozenset({6, 7, 89, 91, 112, 189, 251, 262, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Of server errors that say: not now (elections, shutdowns, lost connections, write conflicts)."""
+def index_builds() -> AbstractContextManager[None]:
+    """Give the commands in the block the time that the index of a large collection takes."""
+    return pymongo.timeout(INDEX_BUILD_WITHIN_S)
+
+
+_PASSING_CODES = frozenset(
+    {6, 7, 50, 64, 79, 89, 91, 100, 112, 189, 202, 246, 251, 262, 290}
+    | {9001, 10107, 11600, 11601, 11602, 13388, 13435, 13436}
+)
+"""Of server errors that say: not now (elections, shutdowns, lost connections, write conflicts, time limits)."""
 
 
 @contextmanager
@@ -66,15 +89,42 @@ def mongo_errors() -> Iterator[None]:
     """Raise MongoDB's passing failures as `TransientError`; what a bug causes stays what it is."""
     try:
         yield
-    except (ConnectionFailure, WaitQueueTimeoutError, ExecutionTimeout) as error:
-        raise TransientError(f"MongoDB is away ({type(error).__name__})") from error
-    except OperationFailure as error:
-        passing = error.code in _PASSING_CODES or any(
-            error.has_error_label(label) for label in ("TransientTransactionError", "RetryableWriteError")
-        )
-        if passing:
-            raise TransientError(f"MongoDB is not able now (code {error.code})") from error
-        raise
+    except PyMongoError as error:
+        if not is_passing(error):
+            raise
+        code = error.code if isinstance(error, OperationFailure) else None
+        raise TransientError(f"MongoDB is not able now ({type(error).__name__}, code {code})") from error
+
+
+def is_passing(error: PyMongoError) -> bool:
+    """Say whether later may help. Any write concern error is one: the write may be there, and may be lost."""
+    match error:
+        case ConnectionFailure() | WaitQueueTimeoutError() | ExecutionTimeout() | WriteConcernError():
+            return True
+        case BulkWriteError():
+            failures = error.details.get("writeErrors", [])
+            if error.details.get("writeConcernErrors") or any(_code(each) in _PASSING_CODES for each in failures):
+                return True
+        case OperationFailure() if error.code in _PASSING_CODES:
+            return True
+    return error.timeout or any(
+        error.has_error_label(label) for label in ("TransientTransactionError", "RetryableWriteError")
+    )
+
+
+def _code(failure: Row) -> int:
+    return int(failure.get("code", 0))
+
+
+def collisions(error: BulkWriteError) -> list[Row]:
+    """The duplicate keys that a bulk write met, if that is all that went wrong; raises `error` otherwise.
+
+    What a write concern error is beside may be lost, also the row that it collided with.
+    """
+    failures: list[Row] = error.details.get("writeErrors", [])
+    if error.details.get("writeConcernErrors") or any(_code(failure) != DUPLICATE_KEY for failure in failures):
+        raise error
+    return failures
 
 
 async def upsert_all(collection: Collection, upserts: Sequence[UpdateOne]) -> None:
@@ -88,10 +138,7 @@ async def upsert_all(collection: Collection, upserts: Sequence[UpdateOne]) -> No
         try:
             await collection.bulk_write(left, ordered=False)
         except BulkWriteError as error:
-            failures = error.details["writeErrors"]
-            if any(failure["code"] != DUPLICATE_KEY for failure in failures):
-                raise
-            left = [left[failure["index"]] for failure in failures]
+            left = [left[failure["index"]] for failure in collisions(error)]
         else:
             return
     raise TransientError(f"{MAX_ATTEMPTS} writers were faster in a row")
@@ -101,63 +148,83 @@ class _Conflict(Exception):
     """Another transaction wrote the same row first."""
 
 
-async def in_transaction(database: Database, work: Callable[[Session], Awaitable[T]]) -> T:
+async def in_transaction(
+    database: Database, work: Callable[[Session], Awaitable[T]], *, within_s: float = TRANSACTION_WITHIN_S
+) -> T:
     """Run `work` in one transaction and return its value; an exception of `work` aborts it.
 
-    Reads are majority snapshots; the commit is acknowledged by the majority. `work` is repeated after a write
-    conflict, so it must have no effect but its writes.
+    Reads are snapshots; the commit is acknowledged by the majority, which then has also all that `work` has read, even
+    if it wrote nothing. `work` is repeated after a write conflict, so it must have no effect but its writes.
+
+    Args:
+        work: the commands of the transaction.
+        within_s: how long all attempts may take together.
 
     Raises:
         WriteConflicts: after 10 conflicts.
-        TransientError: if the outcome of the commit stays unknown.
+        TransientError: it was not done in time; if the outcome of the commit is unknown, it may be done later all the
+            same, so who repeats it must expect to find it done.
     """
+    end = monotonic() + within_s
     async with database.client.start_session() as session:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                return await _attempt(session, work)
+                value = await _attempt(session, work, end=end)
             except _Conflict:
                 await asyncio.sleep(random.uniform(0, min(0.005 * 2**attempt, 0.5)))  # noqa: S311  # jitter, no secret
+            else:
+                note(session)
+                return value
     raise WriteConflicts(f"{MAX_ATTEMPTS} write conflicts in a row")
 
 
-async def _attempt(session: Session, work: Callable[[Session], Awaitable[T]]) -> T:
+async def _attempt(session: Session, work: Callable[[Session], Awaitable[T]], *, end: float) -> T:
     await session.start_transaction(
         read_concern=ReadConcern("snapshot"),
         write_concern=WriteConcern("majority"),
         read_preference=ReadPreference.PRIMARY,
     )
     try:
-        value = await work(session)
+        with _until(end):
+            value = await work(session)
     except BaseException as error:
         await _abort(session)
         if _is_conflict(error):
             raise _Conflict from error
         raise
-    await _commit(session)
+    await _commit(session, end=end)
     return value
 
 
+def _until(end: float) -> AbstractContextManager[None]:
+    left_s = end - monotonic()
+    if left_s <= 0:
+        raise TransientError("a transaction could not be done in time")
+    return pymongo.timeout(left_s)
+
+
 async def _abort(session: Session) -> None:
-    try:
+    # With time of its own: what is not aborted keeps its locks until the server gives up on it, for a minute.
+    with pymongo.timeout(_ABORT_WITHIN_S), suppress(PyMongoError):
         await session.abort_transaction()
-    except PyMongoError:
-        return  # the server aborts what it no longer hears of
 
 
-async def _commit(session: Session) -> None:
-    for _ in range(_COMMIT_ATTEMPTS):
+async def _commit(session: Session, *, end: float) -> None:
+    while True:
         try:
-            await session.commit_transaction()
+            with _until(end):
+                await session.commit_transaction()
         except PyMongoError as error:
-            if error.has_error_label("UnknownTransactionCommitResult"):
-                await asyncio.sleep(0.1)
+            if error.has_error_label("UnknownTransactionCommitResult") and end - monotonic() > 0:
+                await asyncio.sleep(_BEFORE_COMMITTING_AGAIN_S)
                 continue
             if _is_conflict(error):
                 raise _Conflict from error
+            if is_passing(error):
+                raise TransientError("the outcome of a commit is unknown") from error
             raise
         else:
             return
-    raise TransientError("the outcome of a commit stayed unknown")
 
 
 def _is_conflict(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "document_texts"
 INDEXES = [
@@ -151,7 +152,8 @@ async def touch(database: Database, organization_id: str, identity: str) -> bool
     False if there is none.
     """
     key = {"_id": identity, "organization_id": organization_id}
-    touched = await database[NAME].update_one(key, {"$set": {"created_at": datetime.now(UTC)}})
+    async with seen_by_later_reads(database):
+        touched = await database[NAME].update_one(key, {"$set": {"created_at": datetime.now(UTC)}})
     return touched.matched_count == 1
 
 

@@ -12,7 +12,8 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from kb_shared.mongo.database import DUPLICATE_KEY, Database, Row, Session
+from kb_shared.mongo.database import Database, Row, Session, collisions
+from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
 
 NAME = "documents"
 EVENTS_REMEMBERED: Final = 5
@@ -137,10 +138,10 @@ async def write(database: Database, document: Document, event: AppliedEvent) -> 
 async def write_all(database: Database, changes: Sequence[Change]) -> set[Change]:
     """Store changes of different documents; returns those whose row was still the one they were read from."""
     try:
-        written = await database[NAME].bulk_write([_write_of(change) for change in changes], ordered=False)
+        async with seen_by_later_reads(database):
+            written = await database[NAME].bulk_write([_write_of(change) for change in changes], ordered=False)
     except BulkWriteError as error:
-        if any(failure["code"] != DUPLICATE_KEY for failure in error.details["writeErrors"]):
-            raise
+        collisions(error)
     else:
         if written.inserted_count + written.matched_count == len(changes):
             return set(changes)
@@ -166,14 +167,13 @@ def _write_of(change: Change) -> InsertOne[Row] | UpdateOne:
 
 async def _written_among(database: Database, changes: Sequence[Change]) -> set[Change]:
     """Somebody was faster with some of them; a row that names the event in the version it was to have is its own."""
-    rows = database[NAME].find(
-        {
-            "_id": {"$in": [change.row_id for change in changes]},
-            "organization_id": {"$in": sorted({change.document.organization_id for change in changes})},
-        },
-        {"projection_version": 1, "last_event_id": 1},
-    )
-    stored = {row["_id"]: (row["projection_version"], row["last_event_id"]) async for row in rows}
+    ours = {
+        "_id": {"$in": [change.row_id for change in changes]},
+        "organization_id": {"$in": sorted({change.document.organization_id for change in changes})},
+    }
+    async with majority_reads(database) as majority:
+        rows = majority[NAME].find(ours, {"projection_version": 1, "last_event_id": 1})
+        stored = {row["_id"]: (row["projection_version"], row["last_event_id"]) async for row in rows}
     return {change for change in changes if stored.get(change.row_id) == (change.version, change.event.event_id)}
 
 

@@ -44,6 +44,10 @@ class Chunks:
     def of(self, document_id: str) -> Row:
         return {**self.scope, "document_id": document_id}
 
+    def within(self, database: Database) -> "Chunks":
+        """The same chunks, read as `database` reads."""
+        return Chunks(database[self.collection.name], self.organization_id, self.kb_id)
+
 
 def chunks_of(database: Database, kb: KnowledgeBase) -> Chunks:
     return Chunks(database[kb.vector_collection], kb.organization_id, kb.kb_id)

@@ -7,6 +7,7 @@ from uuid import uuid4
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, Job, State, from_row, milliseconds, row_id
+from kb_shared.mongo.majority import seen_by_later_reads
 
 
 async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> Job | None:
@@ -28,29 +29,31 @@ async def claim_all(
         "organization_id": {"$in": sorted({command.organization_id for command in commands})},
     }
     claim_id = str(uuid4())
-    claimed = await database[NAME].update_many(
-        {
-            **ours,
-            "state": {"$in": [State.PENDING, State.RUNNING]},
-            "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
-            # A command that is delivered again must not use up its attempts.
-            "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},
-        },
-        [
+    # What is read for these jobs from here on is no older than what asked for them.
+    async with seen_by_later_reads(database):
+        claimed = await database[NAME].update_many(
             {
-                "$set": {
-                    "state": State.RUNNING,
-                    "lease_owner": {"$literal": owner},
-                    "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
-                    "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
-                    "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_LET_GO, 1, 0]}]}]},
-                    "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_died_of_it(owner), 1, 0]}]},
-                    "alone": False,
-                    "claim_id": claim_id,
+                **ours,
+                "state": {"$in": [State.PENDING, State.RUNNING]},
+                "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+                # A command that is delivered again must not use up its attempts.
+                "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},
+            },
+            [
+                {
+                    "$set": {
+                        "state": State.RUNNING,
+                        "lease_owner": {"$literal": owner},
+                        "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
+                        "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
+                        "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_LET_GO, 1, 0]}]}]},
+                        "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_died_of_it(owner), 1, 0]}]},
+                        "alone": False,
+                        "claim_id": claim_id,
+                    }
                 }
-            }
-        ],
-    )
+            ],
+        )
     if claimed.modified_count == 0:
         return {}
     rows = database[NAME].find({**ours, "claim_id": claim_id})
