@@ -3,6 +3,7 @@
 KbError
 ├── TransientError           later may help: try again, no sooner than `retry_after_s`
 │   ├── ProviderUnavailable  the embedding provider timed out, is limiting us, or is down
+│   ├── SearchUnavailable    MongoDB answers, and has no Atlas search
 │   └── WriteConflicts       others held the rows of a transaction, again and again
 ├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
 │                            count no attempt
@@ -47,6 +48,10 @@ class ProviderUnavailable(TransientError):
     def __init__(self, detail: str, *, error_type: str, retry_after_s: float | None = None) -> None:
         super().__init__(detail, retry_after_s=retry_after_s)
         self.error_type = error_type
+
+
+class SearchUnavailable(TransientError):
+    """MongoDB does not know search commands: it is a plain one, or search is not set up there; an operator has to."""
 
 
 class WriteConflicts(TransientError):

@@ -19,7 +19,7 @@ from kb_api.source import SOURCE
 from kb_shared import metrics, tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
-from kb_shared.errors import TransientError
+from kb_shared.errors import SearchUnavailable, TransientError
 from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
@@ -29,6 +29,7 @@ LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
 LOOK_AGAIN_AFTER: Final = timedelta(seconds=60)
 INDEX_FAILED: Final = "A search index can't be built; ask your operator to look at the search nodes."
+SEARCH_MISSING: Final = "This deployment's MongoDB has no Atlas search; the knowledge base waits until it has."
 
 _log = structlog.get_logger()
 
@@ -96,8 +97,16 @@ class LifeCycle:
             current: KnowledgeBase | None = kb
             while current is not None and (step := step_of(current)) and await step(self._database, current):
                 current = await knowledge_bases.find(self._database, kb.organization_id, kb.kb_id)
+        except SearchUnavailable:
+            await _tell_that_it_waits(self._database, kb)
+            raise
         finally:
             await leases.release(self._database, lease, owner=self._owner)
+
+
+async def _tell_that_it_waits(database: Database, kb: KnowledgeBase) -> None:
+    if kb.status in (Status.CREATING, Status.BUILDING) and kb.status_reason != SEARCH_MISSING:
+        await _set_status(database, kb, kb.status, reason=SEARCH_MISSING)
 
 
 async def _create(database: Database, kb: KnowledgeBase) -> bool:

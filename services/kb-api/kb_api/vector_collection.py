@@ -4,10 +4,12 @@ from typing import Final
 
 from pymongo.errors import OperationFailure
 
+from kb_shared.errors import SearchUnavailable
 from kb_shared.mongo import chunk_indexes, vectors
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.search_indexes import search_required
 
 _NAMESPACE_NOT_FOUND: Final = 26
 _INDEX_NOT_FOUND: Final = 27
@@ -31,10 +33,14 @@ async def search_index_state(database: Database, kb: KnowledgeBase) -> IndexStat
 
 
 async def drop(database: Database, kb: KnowledgeBase) -> None:
+    """Drop the collection with all its indexes; where MongoDB has no search, the collection is all there is."""
     collection = database[kb.vector_collection]
     for name in chunk_indexes.NAMES:
         try:
-            await collection.drop_search_index(name)
+            with search_required():
+                await collection.drop_search_index(name)
+        except SearchUnavailable:
+            break
         except OperationFailure as error:
             if error.code not in (_NAMESPACE_NOT_FOUND, _INDEX_NOT_FOUND):
                 raise

@@ -6,6 +6,7 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_shared.errors import TransientError
 from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
@@ -22,7 +23,7 @@ async def keep_indexes(database: Database, *, owner: str) -> int:
     for kb in await knowledge_bases.active(database):
         try:
             mended += await _mend(database, kb, owner=owner)
-        except PyMongoError as error:
+        except (PyMongoError, TransientError) as error:
             # The others may fare better.
             log.warning("search_indexes.not_mended", kb_id=kb.kb_id, error=type(error).__name__)
     return mended

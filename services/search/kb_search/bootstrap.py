@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.routing import Route
@@ -26,6 +27,7 @@ from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application
 from kb_shared.mongo import database as mongo
+from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Database
 
 
@@ -78,5 +80,11 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         database=database,
         routers=routers,
         endpoints=[Route("/mcp", mcp, methods=["POST"])],
+        ready=partial(_why_not_ready, database),
         lifespan=lifespan,
     )
+
+
+async def _why_not_ready(database: Database) -> str | None:
+    await database.command("ping")
+    return await search_indexes.why_unavailable(database)

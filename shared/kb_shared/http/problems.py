@@ -16,7 +16,15 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 
-from kb_shared.errors import BudgetExhausted, KbError, Parked, ProviderUnavailable, RequestError, TransientError
+from kb_shared.errors import (
+    BudgetExhausted,
+    KbError,
+    Parked,
+    ProviderUnavailable,
+    RequestError,
+    SearchUnavailable,
+    TransientError,
+)
 from kb_shared.http.request_context import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from kb_shared.http.request_context import problem_body, request_id_of
 from kb_shared.mongo.database import mongo_errors
@@ -148,6 +156,11 @@ def as_request_error(error: KbError) -> RequestError:
             return RequestError(402, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
         case ProviderUnavailable() | Parked():
             slug, what = "provider-unavailable", "The embedding provider"
+        case SearchUnavailable():
+            detail = (
+                "This deployment's MongoDB has no Atlas search; an operator has to connect one that has (KB_MONGO_URI)."
+            )
+            return RequestError(503, "search-unavailable", detail, retry_after_s=error.retry_after_s)
         case _:
             slug, what = "unavailable", "The database"
     retry_after_s = error.retry_after_s if isinstance(error, TransientError | Parked) else None

@@ -12,7 +12,7 @@ from pymongo.operations import SearchIndexModel
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Collection, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.mongo.search_indexes import SearchIndex
+from kb_shared.mongo.search_indexes import SearchIndex, search_required
 
 VECTOR_INDEX: Final = "kb_vector_index"
 TEXT_INDEX: Final = "kb_text_index"
@@ -104,14 +104,19 @@ def wanted(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
 
 
 async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
-    """Create what is missing, and bring up to date what filters by other keys; an old index answers meanwhile."""
+    """Create what is missing, and bring up to date what filters by other keys; an old index answers meanwhile.
+
+    Raises:
+        SearchUnavailable: the deployment has no Atlas search.
+    """
     found = await _found(collection)
     missing = [model for name, model in wanted(kb).items() if name not in found]
-    if missing:
-        await collection.create_search_indexes(missing)
-    for name, index in found.items():
-        if _filters_by(index) != set(kb.filterable_metadata):
-            await collection.update_search_index(name, wanted(kb)[name].document["definition"])
+    with search_required():
+        if missing:
+            await collection.create_search_indexes(missing)
+        for name, index in found.items():
+            if _filters_by(index) != set(kb.filterable_metadata):
+                await collection.update_search_index(name, wanted(kb)[name].document["definition"])
 
 
 async def state(collection: Collection, kb: KnowledgeBase) -> IndexState:

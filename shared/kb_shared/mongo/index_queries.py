@@ -1,7 +1,7 @@
 """Questions to the search indexes of a KB, which trail its collection by a second or more.
 
 The answers are ids and scores; what a chunk is and whether it may be shown is read from the collection afterwards,
-by `found_chunks`.
+by `found_chunks`. Each of them raises SearchUnavailable where MongoDB has no Atlas search.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, TEXT_PATHS, VECTOR_INDEX
 from kb_shared.mongo.database import Row, in_one_batch
+from kb_shared.mongo.search_indexes import search_required
 from kb_shared.mongo.vectors import Chunks
 
 if TYPE_CHECKING:  # numpy
@@ -41,10 +42,11 @@ async def nearest(
         "filter": chunks.scope | ({"$and": [dict(query_filter)]} if query_filter else {}),
     }
     stage |= {"exact": True} if exact else {"numCandidates": min(10_000, max(20 * limit, 200))}
-    hits = await chunks.collection.aggregate(
-        [{"$vectorSearch": stage}, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}],
-        batchSize=in_one_batch(limit),
-    )
+    with search_required():
+        hits = await chunks.collection.aggregate(
+            [{"$vectorSearch": stage}, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}],
+            batchSize=in_one_batch(limit),
+        )
     return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
 
 
@@ -63,26 +65,28 @@ async def mentioning(
         "must": [{"text": {"path": list(TEXT_PATHS), "query": words}}],
         "filter": [*scope, *filters],
     }
-    hits = await chunks.collection.aggregate(
-        [
-            {"$search": {"index": TEXT_INDEX, "compound": compound}},
-            {"$limit": limit},
-            {"$project": {"_id": 1, "score": {"$meta": "searchScore"}}},
-        ],
-        batchSize=in_one_batch(limit),
-    )
+    with search_required():
+        hits = await chunks.collection.aggregate(
+            [
+                {"$search": {"index": TEXT_INDEX, "compound": compound}},
+                {"$limit": limit},
+                {"$project": {"_id": 1, "score": {"$meta": "searchScore"}}},
+            ],
+            batchSize=in_one_batch(limit),
+        )
     return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
 
 
 async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
     """Whether the index of words knows one of these chunks of a document."""
     filters = [{"equals": {"path": path, "value": value}} for path, value in chunks.of(document_id).items()]
-    hits = await chunks.collection.aggregate(
-        [
-            {"$search": {"index": TEXT_INDEX, "compound": {"filter": filters}}},
-            {"$match": {"_id": {"$in": list(ids)}, **chunks.scope}},
-            {"$limit": 1},
-            {"$project": {"_id": 1}},
-        ]
-    )
+    with search_required():
+        hits = await chunks.collection.aggregate(
+            [
+                {"$search": {"index": TEXT_INDEX, "compound": {"filter": filters}}},
+                {"$match": {"_id": {"$in": list(ids)}, **chunks.scope}},
+                {"$limit": 1},
+                {"$project": {"_id": 1}},
+            ]
+        )
     return bool(await hits.to_list())

@@ -1,14 +1,31 @@
 """The search indexes of a collection as the deployment lists them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pymongo.errors import OperationFailure
 
-from kb_shared.mongo.database import Collection
+from kb_shared.errors import SearchUnavailable
+from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.database import Collection, Database
 
 _NAMESPACE_NOT_FOUND: Final = 26
+_WITHOUT_SEARCH: Final = frozenset({59, 115, 31082, 40324, 6047401})
+"""What a mongod without search answers: an unknown command (59) or stage (40324) up to 6.0, later that it is not
+supported here (115), not enabled (31082), or for Atlas only (6047401)."""
+
+
+@contextmanager
+def search_required() -> Iterator[None]:
+    """Raise SearchUnavailable where a search command meets a MongoDB without Atlas search."""
+    try:
+        yield
+    except OperationFailure as error:
+        if error.code in _WITHOUT_SEARCH:
+            raise SearchUnavailable(f"MongoDB has no Atlas search (code {error.code})", retry_after_s=5) from error
+        raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +41,8 @@ class SearchIndex:
 async def listed(collection: Collection, name: str | None = None) -> list[SearchIndex]:
     """All of them, or the one with a name; none if there is no collection."""
     try:
-        rows = await (await collection.list_search_indexes(name)).to_list()
+        with search_required():
+            rows = await (await collection.list_search_indexes(name)).to_list()
     except OperationFailure as error:
         if error.code != _NAMESPACE_NOT_FOUND:
             raise
@@ -33,3 +51,12 @@ async def listed(collection: Collection, name: str | None = None) -> list[Search
         SearchIndex(row["name"], row["status"], queryable=bool(row["queryable"]), definition=row["latestDefinition"])
         for row in rows
     ]
+
+
+async def why_unavailable(database: Database) -> str | None:
+    """Say why nothing can be searched here; None where search commands are known."""
+    try:
+        await listed(database[knowledge_bases.NAME])
+    except SearchUnavailable as error:
+        return f"{error}; KB_MONGO_URI has to name a deployment with Atlas search"
+    return None

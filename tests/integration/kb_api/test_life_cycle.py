@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
+from pymongo import AsyncMongoClient
 
 from kb_api import life_cycle, vector_collection
 from kb_api.life_cycle import LifeCycle
+from kb_local.mongod import Mongod
 from kb_local.search_node.analyzers import ANALYZERS
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
@@ -23,6 +25,7 @@ from kb_shared.mongo import (
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from tests.conftest import MongoDeployment
 from tests.integration.kb_api.organization import FenceClosed, Organization
 from tests.waiting import until
 
@@ -63,6 +66,48 @@ async def test_a_knowledge_base_becomes_active_once_its_index_is_queryable_and_i
     ]
     await organization.finish_scans()
     await organization.until_status(kb_id, "active")
+
+
+async def test_a_knowledge_base_waits_and_says_why_while_mongodb_has_no_search(
+    organization: Organization, mongod: Mongod | MongoDeployment
+) -> None:
+    if isinstance(mongod, MongoDeployment):
+        pytest.skip("a deployment with search of its own has no plain mongod to ask")
+    kb_id = (await organization.create())["kb_id"]
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True, w="majority") as client:
+        without_search = client[organization.database.name]
+        await life_cycle_until(without_search, lambda: says(organization, kb_id, life_cycle.SEARCH_MISSING))
+        assert (await organization.stored(kb_id)).status is Status.CREATING
+    await life_cycle_until(organization.database, lambda: says(organization, kb_id, None))
+    await step_until(organization, kb_id, Status.INDEXING)
+
+
+async def test_a_knowledge_base_can_be_deleted_where_mongodb_has_no_search(
+    organization: Organization, mongod: Mongod | MongoDeployment
+) -> None:
+    if isinstance(mongod, MongoDeployment):
+        pytest.skip("a deployment with search of its own has no plain mongod to ask")
+    kb_id = (await organization.create())["kb_id"]
+    await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
+    async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True, w="majority") as client:
+        stop = asyncio.Event()
+        living = asyncio.create_task(LifeCycle(client[organization.database.name], interval_s=0.05).run(stop))
+        await until_gone(organization.database, kb_id)
+        stop.set()
+        await living
+
+
+async def says(organization: Organization, kb_id: str, reason: str | None) -> bool:
+    kb = await organization.ok("GET", f"/knowledge-bases/{kb_id}")
+    return bool(kb["status_reason"] == reason)
+
+
+async def life_cycle_until(database: Database, condition: Callable[[], Awaitable[bool]]) -> None:
+    stop = asyncio.Event()
+    living = asyncio.create_task(LifeCycle(database, interval_s=0.05).run(stop))
+    await until(condition)
+    stop.set()
+    await living
 
 
 @pytest.mark.usefixtures("living")
