@@ -1,7 +1,7 @@
 """The real servers that tests run against: started once per run, at the first test that wants them.
 
-`KB_TEST_MONGO_URI` and `KB_TEST_KAFKA` point the same tests at deployments that exist already. The header of the run
-says which ones are used.
+`KB_TEST_MONGO_URI` and `KB_TEST_KAFKA` point the same tests at deployments that exist already, `KB_TEST_BACKEND=docker`
+has them started as containers. The header of the run says which ones are used, a quiet run at its end.
 """
 
 import asyncio
@@ -21,12 +21,13 @@ from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
 
 from kb_local.broker import Broker
-from kb_local.mongod import Mongod, mongod_binary
+from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.budget import end_of_month
+from tests.backend import Backend, Kind, UnusableBackend
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: what nobody
 # has changed must not fail for somebody who changed something else; `make test-long` tries new ones, and more of them.
@@ -38,9 +39,6 @@ settings.load_profile("same")
 # By default structlog draws the locals of every frame of a traceback, which takes seconds of the CPU.
 PLAIN: Final = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 structlog.configure(processors=[*structlog.get_config()["processors"][:-1], PLAIN])
-
-MONGO_URI = os.environ.get("KB_TEST_MONGO_URI")
-KAFKA = os.environ.get("KB_TEST_KAFKA")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +57,26 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_configure() -> None:
+    try:
+        _backend()
+    except UnusableBackend as error:
+        raise pytest.UsageError(str(error)) from None
+
+
 def pytest_report_header() -> list[str]:
-    return [
-        f"mongodb: {'KB_TEST_MONGO_URI' if MONGO_URI else f'{mongod_binary()} behind the search node'}",
-        f"kafka: {'KB_TEST_KAFKA' if KAFKA else 'the broker of kb_local'}",
-    ]
+    return _backend().described()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    # A quiet run has no header.
+    if terminalreporter.verbosity < 0:
+        for line in _backend().described():
+            terminalreporter.write_line(line)
+
+
+def _backend() -> Backend:
+    return Backend.of(os.environ)
 
 
 @pytest.fixture(scope="session")
@@ -74,8 +87,15 @@ def server_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 async def mongod(server_logs: Path) -> AsyncIterator[MongoDeployment | Mongod]:
     """`.uri` of a plain replica set; one of ours can also be killed and paused, but is shared by the whole run."""
-    if MONGO_URI:
-        yield MongoDeployment(MONGO_URI)
+    backend = _backend()
+    if backend.mongo_uri is not None:
+        yield MongoDeployment(backend.mongo_uri)
+        return
+    if backend.kind is Kind.DOCKER:
+        from tests import containers  # needs half a second to import
+
+        async with containers.atlas_local() as uri:
+            yield MongoDeployment(uri)
         return
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
     server = Mongod(server_logs / "mongo", port=free_port(), log=server_logs / "mongod.log", transaction_lifetime_s=5)
@@ -101,8 +121,15 @@ async def search_node(
 @pytest.fixture(scope="session")
 async def broker(server_logs: Path) -> AsyncIterator[KafkaCluster | Broker]:
     """`.bootstrap` of a Kafka cluster; create topics before producing, named by `topic_prefix`."""
-    if KAFKA:
-        yield KafkaCluster(KAFKA)
+    backend = _backend()
+    if backend.kafka is not None:
+        yield KafkaCluster(backend.kafka)
+        return
+    if backend.kind is Kind.DOCKER:
+        from tests import containers  # needs half a second to import
+
+        async with containers.kafka() as bootstrap:
+            yield KafkaCluster(bootstrap)
         return
     server = Broker(port=free_port(), log=server_logs / "broker.log")
     await server.start()

@@ -1,4 +1,5 @@
 import asyncio
+import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,12 +15,12 @@ from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from tests.conftest import KAFKA
+from tests.backend import Backend
 from tests.waiting import DEADLINE_S, until
 
 SESSION_TIMEOUT_MS = 10_000
 """A member that a busy machine stops for a moment stays one: what is counted here counts on it."""
-LEAVE_GROUP = KAFKA is not None
+LEAVE_GROUP = not Backend.of(os.environ).has_local_broker
 """Tansu does not take it well."""
 EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
 """Four partitions, as many as Tansu gives a topic that somebody asks for before it is created again."""
