@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import httpx
 
+from benchmarks.members import mongo_uri
 from kb_client.events import EventPublisher
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
@@ -71,11 +72,12 @@ def client_of(stack: Stack, base_url: str) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def indexed(
-    folder: Path, documents: Sequence[Document], modes: Sequence[str], **options: Any
+    folder: Path, documents: Sequence[Document], modes: Sequence[str], *, members: int = 1, **options: Any
 ) -> AsyncIterator[KnowledgeBase]:
-    """A stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
+    """Run a stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
     async with (
-        Stack(folder, services=("kb_api", "kb_indexer", "kb_search")) as stack,
+        mongo_uri(folder, members) as given_uri,
+        Stack(folder, services=("kb_api", "kb_indexer", "kb_search"), mongo_uri=given_uri) as stack,
         client_of(stack, stack.base_url) as http,
     ):
         kb = await _found(stack, http, len(documents)) or await _created(stack, http, options)

@@ -14,6 +14,7 @@ import httpx
 from pymongo import AsyncMongoClient
 
 from benchmarks.indexing.outcomes import Outcomes, outcomes_of
+from benchmarks.members import add_members_option, mongo_uri
 from kb_client.events import EventPublisher
 from kb_local.stack import Stack
 from kb_shared.contracts.documents import OcrCompleted
@@ -92,13 +93,15 @@ def add_options(parser: argparse.ArgumentParser, *, words: int = 3_000, dims: in
     parser.add_argument("--chunk-size", type=int, default=200, help="tokens")
     parser.add_argument("--chunk-overlap", type=int, default=0, help="tokens")
     parser.add_argument("--embed-delay-ms", type=int, default=50, help="of the embedding server, a call")
+    add_members_option(parser)
 
 
 @asynccontextmanager
 async def running_system(folder: Path, options: argparse.Namespace) -> AsyncIterator[System]:
     """Start everything in `folder`, the embedding server as slow as `options` say."""
     async with (
-        Stack(folder, services=SERVICES) as stack,
+        mongo_uri(folder, options.members) as given_uri,
+        Stack(folder, services=SERVICES, mongo_uri=given_uri) as stack,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri) as mongod,
         EventPublisher(stack.kafka_connection, source="/benchmark", idempotence=False) as events,
         outcomes_of(stack.kafka_connection) as outcomes,

@@ -25,6 +25,7 @@ from pymongo import AsyncMongoClient
 from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
 from benchmarks.indexing import corpus
 from benchmarks.machine import loop_s
+from benchmarks.members import add_members_option
 from benchmarks.search_latency.asking import Question, Raw, Service
 from benchmarks.search_latency.load import arriving, at_once, in_turn
 from benchmarks.search_latency.runs import iterations
@@ -59,8 +60,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dims", type=int, default=384)
     parser.add_argument("--questions", type=int, default=300, help="of each kind of load and mode")
     parser.add_argument("--keep", type=Path, help="folder that keeps what was indexed, for the next run over the same")
+    add_members_option(parser)
     parser.add_argument("--json", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.keep is not None and options.members > 1:
+        parser.error("--keep works with one member only: the ports of a replica set are new in each run")
+    return options
 
 
 async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
@@ -69,7 +74,7 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     documents = [Document(f"doc-{number}", "", text) for number, text in enumerate(texts)]
     settings = {"embedding_model": f"hash-{options.dims}", "chunk_size": CHUNK_SIZE, "chunk_overlap": 0}
     async with (
-        indexed(folder, documents, MODES, **settings) as kb,
+        indexed(folder, documents, MODES, members=options.members, **settings) as kb,
         AsyncMongoClient[dict[str, Any]](kb.stack.mongo_uri, tz_aware=True) as client,
         aiohttp.ClientSession(headers={"Authorization": f"Bearer {kb.stack.api_key}"}) as http,
     ):
