@@ -6,6 +6,8 @@ import sys
 import stamina.instrumentation
 import structlog
 
+from kb_shared.log_limit import RepetitionFilter
+
 
 def configure(service: str, level: str = "INFO") -> None:
     """Send structlog and the standard library's loggers to stderr as JSON lines."""
@@ -36,6 +38,8 @@ def configure(service: str, level: str = "INFO") -> None:
             ],
         )
     )
+    # Without a broker or a topic it says so hundreds of times a second.
+    handler.addFilter(RepetitionFilter("aiokafka"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     # Its own structlog hook logs the arguments of what it retries: texts and keys.
     stamina.instrumentation.set_on_retry_hooks([])
