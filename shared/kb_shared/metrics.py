@@ -101,6 +101,13 @@ EVENTS_CONSUMED = Counter(
 CONSUMER_REBALANCES = Counter(
     "kb_consumer_rebalances_total", "Partition assignments. Frequent: replicas come and go.", ["group"]
 )
+CONSUMER_REBALANCE_SECONDS = Histogram(
+    "kb_consumer_rebalance_seconds",
+    "Seconds from giving partitions back to being assigned some again; meanwhile this replica handles no records. High:"
+    " replicas come and go too often, or handlers take long to stop.",
+    ["group"],
+    buckets=(0.1, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120),
+)
 CONSUMER_COMMIT_FAILURES = Counter(
     "kb_consumer_commit_failures_total",
     "Offset commits refused or unanswered; their records are handled again. Steady: rebalances or the broker.",
@@ -115,6 +122,29 @@ CONSUMER_LAG_RECORDS = Gauge(
     "kb_consumer_lag_records",
     "Records after the committed offset. Growing while nothing is consumed: a stuck consumer.",
     ["topic", "partition", "group"],
+)
+CONSUMER_SURVEY_FAILURES = Counter(
+    "kb_consumer_survey_failures_total",
+    "Counts of the lag that failed; until the next one the figures are old. Steady: the broker does not answer.",
+    ["group"],
+)
+CONSUMER_STUCK_SECONDS = Gauge(
+    "kb_consumer_stuck_seconds",
+    "Seconds since the oldest unfinished record of a topic came to this replica; 0 without one. Minutes: see"
+    " record.retried in the logs.",
+    ["topic", "group"],
+)
+CONSUMER_SKIPPED_RECORDS = Counter(
+    "kb_consumer_skipped_records_total",
+    "Offsets deleted by Kafka before the group had read them. Any: see records.skipped in the logs, and have document"
+    " events published again.",
+    ["topic", "group"],
+)
+CONSUMER_REPLACED_LOGS = Counter(
+    "kb_consumer_replaced_logs_total",
+    "Partitions read from the beginning because the topic was created anew or cut off. Any: have document events"
+    " published again that were not read before.",
+    ["topic", "group"],
 )
 DLQ_MESSAGES = Counter(
     "kb_dlq_messages_total",

@@ -16,7 +16,7 @@ from kb_indexer.job_leases import JobLeases
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.source import SOURCE
-from kb_indexer.sweeper import Sweeper
+from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
 from kb_shared.connections import Connections, connect
@@ -27,6 +27,7 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import serve_health
 from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.consumer import Consumer
+from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.outbox_relay import OutboxRelay
 
@@ -126,6 +127,7 @@ def _wire(
             live=topics.INDEX_REQUESTS,
             bulk=topics.INDEX_BACKFILL,
             max_in_flight=settings.max_in_flight,
+            on_lost=send_lost_commands_again(database),
         ),
         leases=leases,
         relay=OutboxRelay(database, producer, topic_prefix=prefix),
@@ -144,6 +146,7 @@ def _consumer(
     live: topics.Topic,
     bulk: topics.Topic | None = None,
     max_in_flight: int,
+    on_lost: OnLost = accept_loss,
 ) -> Consumer:
     prefix = settings.kafka_topic_prefix
     return Consumer(
@@ -157,4 +160,5 @@ def _consumer(
         fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
         leave_group=settings.kafka_leave_group,
         max_in_flight=max_in_flight,
+        on_lost=on_lost,
     )

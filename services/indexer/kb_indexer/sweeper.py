@@ -13,9 +13,10 @@ from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.positions import OnLost
 from kb_shared.metrics import INDEXING_QUEUE_DEPTH
 from kb_shared.mongo import index_jobs
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.index_jobs import Job
 
 _BATCH: Final = 200
@@ -65,3 +66,14 @@ class Sweeper:
             lanes[bulk].append(job.command())
         for bulk, commands in lanes.items():
             await self._requests.publish(commands, bulk=bulk)
+
+
+def send_lost_commands_again(database: Database) -> OnLost:
+    """Make what the consumer of commands calls when Kafka has lost some: each of them has an open job, due from now."""
+
+    async def make_due(topic: str) -> None:
+        with mongo_errors():
+            jobs = await index_jobs.make_all_due(database)
+        log.warning("commands.sent_again", topic=topic, jobs=jobs)
+
+    return make_due

@@ -8,12 +8,14 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from kb_shared.kafka.event_loop_lag import watch_event_loop
+from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import Membership, Session
 from kb_shared.kafka.tenure import Work
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.log_limit import LogLimit
 
 log = structlog.get_logger()
 
@@ -43,6 +45,7 @@ class Consumer:
             partition up once so many came after it.
         max_held_bytes: keys and values in memory.
         survey_interval_s: how often the lag is counted.
+        on_lost: called with a topic of which records were lost before they were read.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Consumer:
         max_replay: int = 500,
         max_held_bytes: int = 32 * 1024 * 1024,
         survey_interval_s: float = 5.0,
+        on_lost: OnLost = accept_loss,
     ) -> None:
         self._work = Work(
             handler=handler,
@@ -81,8 +85,10 @@ class Consumer:
             fetch_max_wait_ms=fetch_max_wait_ms,
             leave_group=leave_group,
             survey_interval_s=survey_interval_s,
+            on_lost=on_lost,
         )
         self._session: Session | None = None
+        self._limit = LogLimit()
 
     @property
     def ready(self) -> bool:
@@ -112,15 +118,14 @@ class Consumer:
                 await session.run(stop)
             except (KafkaError, OSError) as error:
                 failures = 1 if session.was_assigned else failures + 1
-                pause = pause_s(failures)
-                log.warning(
-                    "consumer.session_failed",
-                    group=self._membership.group_id,
-                    error=type(error).__name__,
-                    pause_s=round(pause, 1),
-                )
+                self._warn(error)
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(pause):
+                    async with asyncio.timeout(pause_s(failures)):
                         await stop.wait()
             finally:
                 self._session = None
+
+    def _warn(self, error: Exception) -> None:
+        if (left_out := self._limit.admit(type(error).__name__)) is not None:
+            group = self._membership.group_id
+            log.warning("consumer.session_failed", group=group, error=type(error).__name__, left_out=left_out)

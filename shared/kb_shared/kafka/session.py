@@ -10,23 +10,29 @@ from typing import Any
 import structlog
 from aiokafka import ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientTopicPartition
-from aiokafka.errors import KafkaError
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from kb_shared import metrics
+from kb_shared.kafka.client_errors import client_errors
+from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.positions import OnLost, Positions
 from kb_shared.kafka.record import Record, TopicPartition
+from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.survey import Survey
 from kb_shared.kafka.tenure import Tenure, Work
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.log_limit import LogLimit
 
 POLL_TIMEOUT_MS = 200
 POLL_MAX_RECORDS = 16
 PAUSE_AFTER_S = 1.0
-COMMIT_TIMEOUT_S = 5.0
 LEAVE_TIMEOUT_S = 10.0
 LONGEST_DRAIN_S = 25.0
 STALE_POLL_S = 10.0
+METADATA_MAX_AGE_MS = 5_000
+"""After so long a topic that was created again is seen."""
 
 log = structlog.get_logger()
 
@@ -43,6 +49,7 @@ class Membership:
     fetch_max_wait_ms: int
     leave_group: bool
     survey_interval_s: float
+    on_lost: OnLost
 
     @property
     def drain_s(self) -> float:
@@ -57,8 +64,13 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         self._membership = membership
         self._work = work
         self._client = _client(membership)
-        self._survey = Survey(self._client, group_id=membership.group_id)
+        self._positions = Positions(self._client, group_id=membership.group_id, on_lost=membership.on_lost)
+        self._commits = Commits(self._client, self._positions, group_id=membership.group_id)
+        self._survey = Survey(self._client, self._positions, group_id=membership.group_id)
         self._tenure: Tenure | None = None
+        self._beginning: asyncio.Task[None] | None = None
+        self._revoked_at: float | None = None
+        self._limit = LogLimit()
         self._room = asyncio.Event()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._polled_at: float | None = None
@@ -93,6 +105,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         try:
             done, _ = await asyncio.wait([*tasks, self._failure], return_when=asyncio.FIRST_COMPLETED)
             for task in done:
+                if task.cancelled():
+                    raise KafkaError("the client library has cancelled its own task")
                 task.result()
         finally:
             for task in tasks:
@@ -104,29 +118,90 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin a tenure. The client library calls this before it fetches anything of the new assignment."""
         lanes = {TopicPartition(*partition): self._membership.topics[partition.topic] for partition in assigned}
-        self._tenure = Tenure(
+        tenure = self._tenure = Tenure(
             self._work,
             lanes,
-            commit=self._commit,
+            commit=self._commits.commit,
             on_progress=self._on_progress,
             on_failure=self._on_failure,
         )
-        metrics.CONSUMER_REBALANCES.labels(group=self._membership.group_id).inc()
-        log.info("partitions.assigned", group=self._membership.group_id, partitions=len(lanes))
+        for partition in _as_client(lanes):
+            # Any position, so that the client library doesn't look for one: nothing is fetched before `_begin`.
+            self._client.pause(partition)
+            self._client.seek(partition, 0)
+        self._beginning = asyncio.create_task(self._begin(tenure))
+        self._note_assignment(len(lanes))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002  # always all of them
+        """End the tenure. The client library asks the group for a new assignment after this."""
+        if self._tenure is not None and self._revoked_at is None:
+            self._revoked_at = time.monotonic()
         await self._end_tenure()
 
+    def _note_assignment(self, partitions: int) -> None:
+        group = self._membership.group_id
+        metrics.CONSUMER_REBALANCES.labels(group=group).inc()
+        paused_s = None
+        if self._revoked_at is not None:
+            paused_s = round(time.monotonic() - self._revoked_at, 3)
+            metrics.CONSUMER_REBALANCE_SECONDS.labels(group=group).observe(paused_s)
+            self._revoked_at = None
+        log.info("partitions.assigned", group=group, partitions=partitions, paused_s=paused_s)
+
+    async def _begin(self, tenure: Tenure) -> None:
+        """Let records come once it is known from where on."""
+        tries = 0
+        while tenure.open:
+            try:
+                starts = await self._positions.find(tenure.lanes.keys())
+                if tenure.open:
+                    self._positions.begin(tenure, starts)
+                    self._beginning = None
+                    self._on_progress()
+            except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
+                tries += 1
+                self._warn("positions.not_found", error)
+                await asyncio.sleep(pause_s(tries))
+            else:
+                return
+
     async def _consume(self) -> None:
-        await self._client.start()
-        self._client.subscribe(list(self._membership.topics), listener=self)
+        with client_errors():
+            await self._client.start()
+            self._client.subscribe(list(self._membership.topics), listener=self)
         while True:
             await self._regulate()
-            batches = await self._client.getmany(timeout_ms=POLL_TIMEOUT_MS, max_records=POLL_MAX_RECORDS)
+            batches = await self._poll()
             self._polled_at = time.monotonic()
             # Nothing is awaited between the client library's return and here: the records are of this tenure.
             for batch in batches.values():
                 self._open_tenure().admit(_record(message) for message in batch)
+
+    async def _poll(self) -> Mapping[Any, Any]:
+        try:
+            with client_errors():
+                batches: Mapping[Any, Any] = await self._client.getmany(
+                    timeout_ms=POLL_TIMEOUT_MS, max_records=POLL_MAX_RECORDS
+                )
+        except OffsetOutOfRangeError as error:
+            outside = {TopicPartition(*partition): offset for partition, offset in error.args[0].items()}
+            await self._find_again(outside)
+            return {}
+        return batches
+
+    async def _find_again(self, outside: Mapping[TopicPartition, int]) -> None:
+        tenure = self._open_tenure()
+        try:
+            await self._positions.find_again(tenure, outside)
+        except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
+            # The same error comes again with the next fetch.
+            self._warn("positions.not_found", error)
+            await asyncio.sleep(pause_s(1))
+
+    def _warn(self, event: str, error: Exception) -> None:
+        if (left_out := self._limit.admit((event, type(error)))) is not None:
+            group = self._membership.group_id
+            log.warning(event, group=group, error=type(error).__name__, left_out=left_out)
 
     def _open_tenure(self) -> Tenure:
         if self._tenure is None or not self._tenure.open:
@@ -138,7 +213,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
 
         The moment is there because pausing throws away what the client library has fetched ahead.
         """
-        if (tenure := self._tenure) is None or not tenure.open:
+        if (tenure := self._begun_tenure()) is None:
             return
         if tenure.lanes and len(tenure.held_back()) == len(tenure.lanes):
             self._room.clear()
@@ -146,64 +221,57 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
                 async with asyncio.timeout(PAUSE_AFTER_S):
                     await self._room.wait()
         if tenure.open:
-            self._client.pause(*_as_client(tenure.held_back() - self._client.paused()))
+            with client_errors():
+                self._client.pause(*_as_client(tenure.held_back() - self._client.paused()))
 
     def _on_progress(self) -> None:
         """Resume at once what need not wait any longer."""
-        if (tenure := self._tenure) is None or not tenure.open:
+        if (tenure := self._begun_tenure()) is None:
             return
         held_back = tenure.held_back()
         if held_back != tenure.lanes.keys():
             self._room.set()
-        self._client.resume(*_as_client(self._client.paused() - held_back))
+        with client_errors():
+            self._client.resume(*_as_client(self._client.paused() - held_back))
+
+    def _begun_tenure(self) -> Tenure | None:
+        """The tenure whose records may come: it is open and its positions are found."""
+        tenure = self._tenure
+        return tenure if tenure is not None and tenure.open and self._beginning is None else None
 
     def _on_failure(self, error: BaseException) -> None:
         if not self._failure.done():
             self._failure.set_exception(error)
 
-    async def _commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        if not self._is_member():
-            return False
-        try:
-            async with asyncio.timeout(COMMIT_TIMEOUT_S):
-                await self._client.commit(
-                    {ClientTopicPartition(*partition): offsets[partition] for partition in offsets}
-                )
-        except (KafkaError, TimeoutError) as error:
-            # Not ours any more, or the broker is away: whoever has the partitions next repeats what was not committed.
-            metrics.CONSUMER_COMMIT_FAILURES.labels(group=self._membership.group_id).inc()
-            log.warning("commit.failed", group=self._membership.group_id, error=type(error).__name__)
-            return False
-        return True
-
-    def _is_member(self) -> bool:
-        """Whether the broker still counts us in, as far as we know.
-
-        A commit without a membership is taken by a broker that knows no other member, even for a log that is not the
-        one the offsets came from: after a restart of a broker without storage, records below them would be skipped.
-        """
-        return bool(self._client._coordinator.generation >= 0)  # noqa: SLF001  # public nowhere
-
     async def _survey_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._membership.survey_interval_s)
-            if self._tenure is not None and self._tenure.open:
-                await self._survey.take(self._tenure)
+            if (tenure := self._begun_tenure()) is not None:
+                await self._survey.take(tenure)
 
     async def _end_tenure(self) -> None:
+        if self._beginning is not None:
+            self._beginning.cancel()
         if self._tenure is not None:
             await self._tenure.close(drain_s=self._membership.drain_s)
-            self._survey.forget()
+            self._survey.forget(self._tenure)
 
     async def _leave(self) -> None:
         if not self._membership.leave_group and self._client._coordinator is not None:  # noqa: SLF001  # not public
             # What the client library does for static members; to be one has other consequences.
             self._client._coordinator.reset_generation()  # noqa: SLF001  # without a generation nobody is told
-        try:
+        # A task of its own: the client library's tasks that it cancels may cancel the one that stops it.
+        stopping = asyncio.create_task(self._client.stop())
+        await asyncio.wait({stopping}, timeout=LEAVE_TIMEOUT_S)
+        if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
+            return
+        stopping.cancel()
+        group = self._membership.group_id
+        log.warning("group.left_without_notice", group=group, error=_kind_of(stopping))
+        with suppress(KafkaError, TimeoutError):
             async with asyncio.timeout(LEAVE_TIMEOUT_S):
-                await self._client.stop()
-        except (KafkaError, TimeoutError) as error:
-            log.warning("group.left_without_notice", group=self._membership.group_id, error=type(error).__name__)
+                with client_errors():
+                    await self._client._client.close()  # noqa: SLF001  # what `stop` does last
 
 
 def _client(membership: Membership) -> Any:
@@ -211,7 +279,11 @@ def _client(membership: Membership) -> Any:
         membership.connection,
         group_id=membership.group_id,
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
+        # `Positions` says where to begin; a position that is outside of the log is an error that we see.
+        auto_offset_reset="none",
+        # What a transaction of the upstream has aborted was never said.
+        isolation_level="read_committed",
+        metadata_max_age_ms=METADATA_MAX_AGE_MS,
         session_timeout_ms=membership.session_timeout_ms,
         heartbeat_interval_ms=membership.session_timeout_ms // 8,
         rebalance_timeout_ms=membership.rebalance_timeout_ms,
@@ -232,6 +304,13 @@ def _record(message: Any) -> Record:
         headers=tuple(message.headers),
         timestamp_ms=message.timestamp,
     )
+
+
+def _kind_of(task: asyncio.Task[Any]) -> str:
+    if not task.done():
+        return "TimeoutError"
+    error = None if task.cancelled() else task.exception()
+    return "CancelledError" if error is None else type(error).__name__
 
 
 def _as_client(partitions: Iterable[TopicPartition]) -> list[Any]:

@@ -1,18 +1,18 @@
 """How far behind the group is, and whether the log it reads is still the one its offsets came from."""
 
-import asyncio
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import structlog
 from aiokafka import TopicPartition as ClientTopicPartition
-from aiokafka.errors import KafkaError
 
 from kb_shared import metrics
+from kb_shared.kafka.client_errors import answer_in_time
+from kb_shared.kafka.positions import Positions
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.tenure import Tenure
-
-TIMEOUT_S = 5.0
+from kb_shared.log_limit import LogLimit
 
 log = structlog.get_logger()
 
@@ -20,46 +20,78 @@ log = structlog.get_logger()
 class Survey:
     """Compares positions with the ends of the logs, through the client of one membership."""
 
-    def __init__(self, client: Any, *, group_id: str) -> None:
+    def __init__(self, client: Any, positions: Positions, *, group_id: str) -> None:
         self._client = client
+        self._positions = positions
         self._group_id = group_id
         self._beyond: dict[TopicPartition, int] = {}
+        self._limit = LogLimit()
         self.lag: dict[TopicPartition, int] = {}
 
     async def take(self, tenure: Tenure) -> None:
-        """Count the lag and go back to the beginning of logs that are shorter than our position in them.
+        """Count the lag and go back to the beginning of logs that are not the ones our positions came from.
 
-        Does nothing while the broker does not answer.
+        Failures are counted and logged; the next call tries again.
         """
+        self._measure_age(tenure)
         try:
-            async with asyncio.timeout(TIMEOUT_S):
-                positions = {partition: await self._position(partition) for partition in tenure.lanes}
-                ends = await self._ends(tenure.lanes)
-                if tenure.open:
-                    self._count(tenure, positions, ends)
-                    await self._go_back(positions)
-        except (KafkaError, TimeoutError) as error:
-            log.debug("survey.failed", group=self._group_id, error=type(error).__name__)
+            await self._compare(tenure)
+        except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything; what it is must not end the consumer
+            if tenure.open:
+                self._note_failure(error)
 
-    def forget(self) -> None:
+    def forget(self, tenure: Tenure) -> None:
         """Drop what is known of partitions that may now be somebody else's."""
         for partition in self.lag:
             metrics.CONSUMER_LAG_RECORDS.remove_by_labels(self._labels(partition))
+        for topic in {partition.topic for partition in tenure.lanes}:
+            metrics.CONSUMER_STUCK_SECONDS.remove_by_labels({"topic": topic, "group": self._group_id})
         self.lag = {}
         self._beyond = {}
+
+    async def _compare(self, tenure: Tenure) -> None:
+        # Before the positions: a tracker that is replaced meanwhile must not advance to a position of the old log.
+        trackers = tenure.ledger.trackers()
+        async with answer_in_time():
+            positions = {partition: await self._position(partition) for partition in tenure.lanes}
+            told = await self._told_ends(tenure.lanes)
+            if not tenure.open:
+                return
+            high_waters = {partition: self._high_water(partition) for partition in tenure.lanes}
+        # What lies between the last record and the position are markers of transactions: nothing to wait for.
+        for partition, tracker in trackers.items():
+            tracker.advance(positions[partition])
+        self._count(tenure, positions, {each: max(end, high_waters[each] or 0) for each, end in told.items()})
+        replaced = await self._positions.find_replaced_topics({partition.topic for partition in tenure.lanes})
+        lost = {partition for partition in tenure.lanes if partition.topic in replaced}
+        if tenure.open:
+            lost |= self._beyond_the_end(positions, high_waters)
+            await self._positions.restart(tenure, lost)
+
+    def _note_failure(self, error: Exception) -> None:
+        metrics.CONSUMER_SURVEY_FAILURES.labels(group=self._group_id).inc()
+        if (left_out := self._limit.admit(type(error).__name__)) is not None:
+            log.warning("survey.failed", group=self._group_id, error=type(error).__name__, left_out=left_out)
+
+    def _measure_age(self, tenure: Tenure) -> None:
+        oldest: dict[str, float] = dict.fromkeys((partition.topic for partition in tenure.lanes), 0.0)
+        now = time.monotonic()
+        for partition, at in tenure.ledger.oldest_unfinished_at().items():
+            oldest[partition.topic] = max(oldest[partition.topic], now - at)
+        for topic, age_s in oldest.items():
+            metrics.CONSUMER_STUCK_SECONDS.labels(topic=topic, group=self._group_id).set(age_s)
 
     async def _position(self, partition: TopicPartition) -> int:
         return int(await self._client.position(ClientTopicPartition(*partition)))
 
-    async def _ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the broker says, or what came with the last fetch if that is more.
+    async def _told_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """What the broker says: the end of what can be read, which is before the first open transaction.
 
-        The first is too low on Tansu, which counts a batch of records as one; the second is old while we pause.
+        It is too low on Tansu, which counts a batch of records as one. The end that came with the last fetch is old
+        while we pause, and counts records of open transactions. So the greater of both is taken.
         """
         told = await self._client.end_offsets([ClientTopicPartition(*partition) for partition in partitions])
-        return {
-            TopicPartition(*partition): max(end, self._high_water(partition) or 0) for partition, end in told.items()
-        }
+        return {TopicPartition(*partition): end for partition, end in told.items()}
 
     def _high_water(self, partition: TopicPartition) -> int | None:
         """The end of the log as of the last fetch; None before the first."""
@@ -74,8 +106,10 @@ class Survey:
             self.lag[partition] = max(0, ends[partition] - (position if committed is None else committed))
             metrics.CONSUMER_LAG_RECORDS.labels(**self._labels(partition)).set(self.lag[partition])
 
-    async def _go_back(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Start anew where a fetch said twice running that the log ends before our position.
+    def _beyond_the_end(
+        self, positions: Mapping[TopicPartition, int], high_waters: Mapping[TopicPartition, int | None]
+    ) -> set[TopicPartition]:
+        """Return where a fetch said twice running that the log ends before our position.
 
         Kafka says OffsetOutOfRange by itself; Tansu, which loses its logs at a restart, answers such a fetch with
         nothing for ever. Twice, because after a change of leader Kafka's end of log can be too low for a moment.
@@ -83,13 +117,11 @@ class Survey:
         beyond = {
             partition: position
             for partition, position in positions.items()
-            if (end := self._high_water(partition)) is not None and position > end
+            if (end := high_waters[partition]) is not None and position > end
         }
-        lost = [partition for partition, position in beyond.items() if self._beyond.get(partition) == position]
+        lost = {partition for partition, position in beyond.items() if self._beyond.get(partition) == position}
         self._beyond = beyond
-        if lost:
-            log.warning("log.shorter_than_position", group=self._group_id, partitions=len(lost))
-            await self._client.seek_to_beginning(*(ClientTopicPartition(*partition) for partition in lost))
+        return lost
 
     def _labels(self, partition: TopicPartition) -> dict[str, str]:
         return {"topic": partition.topic, "partition": str(partition.partition), "group": self._group_id}

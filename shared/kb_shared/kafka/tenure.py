@@ -6,6 +6,7 @@ finishes in a tenure that nobody asks any more, so nothing of an older assignmen
 
 import asyncio
 import contextvars
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -85,10 +86,11 @@ class Tenure:
 
     def admit(self, records: Iterable[Record]) -> None:
         """Take records in, each partition's in order."""
+        now = time.monotonic()
         for record in records:
             partition = record.topic_partition
             place = self._place(record)
-            job = Job(record, place, self.ledger.begin(partition, record.offset))
+            job = Job(record, place, self.ledger.begin(partition, record.offset, at=now))
             self._held_bytes += record.size_bytes
             self._scheduler.add(job, place, self.lanes[partition])
         self._start_what_may_run()

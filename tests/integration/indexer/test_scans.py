@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from kb_indexer import backfill
+from kb_indexer.sweeper import send_lost_commands_again
 from kb_local.python_server import ModelServer
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints, recovery
@@ -276,3 +277,14 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
     assert asked_for(own_indexer.post.sent) == ["lost"]
     await own_indexer.work()
     await own_tenant.assert_holds(kb, {"indexed": paragraph(1), "lost": paragraph(2)})
+
+
+async def test_commands_that_kafka_lost_are_sent_again_at_once(own_tenant: Tenant, own_indexer: Replica) -> None:
+    kb = await own_tenant.create_kb("a")
+    await own_indexer.publish(own_tenant.ocr("lost", paragraph(1)))
+    own_indexer.post.take(*LANES)
+    assert await own_indexer.sweeper.sweep() == 0
+    await send_lost_commands_again(own_tenant.database)("kb-index-requests")
+    assert await own_indexer.sweeper.sweep() == 1
+    await own_indexer.work()
+    await own_tenant.assert_holds(kb, {"lost": paragraph(1)})

@@ -54,17 +54,15 @@ class Stream:
             await producer.send_all([Message(self.topic, key.encode(), value.encode()) for key, value in messages])
 
     def consumer(self, handler: Handler, dead_letters: DeadLetters, **options: Any) -> Consumer:
-        return Consumer(
-            handler,
-            dead_letters,
-            topics=[self.topic],
-            group_id=self.group,
-            connection=self.connection,
-            session_timeout_ms=SESSION_TIMEOUT_MS,
-            fetch_max_wait_ms=50,
-            leave_group=LEAVE_GROUP,
-            **options,
-        )
+        defaults: dict[str, Any] = {
+            "topics": [self.topic],
+            "group_id": self.group,
+            "connection": self.connection,
+            "session_timeout_ms": SESSION_TIMEOUT_MS,
+            "fetch_max_wait_ms": 50,
+            "leave_group": LEAVE_GROUP,
+        }
+        return Consumer(handler, dead_letters, **(defaults | options))
 
     async def committed(self) -> int:
         """How many records, of all partitions, the group has committed."""

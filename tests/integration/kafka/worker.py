@@ -57,7 +57,7 @@ async def run(bootstrap: str, topic: str, group: str, journal: str, leave_group:
         topics=[topic],
         group_id=group,
         connection=KafkaConnection(bootstrap),
-        session_timeout_ms=2000,
+        session_timeout_ms=6000 if leave_group == "leave" else 2000,
         fetch_max_wait_ms=50,
         leave_group=leave_group == "leave",
         max_in_flight=8,

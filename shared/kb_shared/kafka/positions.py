@@ -1,0 +1,209 @@
+"""Where reading begins and begins again, and what was lost before that.
+
+A group's offset means something only for the log that it was committed for. Every commit carries the id of its topic;
+when the topic has another id now, it is another log, and reading begins at its beginning.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import structlog
+from aiokafka import TopicPartition as ClientTopicPartition
+from aiokafka.structs import OffsetAndMetadata
+
+from kb_shared import metrics
+from kb_shared.kafka.client_errors import answer_in_time, client_errors
+from kb_shared.kafka.record import TopicPartition
+from kb_shared.kafka.tenure import Tenure
+from kb_shared.kafka.topic_ids import read_topic_ids
+
+_ID_MARK = "topic-id="
+
+log = structlog.get_logger()
+
+OnLost = Callable[[str], Awaitable[None]]
+"""Called with a topic that has lost records, before the group's offset moves past them; called again if it raises."""
+
+
+async def accept_loss(topic: str) -> None:
+    """Do nothing about lost records: they are counted and logged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where reading of a partition begins."""
+
+    position: int
+    committed: int | None
+    """The group's offset now; None if it has none."""
+
+    @property
+    def skipped(self) -> int:
+        """Offsets between the group's and the first that is still there."""
+        return 0 if self.committed is None else max(0, self.position - self.committed)
+
+
+class Positions:
+    """Finds positions through the client of one membership."""
+
+    def __init__(self, client: Any, *, group_id: str, on_lost: OnLost) -> None:
+        self._client = client
+        self._group_id = group_id
+        self._on_lost = on_lost
+        self._topic_ids: dict[str, UUID] = {}
+
+    async def find(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Start]:
+        """Say where to begin with partitions that were just assigned, and report what was lost before.
+
+        Raises:
+            KafkaError: no answer.
+            Exception: of `on_lost`.
+        """
+        if not partitions:
+            return {}
+        async with answer_in_time():
+            # Ids first: should a topic be made anew after this, its offsets are committed with the id of the old one,
+            # and the next owner begins anew.
+            topic_ids = await self._read_ids({each.topic for each in partitions})
+            committed = await self._committed(partitions)
+            beginnings = await self._offsets(self._client.beginning_offsets, partitions)
+        replaced = {
+            each for each, offset in committed.items() if self._is_other_log(each.topic, offset.metadata, topic_ids)
+        }
+        starts = {}
+        for partition, beginning in beginnings.items():
+            offset = committed[partition].offset if partition in committed else None
+            goes_on = offset is not None and partition not in replaced
+            starts[partition] = Start(max(offset or 0, beginning) if goes_on else beginning, offset)
+        await self._report(
+            replaced={each: starts[each] for each in replaced},
+            skipped={each: start for each, start in starts.items() if each not in replaced},
+        )
+        self._topic_ids |= topic_ids
+        return starts
+
+    async def find_again(self, tenure: Tenure, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on after the broker has said that `offsets`, our positions, are outside of its logs.
+
+        Raises what `find` raises.
+        """
+        replaced = await self.find_replaced_topics({each.topic for each in offsets})
+        async with answer_in_time():
+            beginnings = await self._offsets(self._client.beginning_offsets, offsets)
+            ends = await self._offsets(self._client.end_offsets, offsets)
+        cut = {
+            each: Start(beginnings[each], offset)
+            for each, offset in offsets.items()
+            if each.topic not in replaced and offset < beginnings[each]
+        }
+        await self._report(replaced={}, skipped=cut)
+        for partition, start in cut.items():
+            if tenure.open:
+                tenure.ledger.trackers()[partition].advance(start.position)
+                self._seek(partition, start.position)
+        others = {each for each, offset in offsets.items() if each.topic in replaced or offset > ends[each]}
+        await self.restart(tenure, others)
+
+    async def find_replaced_topics(self, topics: Collection[str]) -> set[str]:
+        """Return those of `topics` that are not the ones any more that reading began with.
+
+        Raises:
+            KafkaError: no answer.
+        """
+        async with answer_in_time():
+            topic_ids = await self._read_ids(topics)
+        return {topic for topic, now in topic_ids.items() if self._topic_ids.setdefault(topic, now) != now}
+
+    async def restart(self, tenure: Tenure, partitions: Iterable[TopicPartition]) -> None:
+        """Read `partitions` from the beginning: their logs are not the ones that our positions came from.
+
+        Raises what `find` raises.
+        """
+        partitions = list(partitions)
+        if not partitions:
+            return
+        async with answer_in_time():
+            topic_ids = await self._read_ids({each.topic for each in partitions})
+            beginnings = await self._offsets(self._client.beginning_offsets, partitions)
+        starts = {each: Start(beginning, tenure.ledger.committed(each)) for each, beginning in beginnings.items()}
+        await self._report(replaced=starts, skipped={})
+        if not tenure.open:
+            return
+        # Nothing is awaited from here on: a commit takes either the old offset and id or the new ones.
+        self._topic_ids |= topic_ids
+        for partition, start in starts.items():
+            tenure.ledger.start(partition, start.position, committed=start.committed)
+            self._seek(partition, start.position)
+
+    def begin(self, tenure: Tenure, starts: Mapping[TopicPartition, Start]) -> None:
+        """Read from where `find` said."""
+        for partition, start in starts.items():
+            tenure.ledger.start(partition, start.position, committed=start.committed)
+            self._seek(partition, start.position)
+
+    def mark(self, topic: str) -> str:
+        """Return what a commit for `topic` carries: which log its offset is of."""
+        topic_id = self._topic_ids.get(topic)
+        return "" if topic_id is None else f"{_ID_MARK}{topic_id}"
+
+    def _is_other_log(self, topic: str, mark: str, topic_ids: Mapping[str, UUID]) -> bool:
+        """Whether a committed offset is of another log than the one that is there now.
+
+        A broker that does not keep marks leaves what this process knows. An offset without either is trusted: an older
+        version of this service or an operator has committed it.
+        """
+        now = topic_ids.get(topic)
+        if now is None:
+            return False
+        if mark.startswith(_ID_MARK):
+            return mark != f"{_ID_MARK}{now}"
+        return self._topic_ids.get(topic, now) != now
+
+    async def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
+        # Not `client.committed`: it does not tell the marks.
+        coordinator = self._client._coordinator  # noqa: SLF001  # public nowhere
+        answer = await coordinator.fetch_committed_offsets([ClientTopicPartition(*each) for each in partitions])
+        return {TopicPartition(*partition): offset for partition, offset in answer.items()}
+
+    async def _offsets(
+        self, ask: Callable[[list[Any]], Awaitable[Any]], partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        answer = await ask([ClientTopicPartition(*each) for each in partitions])
+        return {TopicPartition(*partition): offset for partition, offset in answer.items()}
+
+    async def _read_ids(self, topics: Collection[str]) -> dict[str, UUID]:
+        return await read_topic_ids(self._client._client, topics)  # noqa: SLF001  # public nowhere
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        with client_errors():
+            self._client.seek(ClientTopicPartition(*partition), offset)
+
+    async def _report(
+        self, *, replaced: Mapping[TopicPartition, Start], skipped: Mapping[TopicPartition, Start]
+    ) -> None:
+        lost = {each: start for each, start in skipped.items() if start.skipped}
+        for topic in {each.topic for each in [*replaced, *lost]}:
+            await self._on_lost(topic)
+        for partition, start in lost.items():
+            metrics.CONSUMER_SKIPPED_RECORDS.labels(topic=partition.topic, group=self._group_id).inc(start.skipped)
+            log.error(
+                "records.skipped",
+                group=self._group_id,
+                topic=partition.topic,
+                partition=partition.partition,
+                first_offset=start.committed,
+                last_offset=start.position - 1,
+                reason="deleted before they were read",
+            )
+        for partition, start in replaced.items():
+            metrics.CONSUMER_REPLACED_LOGS.labels(topic=partition.topic, group=self._group_id).inc()
+            log.error(
+                "log.replaced",
+                group=self._group_id,
+                topic=partition.topic,
+                partition=partition.partition,
+                old_offset=start.committed,
+                new_offset=start.position,
+            )

@@ -1,0 +1,187 @@
+"""What a consumer of real Kafka must survive: deleted records and topics, aborted transactions, freezes, rebalances."""
+
+import asyncio
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from confluent_kafka import TopicPartition
+from structlog.testing import capture_logs
+
+from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS
+from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
+from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka_cluster
+
+OPTIONS = {"session_timeout_ms": 6_000, "leave_group": True}
+
+
+@pytest.fixture
+async def stream(brokers: KafkaBrokers) -> Stream:
+    stream = Stream(brokers.bootstrap(), f"test-{uuid4().hex[:16]}.")
+    await stream.create()
+    await brokers.until_in_sync()
+    return stream
+
+
+def some(word: str, count: int) -> list[tuple[str, str]]:
+    return [(f"a/{n}", f"{word} {n}") for n in range(count)]
+
+
+async def delete_records(brokers: KafkaBrokers, stream: Stream) -> None:
+    """Delete all that there is, as retention does."""
+    partitions = [TopicPartition(stream.topic, n, -1) for n in range(EVENTS.partitions)]
+    for future in brokers.admin.delete_records(partitions).values():
+        await asyncio.wrap_future(future)
+
+
+def skipped(stream: Stream) -> float:
+    return float(CONSUMER_SKIPPED_RECORDS.labels(topic=stream.topic, group=stream.group)._value.get())
+
+
+async def test_events_that_were_deleted_before_they_were_read_are_counted_and_logged(
+    brokers: KafkaBrokers, stream: Stream
+) -> None:
+    await stream.publish(some("before", 20))
+    first, second = Recorder(), Recorder()
+    async with running(stream.consumer(first, Letters(), **OPTIONS)):
+        await until(lambda: len(first.handled) == 20)
+    assert await stream.committed() == 20
+    await stream.publish(some("lost", 80))
+    await delete_records(brokers, stream)
+    await stream.publish(some("after", 10))
+    with capture_logs() as logs:
+        async with running(stream.consumer(second, Letters(), **OPTIONS)):
+            await until(lambda: len(second.handled) == 10)
+            await stream.until_committed(110)
+    ranges = [line for line in logs if line["event"] == "records.skipped"]
+    assert skipped(stream) == sum(line["last_offset"] - line["first_offset"] + 1 for line in ranges) == 80
+    assert all(value.startswith("after") for value in second.handled)
+
+
+async def test_events_deleted_while_the_consumer_lags_behind_are_counted_and_it_goes_on(
+    brokers: KafkaBrokers, stream: Stream
+) -> None:
+    gate = asyncio.Event()
+
+    class Slow(Recorder):
+        async def effect(self, value: str) -> None:
+            await gate.wait()
+
+    handler = Slow()
+    consumer = stream.consumer(handler, Letters(), max_in_flight=2, **OPTIONS)
+    async with running(consumer):
+        await stream.publish(some("before", 4_000))
+        await until(lambda: bool(handler.tried))
+        session = consumer._session
+        assert session is not None
+        await until(lambda: len(session._client.paused()) == EVENTS.partitions)
+        await delete_records(brokers, stream)
+        await stream.publish(some("after", 10))
+        gate.set()
+        await until(lambda: sum(value.startswith("after") for value in handler.handled) == 10)
+        await stream.until_committed(4_010)
+    assert skipped(stream) == 4_000 - sum(value.startswith("before") for value in set(handler.handled))
+
+
+async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are_no_lag(stream: Stream) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=stream.bootstrap, transactional_id=stream.prefix, acks="all")
+    await producer.start()
+    for word, commit in (("kept", True), ("aborted", False), ("kept too", True)):
+        await producer.begin_transaction()
+        for key, value in some(word, 8):
+            await producer.send_and_wait(stream.topic, value.encode(), key=key.encode())
+        await (producer.commit_transaction() if commit else producer.abort_transaction())
+    await producer.stop()
+    handler = Recorder()
+    consumer = stream.consumer(handler, Letters(), survey_interval_s=0.2, **OPTIONS)
+    async with running(consumer):
+        await until(lambda: len(handler.handled) >= 16)
+        await until(lambda: bool(consumer.lag()) and sum(consumer.lag().values()) == 0)
+    assert not any(value.startswith("aborted") for value in handler.handled)
+    assert skipped(stream) == 0
+
+
+@pytest.mark.parametrize("while_running", [True, False])
+async def test_a_topic_that_is_made_anew_and_longer_than_before_loses_nothing(
+    brokers: KafkaBrokers, stream: Stream, while_running: bool
+) -> None:
+    await stream.publish(some("before", 20))
+    handler = Recorder()
+    after = some("after", 80)
+
+    async def make_anew() -> None:
+        await brokers.delete_topics([stream.topic])
+        await stream.create()
+        await stream.publish(after)
+
+    consumer = stream.consumer(handler, Letters(), **OPTIONS)
+    async with running(consumer):
+        await until(lambda: len(handler.handled) == 20)
+        await stream.until_committed(20)
+        if while_running:
+            await make_anew()
+            await until(lambda: {value for _, value in after} <= set(handler.handled))
+            await stream.until_committed(80)
+    if not while_running:
+        await make_anew()
+        # The broker forgets the offsets of a topic that goes. A member that did not notice commits its own again.
+        await stream.commit_without_membership(dict.fromkeys(range(EVENTS.partitions), 5))
+        async with running(stream.consumer(handler, Letters(), **OPTIONS)):
+            await until(lambda: len(set(handler.handled)) >= 60)
+
+
+async def test_work_goes_on_within_30_s_after_a_topic_that_was_deleted_is_back(
+    brokers: KafkaBrokers, stream: Stream
+) -> None:
+    await stream.publish(some("before", 20))
+    handler = Recorder()
+    async with running(stream.consumer(handler, Letters(), **OPTIONS)):
+        await until(lambda: len(handler.handled) == 20)
+        with capture_logs() as logs:
+            await brokers.delete_topics([stream.topic])
+            await until(lambda: any(line.get("partitions") == 0 for line in logs), what="an empty assignment")
+            await stream.create()
+            await stream.publish(some("after", 40))
+            await until(lambda: sum(value.startswith("after") for value in set(handler.handled)) == 40, within_s=30)
+    causes = Counter(line["event"] for line in logs if line["log_level"] in ("warning", "error"))
+    assert max(causes.values(), default=0) <= 2, causes
+
+
+async def test_a_process_frozen_longer_than_its_session_takes_no_offset_back(stream: Stream, tmp_path: Path) -> None:
+    worker = Path(__file__).parents[1] / "integration" / "kafka" / "worker.py"
+    journal = tmp_path / "journal"
+    await stream.publish([(f"a/{n}", "1") for n in range(400)])
+    with (tmp_path / "log").open("wb") as log:
+        frozen = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(worker),
+            stream.bootstrap,
+            stream.topic,
+            stream.group,
+            str(journal),
+            "leave",
+            stderr=log,
+        )
+    try:
+        await until(lambda: journal.exists() and len(journal.read_text().splitlines()) >= 40)
+        frozen.send_signal(signal.SIGSTOP)
+        handler = Recorder()
+        # It reads all that is left and goes: the group is empty when the frozen one wakes up.
+        async with running(stream.consumer(handler, Letters(), **OPTIONS)):
+            await stream.until_committed(400)
+        frozen.send_signal(signal.SIGCONT)
+        await stream.publish([("a/1", "1")])
+        await until(lambda: '"key": "a/1"' in journal.read_text().splitlines()[-1])
+        await stream.until_committed(401)
+        assert "commit.failed" in (tmp_path / "log").read_text() or len(handler.handled) > 0
+    finally:
+        frozen.send_signal(signal.SIGCONT)
+        frozen.kill()
+        await frozen.wait()

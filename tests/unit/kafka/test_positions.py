@@ -1,0 +1,234 @@
+from dataclasses import dataclass, field
+from typing import Any, Self
+from uuid import UUID
+
+import pytest
+from aiokafka.errors import KafkaConnectionError, KafkaError, UnknownMemberIdError
+from aiokafka.structs import OffsetAndMetadata
+from structlog.testing import capture_logs
+
+from kb_shared.kafka import positions as positions_module
+from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.positions import Positions, Start, accept_loss
+from kb_shared.kafka.record import TopicPartition
+from kb_shared.kafka.scheduling import Lane
+from kb_shared.kafka.survey import Survey
+from kb_shared.kafka.tenure import Tenure, Work
+from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_SURVEY_FAILURES
+from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
+from tests.waiting import until
+
+ZERO = TopicPartition(TOPIC, 0)
+GROUP = "group-of-positions"
+OLD, NEW = UUID(int=1), UUID(int=2)
+
+
+@dataclass
+class FakeClient:
+    """The client library's consumer as far as positions need it, with one partition."""
+
+    beginning: int = 0
+    end: int = 0
+    committed: OffsetAndMetadata | None = None
+    at: int = 0
+    assigned: bool = True
+    topic_id: UUID = OLD
+    generation: int = 7
+    member_id: str = "m"
+    commits: list[dict[TopicPartition, OffsetAndMetadata]] = field(default_factory=list)
+    refusals: list[KafkaError] = field(default_factory=list)
+    retry: bool = False
+
+    @property
+    def _client(self) -> Self:
+        return self
+
+    @property
+    def _coordinator(self) -> Self:
+        return self
+
+    async def fetch_committed_offsets(self, _: Any) -> dict[TopicPartition, OffsetAndMetadata]:
+        return {} if self.committed is None else {ZERO: self.committed}
+
+    async def beginning_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self.beginning)
+
+    async def end_offsets(self, partitions: list[Any]) -> dict[Any, int]:
+        return dict.fromkeys(partitions, self.end)
+
+    async def position(self, _: Any) -> int:
+        return self.at
+
+    def highwater(self, _: Any) -> int | None:
+        assert self.assigned, "Partition is not assigned"
+        return self.end
+
+    def seek(self, _: Any, offset: int) -> None:
+        self.at = offset
+
+    async def ensure_coordinator_known(self) -> None:
+        pass
+
+    async def _do_commit_offsets(self, _: Any, offsets: dict[TopicPartition, OffsetAndMetadata]) -> None:
+        if self.refusals:
+            error = self.refusals.pop(0)
+            if isinstance(error, UnknownMemberIdError) or self.retry:
+                self.generation, self.member_id = -1, ""
+            raise error
+        self.commits.append(offsets)
+
+
+@pytest.fixture
+def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
+    fake = FakeClient()
+
+    async def read_topic_ids(asked: FakeClient, topics: set[str]) -> dict[str, UUID]:
+        return dict.fromkeys(topics, asked.topic_id)
+
+    monkeypatch.setattr(positions_module, "read_topic_ids", read_topic_ids)
+    return fake
+
+
+def a_tenure() -> Tenure:
+    return Tenure(
+        Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
+        {ZERO: Lane.LIVE},
+        commit=FakeBroker().commit,
+        on_progress=lambda: None,
+        on_failure=lambda _: None,
+    )
+
+
+def skipped() -> float:
+    return float(CONSUMER_SKIPPED_RECORDS.labels(topic=TOPIC, group=GROUP)._value.get())
+
+
+async def test_offsets_deleted_before_they_were_read_are_counted_and_logged_with_their_range(
+    client: FakeClient,
+) -> None:
+    client.beginning, client.committed, before = 100, OffsetAndMetadata(20, f"topic-id={OLD}"), skipped()
+    lost: list[str] = []
+
+    async def note(topic: str) -> None:
+        lost.append(topic)
+
+    with capture_logs() as logs:
+        starts = await Positions(client, group_id=GROUP, on_lost=note).find([ZERO])
+    assert starts == {ZERO: Start(100, 20)}
+    assert (skipped() - before, lost) == (80, [TOPIC])
+    [line] = [line for line in logs if line["event"] == "records.skipped"]
+    assert (line["partition"], line["first_offset"], line["last_offset"]) == (0, 20, 99)
+
+
+async def test_offsets_are_not_counted_as_skipped_before_the_loss_is_dealt_with(client: FakeClient) -> None:
+    client.beginning, client.committed, before = 100, OffsetAndMetadata(20, ""), skipped()
+
+    async def fail(topic: str) -> None:
+        raise ConnectionError(topic)
+
+    with pytest.raises(ConnectionError):
+        await Positions(client, group_id=GROUP, on_lost=fail).find([ZERO])
+    assert skipped() == before
+
+
+@pytest.mark.parametrize(
+    ("mark", "start"),
+    [
+        (f"topic-id={OLD}", Start(20, 20)),
+        (f"topic-id={NEW}", Start(5, 20)),
+        ("", Start(20, 20)),
+        ("of another tool", Start(20, 20)),
+    ],
+)
+async def test_an_offset_of_a_topic_with_another_id_is_not_gone_on_from(
+    client: FakeClient, mark: str, start: Start
+) -> None:
+    client.beginning, client.committed = 5, OffsetAndMetadata(20, mark)
+    assert await Positions(client, group_id=GROUP, on_lost=accept_loss).find([ZERO]) == {ZERO: start}
+
+
+async def test_a_partition_without_an_offset_begins_at_the_beginning_and_that_is_committed(client: FakeClient) -> None:
+    client.beginning = 3
+    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    tenure = a_tenure()
+    positions.begin(tenure, await positions.find([ZERO]))
+    assert tenure.ledger.committable() == {ZERO: 3}
+    assert positions.mark(TOPIC) == f"topic-id={OLD}"
+    await tenure.close(drain_s=0)
+
+
+async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_there_and_is_counted(
+    client: FakeClient,
+) -> None:
+    client.end = 200
+    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    tenure = a_tenure()
+    positions.begin(tenure, {ZERO: Start(20, 20)})
+    await positions.find_replaced_topics([TOPIC])
+    client.beginning, before = 100, skipped()
+    await positions.find_again(tenure, {ZERO: 20})
+    assert (client.at, skipped() - before) == (100, 80)
+    assert tenure.ledger.committable() == {ZERO: 100}
+    await tenure.close(drain_s=0)
+
+
+async def test_a_survey_outlives_partitions_that_are_taken_away_between_its_questions_and_is_counted(
+    client: FakeClient,
+) -> None:
+    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
+    failures = CONSUMER_SURVEY_FAILURES.labels(group=GROUP)._value
+    before = failures.get()
+    client.assigned = False
+    with capture_logs() as logs:
+        await survey.take(tenure)
+    assert (failures.get() - before, [line["event"] for line in logs]) == (1, ["survey.failed"])
+    await tenure.close(drain_s=0)
+
+
+async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: FakeClient) -> None:
+    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
+    positions.begin(tenure, {ZERO: Start(0, 0)})
+    tenure.admit([record(0)])
+    await until(lambda: tenure.ledger.committable() == {ZERO: 1})
+    client.at = client.end = 2
+    await survey.take(tenure)
+    assert tenure.ledger.committable() == {ZERO: 2}
+    tenure.ledger.mark_committed({ZERO: 2})
+    await survey.take(tenure)
+    assert survey.lag == {ZERO: 0}
+    await tenure.close(drain_s=0)
+
+
+async def test_a_position_of_a_log_that_was_replaced_meanwhile_moves_nothing_in_the_new_one(client: FakeClient) -> None:
+    positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
+    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
+    positions.begin(tenure, {ZERO: Start(500, 500)})
+    await positions.find_replaced_topics([TOPIC])
+    answer = client.end_offsets
+
+    async def replaced_meanwhile(partitions: list[Any]) -> dict[Any, int]:
+        client.topic_id = NEW
+        await positions.restart(tenure, [ZERO])
+        return await answer(partitions)
+
+    client.end_offsets = replaced_meanwhile  # type: ignore[method-assign]
+    await survey.take(tenure)
+    assert tenure.ledger.committable() == {ZERO: 0}
+    assert (client.at, positions.mark(TOPIC)) == (0, f"topic-id={NEW}")
+    await tenure.close(drain_s=0)
+
+
+async def test_a_commit_is_not_tried_again_once_the_membership_is_lost(client: FakeClient) -> None:
+    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    client.refusals, client.retry = [KafkaConnectionError()], True
+    assert not await commits.commit({ZERO: 5})
+    assert client.commits == []
+
+
+async def test_a_commit_is_tried_again_while_the_membership_lasts(client: FakeClient) -> None:
+    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    client.refusals = [KafkaConnectionError()]
+    assert await commits.commit({ZERO: 5})
+    assert len(client.commits) == 1
