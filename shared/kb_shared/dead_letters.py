@@ -7,16 +7,21 @@ nobody's: only the operator of the platform sees it.
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
+
+import structlog
 
 from kb_shared import tracing
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, encode
 from kb_shared.contracts.outcomes import DocumentRejected
+from kb_shared.errors import MessageRefused
 from kb_shared.identifiers import is_identifier
-from kb_shared.kafka.producer import Producer
+from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import Record
+from kb_shared.kafka.record_size import record_bytes
 from kb_shared.mongo import dead_letters
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.dead_letters import DeadLetter
@@ -24,6 +29,10 @@ from kb_shared.mongo.dead_letters import DeadLetter
 SOURCE: Final = "/kb/dead-letters"
 REDRIVEN_FROM: Final = "x-redriven-from"
 """Header of a record that was a dead letter and was sent again: which one."""
+
+MAX_DETAIL_CHARACTERS: Final = 1_000
+
+log = structlog.get_logger()
 
 _LETTER_ID = re.compile(r"[0-9a-f]{32}")
 
@@ -39,27 +48,30 @@ class DeadLetterPublisher:
         self._outcomes = topic_prefix + topics.KB_EVENTS.name
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
-        """Return once the record is safe; a body over 1 MB is told by its `x-body-ref` alone."""
+        """Return once the record is filed and told, as far as Kafka takes it.
+
+        Where the topic does not take the whole record, the body is left out and, if needed, the key: `x-body-ref` and
+        `x-key-ref` then say under which id they are filed.
+        """
+        detail = _bounded(detail)
         letter = self._letter(record, reason, detail)
         await dead_letters.file(self._database, letter, record.value)
-        headers = {
-            "x-dead-letter-id": letter.letter_id,
-            "x-reason": reason,
-            "x-detail": detail,
-            "x-topic": record.topic,
-            "x-partition": str(record.partition),
-            "x-offset": str(record.offset),
-            "x-timestamp-ms": str(record.timestamp_ms),
-            tracing.HEADER: letter.traceparent,
-        }
-        if letter.redriven_from is not None:
-            headers[REDRIVEN_FROM] = letter.redriven_from
-        value = record.value
-        if value is not None and len(value) > MAX_EVENT_BYTES:
-            headers["x-body-ref"] = letter.letter_id
-            value = None
-        await self._producer.send(self._topic, record.key, value, headers)
+        await self._tell_operators(record, letter)
         await self._tell_upstream(record, reason, detail)
+
+    async def _tell_operators(self, record: Record, letter: DeadLetter) -> None:
+        refused = "too-large"
+        for message in _forms(self._topic, record, letter):
+            if record_bytes(message) > topics.DEAD_LETTERS.max_message_bytes:
+                continue
+            try:
+                await self._producer.send(message.topic, message.key, message.value, message.headers)
+            except MessageRefused as error:
+                refused = error.reason
+            else:
+                return
+        # It is filed and listed; only who reads the topic does not see it.
+        log.error("dead_letter.not_published", dead_letter_id=letter.letter_id, reason=refused)
 
     def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:
         topic = record.topic.removeprefix(self._prefix)
@@ -89,12 +101,41 @@ class DeadLetterPublisher:
         rejection = DocumentRejected(
             organization_id=organization_id, document_id=document_id, reason=reason, detail=detail
         )
-        await self._producer.send(
-            self._outcomes,
-            organization_id.encode(),
-            encode(rejection, source=SOURCE),
-            {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
-        )
+        try:
+            await self._producer.send(
+                self._outcomes,
+                organization_id.encode(),
+                encode(rejection, source=SOURCE),
+                {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
+            )
+        except MessageRefused:
+            # The letter is filed all the same; a partition must not wait for a topic that is set up wrongly.
+            log.exception("rejection.not_published", organization_id=organization_id)
+
+
+def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[Message]:
+    """Yield the message about a dead letter, each time with less of the record."""
+    headers = {
+        "x-dead-letter-id": letter.letter_id,
+        "x-reason": letter.reason,
+        "x-detail": letter.detail,
+        "x-topic": record.topic,
+        "x-partition": str(record.partition),
+        "x-offset": str(record.offset),
+        "x-timestamp-ms": str(record.timestamp_ms),
+        tracing.HEADER: letter.traceparent,
+    }
+    if letter.redriven_from is not None:
+        headers[REDRIVEN_FROM] = letter.redriven_from
+    yield Message(topic, record.key, record.value, headers)
+    body_ref = {} if record.value is None else {"x-body-ref": letter.letter_id}
+    yield Message(topic, record.key, None, headers | body_ref)
+    yield Message(topic, None, None, headers | body_ref | {"x-key-ref": letter.letter_id})
+
+
+def _bounded(detail: str) -> str:
+    """Cut a text to what fits into a header, and replace what UTF-8 has no bytes for."""
+    return detail[:MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
 
 
 def whose(topic: str, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:

@@ -1,0 +1,104 @@
+"""Records that nobody can use and that are too large for the topic of dead letters."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kb_shared.contracts import topics
+from kb_shared.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
+from kb_shared.errors import MessageRefused, Rejected
+from kb_shared.kafka.headers import Headers, to_wire
+from kb_shared.kafka.producer import Producer
+from kb_shared.kafka.record import Record
+from kb_shared.kafka.topics import ensure_topics
+from kb_shared.mongo import dead_letters, schema
+from kb_shared.mongo.database import Database
+from tests.integration.kafka.support import Letters, Recorder, Stream, running
+from tests.waiting import until
+
+KEY = b"a/" + b"k" * 48_000
+BODY = b"x" * 1_000_000
+
+
+@dataclass
+class Picky(Recorder):
+    """Rejects what is large, at length."""
+
+    async def handle(self, record: Record) -> None:
+        if record.size_bytes > 100_000:
+            raise Rejected("bad-data", "\ud800" + "why " * 100_000)
+        await super().handle(record)
+
+
+class Keeper(Recorder):
+    def __init__(self) -> None:
+        super().__init__()
+        self.records: list[Record] = []
+
+    async def handle(self, record: Record) -> None:
+        self.records.append(record)
+
+
+@pytest.fixture
+async def producer(stream: Stream, database: Database) -> AsyncIterator[Producer]:
+    await schema.ensure(database)
+    await ensure_topics(stream.connection, [topics.DEAD_LETTERS, topics.KB_EVENTS], prefix=stream.prefix)
+    async with Producer(stream.connection, idempotence=False) as producer:
+        yield producer
+
+
+async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_partition(
+    stream: Stream, database: Database, producer: Producer
+) -> None:
+    await producer.send(stream.topic, KEY, BODY)
+    for n in range(20):
+        await producer.send(stream.topic, KEY, str(n).encode())
+    handler, told = Picky(), Keeper()
+    publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
+    reader = stream.consumer(
+        told, Letters(), topics=[stream.prefix + topics.DEAD_LETTERS.name], group_id=f"{stream.group}-letters"
+    )
+    async with running(stream.consumer(handler, publisher)), running(reader):
+        await until(lambda: len(handler.handled) == 20)
+        await stream.until_committed(21)
+        await until(lambda: len(told.records) == 1)
+    [letter] = told.records
+    headers = dict(letter.headers)
+    filed = await dead_letters.find(database, [None], headers["x-dead-letter-id"].decode())
+    assert filed is not None
+    assert (filed.key, await dead_letters.body(database, filed)) == (KEY, BODY)
+    assert (letter.key, letter.value, headers["x-body-ref"]) == (KEY, None, headers["x-dead-letter-id"])
+    assert len(headers["x-detail"]) == MAX_DETAIL_CHARACTERS
+
+
+@dataclass
+class Refusing:
+    """A Kafka whose topics take fewer bytes than the contract says."""
+
+    at_most: Mapping[str, int]
+    taken: list[tuple[str, bytes | None, bytes | None]]
+
+    async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+        size = len(key or b"") + len(value or b"") + sum(len(text) for _, text in to_wire(headers))
+        if size > self.at_most.get(topic, 1_000_000):
+            raise MessageRefused("too large", reason="too-large")
+        self.taken.append((topic, key, value))
+
+
+@pytest.mark.parametrize(
+    ("at_most", "taken"),
+    [(10_000, [(b"org/doc", b"y" * 5_000)]), (1_000, [(b"org/doc", None)]), (150, [])],
+)
+async def test_what_the_broker_refuses_is_told_with_less_and_never_holds_up_the_record(
+    database: Database, at_most: int, taken: list[Any]
+) -> None:
+    await schema.ensure(database)
+    broker: Any = Refusing({topics.DEAD_LETTERS.name: at_most, topics.KB_EVENTS.name: 10}, [])
+    publisher = DeadLetterPublisher(database, broker, topic_prefix="")
+    record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"org/doc", b"y" * 5_000, (), 0)
+    await publisher.publish(record, reason="bad-data", detail="")
+    assert [message[1:] for message in broker.taken] == taken
+    letters, total = await dead_letters.page(database, ["org"], topic=None, reason=None, skip=0, limit=9)
+    assert (total, letters[0].key) == (1, b"org/doc")
