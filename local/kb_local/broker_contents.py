@@ -15,8 +15,7 @@ async def create_topics(connection: KafkaConnection, *, prefix: str) -> None:
         UnusableServer: the broker does not answer, or has them with other partitions.
     """
     try:
-        # One copy: on one machine there is nowhere else to put another.
-        await ensure_topics(connection, TOPICS, prefix=prefix, replication_factor=1)
+        await ensure_topics(connection, TOPICS, prefix=prefix)
     except KbError as error:
         raise UnusableServer(
             str(error), remedy="check KB_KAFKA; give the stack topics of its own with KB_KAFKA_TOPIC_PREFIX"

@@ -36,8 +36,8 @@ class CommonSettings(BaseSettings):
     kafka_ssl_key_file: Path | None = None
     kafka_ssl_key_password_file: Path | None = None
     kafka_topic_prefix: str = ""
-    kafka_replication_factor: int = 1
-    """Of topics that a service creates because they are missing; 3 in production."""
+    kafka_replication_factor: int | None = None
+    """Of topics that a service creates because they are missing; by default 3, or all brokers if they are fewer."""
     kafka_idempotence: bool = True
     """Off only for a broker without it, as the local one."""
     kafka_leave_group: bool = True
@@ -58,6 +58,7 @@ class CommonSettings(BaseSettings):
         "kafka_ssl_certificate_file",
         "kafka_ssl_key_file",
         "kafka_ssl_key_password_file",
+        "kafka_replication_factor",
         mode="before",
     )
     @classmethod

@@ -113,7 +113,7 @@ class KbApi:
         settings = self.services.settings
 
         async def relay() -> None:
-            await prepare_topics(settings)
+            self.services.message_limits.learn(await prepare_topics(settings))
             async with create_producer(settings) as producer:
                 relay = OutboxRelay(self.services.database, producer, topic_prefix=settings.kafka_topic_prefix)
                 await relay.run(stop)

@@ -4,61 +4,116 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
+import structlog
 from aiokafka.admin import NewTopic
-from aiokafka.errors import KafkaError, NoError, TopicAlreadyExistsError, for_code
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    KafkaError,
+    NoError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+    TopicAuthorizationFailedError,
+    for_code,
+)
+from aiokafka.protocol.metadata import MetadataRequest
 
 from kb_shared.contracts.topics import Topic
-from kb_shared.errors import KbError, TransientError
+from kb_shared.errors import TransientError
+from kb_shared.kafka.topic_checks import (
+    SAFE_REPLICAS,
+    Finding,
+    FoundTopic,
+    TopicsUnfit,
+    max_message_bytes,
+    new_topic_settings,
+    risks,
+    why_unfit,
+)
 from kb_shared.kafka_connection.clients import admin_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 
-VISIBLE_AFTER_S = 15.0
-POLL_INTERVAL_S = 0.1
+VISIBLE_AFTER_S: Final = 15.0
+POLL_INTERVAL_S: Final = 0.1
+REQUEST_TIMEOUT_MS: Final = 10_000
+ANSWER_WITHIN_S: Final = 5.0
+LONGEST_LOOK_S: Final = 40.0
+
+# What an operator must change; anything else passes.
+REFUSALS: Final = (
+    ClusterAuthorizationFailedError,
+    InvalidConfigurationError,
+    InvalidPartitionsError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    PolicyViolationError,
+    TopicAuthorizationFailedError,
+)
+
+log = structlog.get_logger()
 
 
-class TopicsUnfit(KbError):
-    """Topics are missing or have another number of partitions than the code expects. An operator must mend it."""
+@dataclass(frozen=True, slots=True)
+class TopicsReport:
+    """Topics that are fit to work with."""
+
+    risks: tuple[Finding, ...]
+    max_message_bytes: Mapping[str, int]
+    """The largest message that a topic takes, by its name without the prefix, where the brokers tell."""
 
 
 async def ensure_topics(
-    connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "", replication_factor: int = 1
-) -> None:
-    """Create what is missing, then check all; run it before anything produces or consumes.
+    connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "", replication_factor: int | None = None
+) -> TopicsReport:
+    """Create what is missing and wait until every broker knows it; run it before anything produces or consumes.
+
+    Needs no right to create topics when all are there.
 
     Args:
         prefix: put before each name.
-        replication_factor: of topics created here. In production 3; the client library can't ask for the default.
+        replication_factor: of topics created here; by default three, or one for each broker if there are fewer.
 
     Raises:
-        TopicsUnfit: a topic can't be created, or has another number of partitions.
-        TransientError: no broker answers.
+        TopicsUnfit: a topic can't be created, or has too few partitions.
+        TransientError: no broker answers, or the brokers do not all know the topics yet.
     """
     async with _admin(connection) as admin:
-        await _create(admin, [_new_topic(topic, prefix, replication_factor) for topic in topics])
-        await _wait_until_visible(admin, [prefix + topic.name for topic in topics])
-        await _check(admin, topics, prefix)
+        known = await _known(admin)
+        missing = [topic for topic in topics if prefix + topic.name not in known.somewhere]
+        if missing:
+            replicas = replication_factor or min(SAFE_REPLICAS, known.brokers)
+            await _create(admin, [_new_topic(topic, prefix, replicas) for topic in missing])
+        if missing or not known.everywhere.issuperset(prefix + topic.name for topic in topics):
+            known = await _until_known_everywhere(admin, {prefix + topic.name for topic in topics})
+        return await _report(admin, known, topics, prefix)
 
 
-async def check_topics(connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "") -> None:
+async def check_topics(connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "") -> TopicsReport:
     """Check that all topics are there as they should be, creating none.
 
     Raises:
-        TopicsUnfit: a topic is missing or has another number of partitions.
+        TopicsUnfit: a topic is missing or has too few partitions.
         TransientError: no broker answers.
     """
     async with _admin(connection) as admin:
-        await _check(admin, topics, prefix)
+        return await _report(admin, await _known(admin), topics, prefix)
 
 
 @asynccontextmanager
 async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
-    admin = admin_client(connection)
+    admin = admin_client(connection, request_timeout_ms=REQUEST_TIMEOUT_MS)
     try:
-        await admin.start()
-        yield admin
-    except KafkaError as error:
+        async with asyncio.timeout(LONGEST_LOOK_S):
+            await admin.start()
+            yield admin
+    except (KafkaError, OSError) as error:  # a timeout is an OSError
         raise TransientError(
             f"Kafka at {connection.bootstrap_servers} does not answer ({type(error).__name__})"
         ) from error
@@ -66,51 +121,108 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
         await admin.close()
 
 
-def _new_topic(topic: Topic, prefix: str, replication_factor: int) -> Any:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Which topics the brokers know. One that was just created shows up at each of them at another time."""
+
+    brokers: int
+    somewhere: Mapping[str, tuple[int, int]]
+    """By name, the numbers of partitions and of replicas."""
+    everywhere: frozenset[str]
+
+
+async def _known(admin: Any) -> _Known:
+    client = admin._client  # noqa: SLF001  # the admin client asks a broker of its own choice
+    brokers = [broker.nodeId for broker in client.cluster.brokers()]
+    # All topics are asked for: asking for one by name creates it on brokers that make up topics.
+    outcomes = await asyncio.gather(*(_ask(client, broker) for broker in brokers), return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, BaseException) and not isinstance(outcome, KafkaError | OSError):
+            raise outcome
+    answers: list[Any] = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    if not answers:
+        raise KafkaError("no broker answers")
+    topics = [_sizes(answer) for answer in answers]
+    return _Known(
+        # One that has just started may not know of all others, or of partitions that were added.
+        brokers=max(len(answer.brokers) for answer in answers),
+        somewhere={name: max(each[name] for each in topics if name in each) for name in set().union(*topics)},
+        everywhere=frozenset.intersection(*(frozenset(each) for each in topics)),
+    )
+
+
+async def _ask(client: Any, broker: int) -> Any:
+    async with asyncio.timeout(ANSWER_WITHIN_S):
+        return await client.send(broker, MetadataRequest(None))
+
+
+def _sizes(answer: Any) -> dict[str, tuple[int, int]]:
+    return {
+        topic["topic"]: (
+            len(topic["partitions"]),
+            min((len(partition["replicas"]) for partition in topic["partitions"]), default=0),
+        )
+        for topic in answer.to_object()["topics"]
+        if topic["error_code"] == NoError.errno
+    }
+
+
+def _new_topic(topic: Topic, prefix: str, replicas: int) -> Any:
     return NewTopic(
-        prefix + topic.name,
-        topic.partitions,
-        replication_factor,
-        topic_configs={
-            "retention.ms": str(int(topic.retention.total_seconds() * 1000)),
-            "max.message.bytes": str(topic.max_message_bytes),
-        },
+        prefix + topic.name, topic.partitions, replicas, topic_configs=new_topic_settings(topic, replicas=replicas)
     )
 
 
 async def _create(admin: Any, topics: Collection[Any]) -> None:
+    if admin._client.cluster.controller is None:  # noqa: SLF001  # the client library would fail on it
+        raise TransientError("Kafka has no controller at the moment")
     answer = await admin.create_topics(topics)
-    refused = {
-        name: for_code(code).__name__
-        for name, code, *_ in answer.topic_errors
-        if code not in (NoError.errno, TopicAlreadyExistsError.errno)
-    }
+    refused = []
+    for name, code, *_ in answer.topic_errors:
+        error = for_code(code)
+        if issubclass(error, REFUSALS):
+            refused.append(Finding(name, f"is missing, or we may not see it, and can't be created: {error.__name__}"))
+        elif error not in (NoError, TopicAlreadyExistsError):
+            raise TransientError(f"topic {name!r} could not be created ({error.__name__})")
     if refused:
-        raise TopicsUnfit("; ".join(f"topic {name!r} can't be created: {why}" for name, why in refused.items()))
+        raise TopicsUnfit(refused)
 
 
-async def _wait_until_visible(admin: Any, names: Collection[str]) -> None:
-    """A new topic takes a moment to show up on every broker of a cluster."""
+async def _until_known_everywhere(admin: Any, names: Collection[str]) -> _Known:
     deadline = time.monotonic() + VISIBLE_AFTER_S
-    while not (await _partition_counts(admin)).keys() >= set(names) and time.monotonic() < deadline:  # noqa: ASYNC110  # nobody tells
+    while not (known := await _known(admin)).everywhere.issuperset(names):
+        if time.monotonic() > deadline:
+            unknown = ", ".join(sorted(set(names) - known.everywhere))
+            raise TransientError(f"not all brokers know these topics, or we may not see them: {unknown}")
         await asyncio.sleep(POLL_INTERVAL_S)
+    return known
 
 
-async def _check(admin: Any, topics: Collection[Topic], prefix: str) -> None:
-    counts = await _partition_counts(admin)
-    faults = [fault for topic in topics if (fault := _fault(prefix + topic.name, topic.partitions, counts))]
-    if faults:
-        raise TopicsUnfit("; ".join(faults))
+async def _report(admin: Any, known: _Known, topics: Collection[Topic], prefix: str) -> TopicsReport:
+    names = [prefix + topic.name for topic in topics]
+    settings = await _settings(admin, [name for name in names if name in known.somewhere])
+    found = {
+        name: FoundTopic(*known.somewhere[name], settings=settings.get(name, {}))
+        for name in names
+        if name in known.somewhere
+    }
+    if findings := why_unfit(topics, found, prefix=prefix):
+        raise TopicsUnfit(findings)
+    return TopicsReport(
+        tuple(risks(topics, found, prefix=prefix, brokers=known.brokers)),
+        max_message_bytes(topics, found, prefix=prefix),
+    )
 
 
-async def _partition_counts(admin: Any) -> dict[str, int]:
-    # All topics are asked for: asking for one by name creates it on brokers that make up topics.
-    return {answer["topic"]: len(answer["partitions"]) for answer in await admin.describe_topics()}
-
-
-def _fault(name: str, expected: int, counts: Mapping[str, int]) -> str | None:
-    if name not in counts:
-        return f"topic {name!r} is missing"
-    if counts[name] != expected:
-        return f"topic {name!r} has {counts[name]} partitions instead of {expected}"
-    return None
+async def _settings(admin: Any, names: Collection[str]) -> dict[str, dict[str, str]]:
+    """Return the settings of topics; of those whose settings we may not read there are none."""
+    if not names:
+        return {}
+    answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
+    settings: dict[str, dict[str, str]] = {}
+    for code, _, _, name, entries in (resource for answer in answers for resource in answer.resources):
+        if code == NoError.errno:
+            settings[name] = {key: value for key, value, *_ in entries}
+        else:
+            log.warning("topic.settings_unreadable", topic=name, error=for_code(code).__name__)
+    return settings

@@ -10,7 +10,8 @@ from kb_shared.contracts.topics import TOPICS, Topic
 from kb_shared.errors import PermanentError, TransientError
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import Record
-from kb_shared.kafka.topics import TopicsUnfit, check_topics, ensure_topics
+from kb_shared.kafka.topic_checks import TopicsUnfit
+from kb_shared.kafka.topics import check_topics, ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
 from tests.integration.kafka.support import Letters, Recorder, Stream, running

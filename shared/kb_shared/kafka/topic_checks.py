@@ -1,0 +1,119 @@
+"""Decides whether topics are as the code needs them. Takes what the brokers say and asks nobody."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from kb_shared.contracts.topics import Topic
+from kb_shared.errors import KbError
+
+MIN_INSYNC = "min.insync.replicas"
+MAX_MESSAGE = "max.message.bytes"
+SAFE_REPLICAS = 3
+SAFE_MIN_INSYNC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopic:
+    """A topic as the brokers describe it."""
+
+    partitions: int
+    replicas: int
+    """Of the partition that has the fewest."""
+    settings: Mapping[str, str]
+    """Those that the broker tells: none if it knows no settings of topics, or if we may not read them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong with a topic, and what an operator can do about it."""
+
+    topic: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r} {self.reason}"
+
+
+class TopicsUnfit(KbError):
+    """Topics are missing or have too few partitions. An operator must change that; look again later."""
+
+    def __init__(self, findings: Collection[Finding]) -> None:
+        super().__init__("; ".join(str(finding) for finding in findings))
+        self.findings = tuple(findings)
+
+
+def new_topic_settings(topic: Topic, *, replicas: int) -> dict[str, str]:
+    """Return the settings that a topic is created with."""
+    settings = {
+        "retention.ms": str(int(topic.retention.total_seconds() * 1000)),
+        MAX_MESSAGE: str(topic.max_message_bytes),
+    }
+    if replicas >= SAFE_REPLICAS:
+        settings[MIN_INSYNC] = str(SAFE_MIN_INSYNC)
+    return settings
+
+
+def why_unfit(topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str) -> list[Finding]:
+    """Return what keeps the services from working.
+
+    Args:
+        found: by name with `prefix`.
+    """
+    return [
+        finding
+        for topic in topics
+        if (finding := _why_unfit(topic, prefix + topic.name, found.get(prefix + topic.name))) is not None
+    ]
+
+
+def _why_unfit(topic: Topic, name: str, found: FoundTopic | None) -> Finding | None:
+    if found is None:
+        return Finding(name, "is missing")
+    if found.partitions < topic.partitions:
+        return Finding(
+            name, f"has {found.partitions} partitions instead of {topic.partitions}: add partitions, or create it anew"
+        )
+    return None
+
+
+def risks(
+    topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str, brokers: int
+) -> Iterator[Finding]:
+    """Give what the services can work with, but an operator should know."""
+    for topic in topics:
+        name = prefix + topic.name
+        for reason in _risks(topic, found[name], brokers):
+            yield Finding(name, reason)
+
+
+def _risks(topic: Topic, found: FoundTopic, brokers: int) -> Iterator[str]:
+    if found.partitions > topic.partitions:
+        yield (
+            f"has {found.partitions} partitions instead of {topic.partitions}: "
+            "messages of one key from before and after the change may be read out of order"
+        )
+    if found.replicas == 1 and brokers > 1:
+        yield (
+            f"has one replica although there are {brokers} brokers: nothing can be read or written while its broker "
+            "is away, and its records are lost with its disk"
+        )
+    min_insync = _number(found, MIN_INSYNC)
+    if min_insync is not None and found.replicas >= SAFE_REPLICAS and min_insync < SAFE_MIN_INSYNC:
+        yield f"has {MIN_INSYNC}={min_insync}: set {SAFE_MIN_INSYNC}, or a message that one replica has can be lost"
+    if min_insync is not None and min_insync >= found.replicas > 1:
+        yield f"has {MIN_INSYNC}={min_insync} and {found.replicas} replicas: nothing can be written without one of them"
+    max_message = _number(found, MAX_MESSAGE)
+    if max_message is not None and max_message < topic.max_message_bytes:
+        yield f"has {MAX_MESSAGE}={max_message} instead of {topic.max_message_bytes}: larger messages are refused"
+
+
+def max_message_bytes(topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str) -> dict[str, int]:
+    """Return the largest message that each topic takes, by name without `prefix`; without those that do not tell."""
+    return {
+        topic.name: size for topic in topics if (size := _number(found[prefix + topic.name], MAX_MESSAGE)) is not None
+    }
+
+
+def _number(found: FoundTopic, setting: str) -> int | None:
+    value = found.settings.get(setting)
+    return None if value is None else int(value)
