@@ -1,19 +1,23 @@
 """Watches the search indexes after a swap: measures when new chunks are found, then deletes what they replaced.
 
-Retired chunks exist only so that a document does not vanish while the indexes trail. They go a short grace after the
-new ones are found: a reader that asked the index just before still looks up the ids it was given. What a crash of
-this process leaves, the TTL deletes.
+Retired chunks exist only so that a document does not vanish while the indexes trail. They are deleted a short grace
+after the new ones are found: a reader that asked the index just before still looks up the ids it was given. The index
+of every member has to find them, because the next primary may be any of them. What is left when a member can't be
+asked, or after a crash of this process, the TTL deletes.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_indexer.members import on_each_member
+from kb_shared.errors import SearchUnavailable
 from kb_shared.metrics import TIME_TO_SEARCHABLE_SECONDS
 from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
@@ -94,16 +98,15 @@ class SearchableProbe:
         measured = not self._turns.locked()
         try:
             async with self._turns:
-                found = await _until(lambda: _found_by_vector(watch))
+                found = await _until(partial(_found_by_vector, watch))
             if found and measured:
                 TIME_TO_SEARCHABLE_SECONDS.labels(watch.path).observe(
                     max(0.0, (datetime.now(UTC) - watch.occurred_at).total_seconds())
                 )
-            # Whoever searches by words alone knows a document by that index only, which may trail the other.
-            if found and watch.retired and await _until(lambda: _found_by_words(watch)):
+            if found and watch.retired and await _found_everywhere(watch):
                 await asyncio.sleep(GRACE_S)
                 await vectors.delete_retired(watch.chunks, watch.document_id, up_to_version=watch.version - 1)
-        except PyMongoError as error:
+        except (PyMongoError, SearchUnavailable) as error:
             # The TTL does it a minute later; a KB deleted meanwhile has nothing left to delete.
             log.info("probe.gave_up", error=type(error).__name__)
 
@@ -118,6 +121,21 @@ async def _until(found: Callable[[], Awaitable[bool]]) -> bool:
         await asyncio.sleep(pause_s)
         pause_s = min(pause_s * 1.5, 0.5)
     return False
+
+
+async def _found_everywhere(watch: _Watch) -> bool:
+    """Wait until both indexes of every member know the new chunks; False if one does not in time, or can't be asked.
+
+    Whoever searches by words alone knows a document by that index only, which may trail the other.
+    """
+    members = on_each_member(watch.chunks)
+    if members is None:
+        return False
+    for chunks in members:
+        there = replace(watch, chunks=chunks)
+        if not (await _until(partial(_found_by_vector, there)) and await _until(partial(_found_by_words, there))):
+            return False
+    return True
 
 
 async def _found_by_vector(watch: _Watch) -> bool:

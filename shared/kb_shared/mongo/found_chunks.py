@@ -10,8 +10,12 @@ from kb_shared.mongo import document_index
 from kb_shared.mongo.database import Row, Session, in_one_batch
 from kb_shared.mongo.vectors import Chunks, document_of
 
-SHOWN_AFTER_RETIREMENT = timedelta(seconds=10)
-"""How long a reader may show a replaced version while its successor is not searchable yet."""
+SHOWN_AFTER_RETIREMENT = timedelta(seconds=30)
+"""How long a reader may show a replaced version while its successor is not searchable yet.
+
+Longer than an election (10 to 12 s) and the lag of the next primary's search index together: what was swapped just
+before the former primary died is searchable only then.
+"""
 _SHOWN: Final = dict.fromkeys(
     (
         "document_id",
@@ -124,7 +128,8 @@ async def read_stretches(chunks: Chunks, session: Session, stretches: Iterable[t
 def visible(rows: Iterable[Row]) -> list[Row]:
     """Of the hits of one document, as `read` gives them, those that may be shown together.
 
-    The live ones; if none is live, those of the newest version among the hits retired less than ten seconds ago.
+    The live ones; if none is live, those of the newest version among the hits retired lately, that is within
+    `SHOWN_AFTER_RETIREMENT`.
     """
     rows = list(rows)
     live = [row for row in rows if row["until"] is None]
