@@ -98,7 +98,13 @@ async def mongod(server_logs: Path) -> AsyncIterator[MongoDeployment | Mongod]:
             yield MongoDeployment(uri)
         return
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
-    server = Mongod(server_logs / "mongo", port=free_port(), log=server_logs / "mongod.log", transaction_lifetime_s=5)
+    server = Mongod(
+        server_logs / "mongo",
+        port=free_port(),
+        log=server_logs / "mongod.log",
+        transaction_lifetime_s=5,
+        parameters={"enableTestCommands": "1"},
+    )
     await server.start()
     yield server
     await server.stop()

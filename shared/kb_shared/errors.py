@@ -4,6 +4,7 @@ KbError
 ├── TransientError           later may help: try again, no sooner than `retry_after_s`
 │   ├── ProviderUnavailable  the embedding provider timed out, is limiting us, or is down
 │   ├── SearchUnavailable    MongoDB answers, and has no Atlas search
+│   ├── OutcomeUnknown       a commit was sent and not acknowledged: it may have been done, or may be done later
 │   └── WriteConflicts       others held the rows of a transaction, again and again
 ├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
 │                            count no attempt
@@ -52,6 +53,10 @@ class ProviderUnavailable(TransientError):
 
 class SearchUnavailable(TransientError):
     """MongoDB does not know search commands: it is a plain one, or search is not set up there; an operator has to."""
+
+
+class OutcomeUnknown(TransientError):
+    """A transaction may be committed or not; who repeats its work must expect to find it done."""
 
 
 class WriteConflicts(TransientError):

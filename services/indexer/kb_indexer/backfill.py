@@ -21,6 +21,7 @@ from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.majority import majority_reads
 
 MAX_OUTSTANDING: Final = 200
 _STRETCH: Final = 100
@@ -73,7 +74,9 @@ class BackfillRunner:
 
     async def _stretch(self, scan: Backfill) -> bool:
         tracing.start(scan.traceparent)
-        kb = await knowledge_bases.find(self._database, scan.organization_id, scan.kb_id)
+        # After `take`, which is a write: what these find is no older than the scan, and a majority has it.
+        async with majority_reads(self._database) as majority:
+            kb = await knowledge_bases.find(majority, scan.organization_id, scan.kb_id)
         if kb is None or kb.status is Status.DELETING:
             await backfills.finish(self._database, scan, owner=self._owner)
             return True
@@ -85,12 +88,14 @@ class BackfillRunner:
         room = min(MAX_OUTSTANDING - outstanding, _STRETCH)
         if room <= 0:
             return False
-        found = await self._candidates(scan, kb, limit=room)
+        async with majority_reads(self._database) as majority:
+            found = await _candidates(majority, scan, kb, limit=room)
         if not found:
             await self._next_phase(scan)
             return True
         everyone = scan.force or scan.phase in _STATES
-        wanted = found if everyone else list(await behind(self._database, kb, found))
+        async with majority_reads(self._database) as majority:
+            wanted = found if everyone else list(await behind(majority, kb, found))
         await self._requests.request(
             [
                 SyncDocument(
@@ -113,26 +118,10 @@ class BackfillRunner:
         return True
 
     async def _withdraw_if_cancelled(self, scan: Backfill) -> None:
-        now = await backfills.find(self._database, scan.organization_id, scan.kb_id, scan.job_id)
+        async with majority_reads(self._database) as majority:
+            now = await backfills.find(majority, scan.organization_id, scan.kb_id, scan.job_id)
         if now is not None and now.state is backfills.State.CANCELLED:
             await index_jobs.unforce(self._database, scan.organization_id, scan.kb_id, backfill_id=scan.job_id)
-
-    async def _candidates(self, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:
-        """The next documents of the scan's phase."""
-        organization_id, kb_id = scan.organization_id, scan.kb_id
-        match scan.phase:
-            case Phase.DOCUMENTS:
-                tagged = documents.with_tags(
-                    self._database, organization_id, kb.tag_ids, after=scan.cursor, limit=limit
-                )
-                return [document.document_id async for document in tagged]
-            case Phase.INDEXED:
-                rows = document_index.of_kb(self._database, organization_id, kb_id, after=scan.cursor, limit=limit)
-                return [row.document_id async for row in rows]
-            case _:
-                return await index_jobs.in_states(
-                    self._database, organization_id, kb_id, _STATES[scan.phase], after=scan.cursor, limit=limit
-                )
 
     async def _next_phase(self, scan: Backfill) -> None:
         if scan.next_phase is not None:
@@ -142,3 +131,19 @@ class BackfillRunner:
             return
         await backfills.finish(self._database, scan, owner=self._owner)
         log.info("backfill.finished", kb_id=scan.kb_id, kind=scan.kind, queued=scan.queued)
+
+
+async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:
+    """The next documents of the scan's phase."""
+    organization_id, kb_id = scan.organization_id, scan.kb_id
+    match scan.phase:
+        case Phase.DOCUMENTS:
+            tagged = documents.with_tags(database, organization_id, kb.tag_ids, after=scan.cursor, limit=limit)
+            return [document.document_id async for document in tagged]
+        case Phase.INDEXED:
+            rows = document_index.of_kb(database, organization_id, kb_id, after=scan.cursor, limit=limit)
+            return [row.document_id async for row in rows]
+        case _:
+            return await index_jobs.in_states(
+                database, organization_id, kb_id, _STATES[scan.phase], after=scan.cursor, limit=limit
+            )

@@ -7,6 +7,7 @@ meanwhile makes them match nothing or conflict, and the whole transaction leaves
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import count
+from typing import Final
 
 from kb_indexer.source import SOURCE
 from kb_shared.announcements import Announcement, announce
@@ -23,6 +24,9 @@ from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vectors import EmbeddedChunk, Snapshot
+
+SWAP_WITHIN_S: Final = 30.0
+"""A swap may write some thousand chunks with their vectors."""
 
 
 class FenceBroken(Exception):
@@ -113,7 +117,7 @@ async def keep_while_paused(database: Database, job: Job, kb: KnowledgeBase) -> 
 
 async def _commit(database: Database, work: Callable[[Session], Awaitable[Swapped]]) -> Swapped:
     try:
-        swapped = await in_transaction(database, work)
+        swapped = await in_transaction(database, work, within_s=SWAP_WITHIN_S)
     except FenceBroken:
         SWAP_TRANSACTIONS.labels("fenced").inc()
         raise

@@ -28,17 +28,31 @@ async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked
     kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
     fields = await _fields(api, kb, asked)
     if not fields:
-        return kb
+        return await _unchanged(api, kb, asked)
     changed = await _store(api, kb, fields | {"updated_by": caller.key_id}, retag="tag_ids" in fields)
     if changed is None:
         await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-        raise RequestError(
-            409, "concurrent-change", "The tags of this knowledge base changed meanwhile; read it again and retry."
-        )
+        raise _changed_meanwhile()
     if "rate_limits" in fields:
         await _heed_limits(api, changed)
     api.life_cycle.wake()
     return changed
+
+
+async def _unchanged(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> KnowledgeBase:
+    """The KB, which is as it was asked to be: read in a transaction, whose commit says that a majority knows so."""
+
+    async def read(session: Session) -> KnowledgeBase:
+        return await knowledge_bases.get(api.database, kb.organization_id, kb.kb_id, session)
+
+    current = await in_transaction(api.database, read)
+    if await _fields(api, current, asked):
+        raise _changed_meanwhile()
+    return current
+
+
+def _changed_meanwhile() -> RequestError:
+    return RequestError(409, "concurrent-change", "This knowledge base changed meanwhile; read it again and retry.")
 
 
 async def _heed_limits(api: Services, kb: KnowledgeBase) -> None:

@@ -11,9 +11,9 @@ from kb_shared import tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseCreated
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.errors import ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
+from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
-from kb_shared.http.problems import invalid_field
+from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, Session, in_transaction
@@ -34,7 +34,7 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
 
     Raises:
         RequestError: 422 `validation-error`, `chunker-unavailable`, `unknown-tag`, `unknown-model`,
-            `provider-key-missing`, `provider-refused`; 409 `kb-limit`.
+            `provider-key-missing`, `provider-refused`; 409 `kb-limit`; 503 `outcome-unknown`.
         ProviderUnavailable: the model can't be asked now.
     """
     _require_chunker(api, asked.chunker_type)
@@ -89,7 +89,18 @@ async def _store(api: Services, kb: KnowledgeBase) -> None:
         await announce(api.database, session, Announcement(outcome, seq=1), source=SOURCE)
 
     async with api.turns.of(kb.organization_id):
-        await in_transaction(api.database, store)
+        try:
+            await in_transaction(api.database, store)
+        except OutcomeUnknown as error:
+            # Sent again, it would be a second KB.
+            raise RequestError(
+                503,
+                "outcome-unknown",
+                "The database did not confirm the new knowledge base in time. GET /knowledge-bases/{kb_id} with the "
+                "`kb_id` of this answer tells whether it was made; if it is 404, create it again.",
+                retry_after_s=DEFAULT_RETRY_AFTER_S,
+                extra={"kb_id": kb.kb_id},
+            ) from error
 
 
 async def _require_room(api: Services, organization_id: str, session: Session | None = None) -> None:

@@ -24,6 +24,7 @@ from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.majority import majority_reads
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
@@ -94,9 +95,9 @@ class LifeCycle:
         if not await leases.take(self._database, lease, owner=self._owner, length=LEASE):
             return
         try:
-            current: KnowledgeBase | None = kb
-            while current is not None and (step := step_of(current)) and await step(self._database, current):
-                current = await knowledge_bases.find(self._database, kb.organization_id, kb.kb_id)
+            while (current := await _find(self._database, kb)) and (step := step_of(current)):
+                if not await step(self._database, current):
+                    break
         except SearchUnavailable:
             await _tell_that_it_waits(self._database, kb)
             raise
@@ -109,9 +110,15 @@ async def _tell_that_it_waits(database: Database, kb: KnowledgeBase) -> None:
         await _set_status(database, kb, kb.status, reason=SEARCH_MISSING)
 
 
+async def _find(database: Database, kb: KnowledgeBase) -> KnowledgeBase | None:
+    """The KB as a majority has it: what is deleted by what might be rolled back would be missing then."""
+    async with majority_reads(database) as majority:
+        return await knowledge_bases.find(majority, kb.organization_id, kb.kb_id)
+
+
 async def _create(database: Database, kb: KnowledgeBase) -> bool:
     await vector_collection.create(database, kb)
-    current = await knowledge_bases.find(database, kb.organization_id, kb.kb_id)
+    current = await _find(database, kb)
     if current is None or current.status is Status.DELETING:
         # This was so slow that its lease went to another, who has deleted the KB meanwhile: nobody comes after it.
         await vector_collection.drop(database, kb)

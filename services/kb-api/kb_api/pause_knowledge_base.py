@@ -33,8 +33,6 @@ async def resume_knowledge_base(api: Services, caller: Caller, kb_id: str) -> Kn
 
 async def _set_paused(api: Services, caller: Caller, kb_id: str, *, paused: bool) -> KnowledgeBase:
     kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    if (kb.paused_at is not None) is paused:
-        return kb
 
     async def store(session: Session) -> KnowledgeBase:
         current = await knowledge_bases.get(api.database, caller.organization_id, kb_id, session)
@@ -63,7 +61,9 @@ async def _set_paused(api: Services, caller: Caller, kb_id: str, *, paused: bool
         )
         return changed
 
-    await kb_slots.hold(api.database, kb.organization_id, kb_id)
+    if (kb.paused_at is not None) is not paused:
+        await kb_slots.hold(api.database, kb.organization_id, kb_id)
+    # Also if nothing seems to be left to do: the commit says that a majority knows so.
     changed = await in_transaction(api.database, store)
     api.life_cycle.wake()
     return changed

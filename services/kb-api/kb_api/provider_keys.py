@@ -14,6 +14,7 @@ from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.mongo.majority import majority_reads
 from kb_shared.public_addresses import NotPublic, public_addresses_of
 from kb_shared.stored_time import now
 
@@ -116,7 +117,10 @@ async def seal_anew(database: Database, key_ring: KeyRing | None) -> None:
     """Seal with the ring's first key what was sealed with another, so that the other may be taken out of the ring."""
     if key_ring is None:
         return
-    for kept in await llm_providers.sealed_otherwise(database, key_ring.current):
+    # What only an isolated primary has as sealed anew might be sealed with the old key tomorrow.
+    async with majority_reads(database) as majority:
+        sealed_otherwise = await llm_providers.sealed_otherwise(majority, key_ring.current)
+    for kept in sealed_otherwise:
         bound = {"organization_id": kept.organization_id, "provider": kept.provider}
         try:
             api_key = key_ring.open(kept.sealed, **bound)

@@ -99,13 +99,15 @@ async def _covers(api: Services, job: Backfill, session: Session, *, failed: int
     return undone > 0
 
 
-async def progress(api: Services, caller: Caller, kb_id: str, job_id: str) -> Progress:
+async def progress(
+    api: Services, caller: Caller, kb_id: str, job_id: str, *, session: Session | None = None
+) -> Progress:
     """Raises NotFound if there is no such KB, or no such job on it."""
-    await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    job = await backfills.find(api.database, caller.organization_id, kb_id, job_id)
+    await knowledge_bases.get(api.database, caller.organization_id, kb_id, session)
+    job = await backfills.find(api.database, caller.organization_id, kb_id, job_id, session)
     if job is None:
         raise NotFound("job")
-    undone, failed = await index_jobs.count_of_backfill(api.database, job.organization_id, kb_id, job_id)
+    undone, failed = await index_jobs.count_of_backfill(api.database, job.organization_id, kb_id, job_id, session)
     done = max(0, job.queued - undone)
     total = max(job.total, job.queued) if job.state is State.RUNNING else job.queued
     status: JobStatus = "running" if job.state is State.RUNNING or undone else "done"
@@ -131,7 +133,8 @@ async def cancel(api: Services, caller: Caller, kb_id: str, job_id: str) -> Prog
             "This job brings the knowledge base to what it should hold; pause the knowledge base to stop it.",
         )
     if before.status != "running":
-        return before
+        # In a transaction, whose commit says that a majority knows so.
+        return await in_transaction(api.database, lambda session: progress(api, caller, kb_id, job_id, session=session))
     await backfills.cancel(api.database, before.job)
     await index_jobs.unforce(api.database, before.job.organization_id, kb_id, backfill_id=job_id)
     return await progress(api, caller, kb_id, job_id)

@@ -7,7 +7,7 @@ from pymongo.errors import OperationFailure
 from kb_shared.errors import SearchUnavailable
 from kb_shared.mongo import chunk_indexes, vectors
 from kb_shared.mongo.chunk_indexes import IndexState
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, long_commands
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.search_indexes import search_required
 
@@ -24,7 +24,8 @@ async def create(database: Database, kb: KnowledgeBase) -> None:
         if error.code != _NAMESPACE_EXISTS:
             raise
     collection = database[kb.vector_collection]
-    await collection.create_indexes(vectors.INDEXES)
+    with long_commands():
+        await collection.create_indexes(vectors.INDEXES)
     await chunk_indexes.ensure(collection, kb)
 
 

@@ -10,6 +10,7 @@ import structlog
 
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.majority import majority_reads
 
 UNREFERENCED_FOR: Final = timedelta(days=1)
 """Since it was put: work that began with it has ended by then."""
@@ -24,7 +25,8 @@ async def sweep_texts(database: Database, *, age: timedelta = UNREFERENCED_FOR) 
     after: str | None = None
     while found := await document_texts.older_than(database, age, after=after, limit=_STRETCH):
         after = found[-1]
-        referred = await documents.referred_texts(database, found)
+        async with majority_reads(database) as majority:
+            referred = await documents.referred_texts(majority, found)
         for text_id in found:
             if text_id not in referred:
                 deleted += await document_texts.delete_if_older(database, text_id, age)

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
+from time import monotonic
 from typing import Final, Literal
 from uuid import uuid4
 
@@ -19,12 +20,14 @@ from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOST, SPU_CHARGED
 from kb_shared.mongo import embedding_cache, spu_ledger
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import TRANSACTION_WITHIN_S, Database, Session, in_transaction
 from kb_shared.mongo.embedding_cache import NewVector, VectorSpace
 from kb_shared.mongo.spu_ledger import Charge
 
 SOURCE: Final = "/kb/embedding"
-STORE_PATIENCE_S: Final = 15.0
+STORE_PATIENCE_S: Final = 12.0
+"""A caller over HTTP, who may wait for this, gets its 503 within 15 s."""
+_SHORTEST_ATTEMPT_S: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +66,7 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
     """Store and charge; returns the chunk hashes of the vectors that were new, which are those that were charged.
 
     Raises:
-        TransientError: nothing could be stored for 15 s; the vectors are lost, and counted.
+        TransientError: nothing could be stored for 12 s; the vectors are lost, and counted.
     """
     # Made before the first attempt: a commit whose outcome was unknown does not charge again.
     ledger_ids = {bought.purpose: str(uuid4()) for bought in purchase.bought}
@@ -73,12 +76,15 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
         # The cache was asked before the provider: only another replica can have bought one of them since.
         return await _store_and_charge(database, session, purchase, ledger_ids, all_new=next(attempts) == 1)
 
+    end = monotonic() + STORE_PATIENCE_S
     try:
         async for attempt in stamina.retry_context(
             on=(TransientError, PyMongoError), attempts=None, timeout=STORE_PATIENCE_S, wait_max=2.0
         ):
             with attempt:
-                stored = await in_transaction(database, work)
+                stored = await in_transaction(
+                    database, work, within_s=min(TRANSACTION_WITHIN_S, max(_SHORTEST_ATTEMPT_S, end - monotonic()))
+                )
     except (TransientError, PyMongoError) as error:
         EMBEDDINGS_LOST.labels(purchase.label).inc(len(purchase.bought))
         raise TransientError("vectors were generated and could not be stored") from error

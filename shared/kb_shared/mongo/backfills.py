@@ -20,6 +20,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "backfills"
 INDEXES = [
@@ -117,8 +118,12 @@ async def start(
     return _from_row(row)
 
 
-async def find(database: Database, organization_id: str, kb_id: str, job_id: str) -> Backfill | None:
-    row = await database[NAME].find_one({"_id": job_id, "organization_id": organization_id, "kb_id": kb_id})
+async def find(
+    database: Database, organization_id: str, kb_id: str, job_id: str, session: Session | None = None
+) -> Backfill | None:
+    row = await database[NAME].find_one(
+        {"_id": job_id, "organization_id": organization_id, "kb_id": kb_id}, session=session
+    )
     return _from_row(row) if row else None
 
 
@@ -134,23 +139,24 @@ async def latest(database: Database, session: Session, organization_id: str, kb_
 
 async def take(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
     """Lease a running one that nobody works on, other than those of `but`."""
-    row = await database[NAME].find_one_and_update(
-        {
-            "state": State.RUNNING,
-            "_id": {"$nin": but},
-            "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
-        },
-        [
+    async with seen_by_later_reads(database):
+        row = await database[NAME].find_one_and_update(
             {
-                "$set": {
-                    "lease_owner": {"$literal": owner},
-                    "lease_until": {"$add": ["$$NOW", int(lease.total_seconds() * 1000)]},
+                "state": State.RUNNING,
+                "_id": {"$nin": but},
+                "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
+            },
+            [
+                {
+                    "$set": {
+                        "lease_owner": {"$literal": owner},
+                        "lease_until": {"$add": ["$$NOW", int(lease.total_seconds() * 1000)]},
+                    }
                 }
-            }
-        ],
-        sort=[("_id", ASCENDING)],
-        return_document=ReturnDocument.AFTER,
-    )
+            ],
+            sort=[("_id", ASCENDING)],
+            return_document=ReturnDocument.AFTER,
+        )
     return _from_row(row) if row else None
 
 

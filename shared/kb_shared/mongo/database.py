@@ -24,7 +24,7 @@ from pymongo.errors import (
 )
 from pymongo.read_concern import ReadConcern
 
-from kb_shared.errors import TransientError, WriteConflicts
+from kb_shared.errors import OutcomeUnknown, TransientError, WriteConflicts
 from kb_shared.mongo.majority import note
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
@@ -41,8 +41,8 @@ DUPLICATE_KEY = 11000
 COMMAND_WITHIN_S: Final = 10.0
 """How long a command may take with all its retries, the wait for the majority included. A caller over HTTP gets its 503
 within 15 s."""
-INDEX_BUILD_WITHIN_S: Final = 3_600.0
-"""How long the commands of `index_builds` may take."""
+LONG_COMMAND_WITHIN_S: Final = 3_600.0
+"""How long the commands of `long_commands` may take."""
 TRANSACTION_WITHIN_S: Final = 10.0
 """How long a transaction may take, from its first attempt to its commit."""
 _ABORT_WITHIN_S: Final = 2.0
@@ -72,9 +72,9 @@ def connect(settings: CommonSettings) -> Database:
     return client[settings.mongo_database]
 
 
-def index_builds() -> AbstractContextManager[None]:
-    """Give the commands in the block the time that the index of a large collection takes."""
-    return pymongo.timeout(INDEX_BUILD_WITHIN_S)
+def long_commands() -> AbstractContextManager[None]:
+    """Give the commands in the block the time to build an index, or to write every row, of a large collection."""
+    return pymongo.timeout(LONG_COMMAND_WITHIN_S)
 
 
 _PASSING_CODES = frozenset(
@@ -162,8 +162,8 @@ async def in_transaction(
 
     Raises:
         WriteConflicts: after 10 conflicts.
-        TransientError: it was not done in time; if the outcome of the commit is unknown, it may be done later all the
-            same, so who repeats it must expect to find it done.
+        OutcomeUnknown: no majority acknowledged the commit in time.
+        TransientError: there was no time to commit; nothing is done.
     """
     end = monotonic() + within_s
     async with database.client.start_session() as session:
@@ -221,7 +221,7 @@ async def _commit(session: Session, *, end: float) -> None:
             if _is_conflict(error):
                 raise _Conflict from error
             if is_passing(error):
-                raise TransientError("the outcome of a commit is unknown") from error
+                raise OutcomeUnknown("the outcome of a commit is unknown") from error
             raise
         else:
             return

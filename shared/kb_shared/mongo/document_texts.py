@@ -17,6 +17,7 @@ from gridfs.errors import CorruptGridFile, NoFile
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError
 
+from kb_shared.errors import TransientError
 from kb_shared.mongo.database import Database, Row, upsert_all
 from kb_shared.mongo.majority import seen_by_later_reads
 
@@ -142,7 +143,9 @@ async def _insert_large(database: Database, row: Row) -> None:
     try:
         await database[NAME].insert_one({**row, "created_at": datetime.now(UTC)})
     except DuplicateKeyError:
-        await touch(database, row["organization_id"], row["_id"])
+        if not await touch(database, row["organization_id"], row["_id"]):
+            # Swept since, or never acknowledged by the majority and lost with its primary: only this file has it now.
+            raise TransientError("another wrote the text, and it is gone") from None
         await _files(database).delete(row["file_id"])
 
 

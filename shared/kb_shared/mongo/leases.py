@@ -5,6 +5,7 @@ from datetime import timedelta
 from pymongo import ReturnDocument
 
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "leases"
 
@@ -19,21 +20,23 @@ async def take(database: Database, name: str, *, owner: str, length: timedelta) 
             {"$lt": ["$until", "$$NOW"]},
         ]
     }
-    row = await database[NAME].find_one_and_update(
-        {"_id": name},
-        [
-            {"$set": {"_free": free}},
-            {
-                "$set": {
-                    "owner": {"$cond": ["$_free", {"$literal": owner}, "$owner"]},
-                    "until": {"$cond": ["$_free", {"$add": ["$$NOW", milliseconds]}, "$until"]},
-                }
-            },
-            {"$unset": "_free"},
-        ],
-        upsert=True,
-        return_document=ReturnDocument.AFTER,
-    )
+    # Majority reads of the holder are no older than what the last holder did.
+    async with seen_by_later_reads(database):
+        row = await database[NAME].find_one_and_update(
+            {"_id": name},
+            [
+                {"$set": {"_free": free}},
+                {
+                    "$set": {
+                        "owner": {"$cond": ["$_free", {"$literal": owner}, "$owner"]},
+                        "until": {"$cond": ["$_free", {"$add": ["$$NOW", milliseconds]}, "$until"]},
+                    }
+                },
+                {"$unset": "_free"},
+            ],
+            upsert=True,
+            return_document=ReturnDocument.AFTER,
+        )
     return row is not None and bool(row["owner"] == owner)
 
 

@@ -22,7 +22,7 @@ from kb_shared.mongo import (
     spu_ledger,
     tags,
 )
-from kb_shared.mongo.database import Database, index_builds
+from kb_shared.mongo.database import Database, long_commands
 
 _COLLECTIONS = (
     (agents.NAME, agents.INDEXES),
@@ -52,6 +52,6 @@ _COLLECTIONS = (
 
 async def ensure(database: Database) -> None:
     """Create what is missing; creating an index that is there changes nothing."""
-    with index_builds():
+    with long_commands():
         for name, indexes in _COLLECTIONS:
             await database[name].create_indexes(indexes)

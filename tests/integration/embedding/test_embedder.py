@@ -15,7 +15,6 @@ from kb_local.model_server.hash_model import text_sha256, vector_of
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import USAGE
 from kb_shared.embedding import embedder as embedder_module
-from kb_shared.embedding import purchases
 from kb_shared.embedding.batch_queue import AT_ONCE
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -32,8 +31,9 @@ from kb_shared.errors import (
 )
 from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
-from kb_shared.mongo.database import Database, in_transaction
+from kb_shared.mongo.database import Database
 from tests.integration.embedding.conftest import FaultyProvider
+from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
 from tests.waiting import until
 
 OTHER_KB = "f" * 24
@@ -546,19 +546,10 @@ async def test_vectors_that_can_never_be_stored_are_counted_and_not_charged(
 
 
 async def test_a_commit_that_was_not_heard_of_charges_once(
-    embedder: Embedder, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
+    embedder: Embedder, indexing: Purpose, database: Database
 ) -> None:
-    async def answer_is_cut_off(database: Database, work: Any) -> int:
-        stored: int = await in_transaction(database, work)
-        if not commits:
-            commits.append(stored)
-            raise TransientError("the outcome of a commit stayed unknown")
-        return stored
-
-    commits: list[int] = []
-    monkeypatch.setattr(purchases, "in_transaction", answer_is_cut_off)
-
-    embedded = await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
+    async with unacknowledged(database.client, "commitTransaction", code=UNKNOWN_WRITE_CONCERN):
+        embedded = await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
 
     assert embedded.generated == 2
     assert await spu_ledger.total(database, "acme") == await rows(database) == 2

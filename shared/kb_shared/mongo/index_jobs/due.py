@@ -5,7 +5,7 @@ from datetime import timedelta
 
 from pymongo import ASCENDING, ReturnDocument, UpdateOne
 
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, long_commands
 from kb_shared.mongo.index_jobs.job import NAME, UNCLAIMED_GRACE, Job, State, from_row, milliseconds, row_id
 
 SWEEP_GRACE = timedelta(seconds=30)
@@ -70,8 +70,9 @@ async def make_due(database: Database, organization_id: str, *, error_type: str,
 
 async def make_all_due(database: Database) -> int:
     """After the broker lost its messages: publish every open job again."""
-    changed = await database[NAME].update_many(
-        {"state": {"$in": [State.PENDING, State.RUNNING]}},
-        [{"$set": {"next_attempt_at": {"$max": ["$$NOW", "$postponed_until"]}}}],
-    )
+    with long_commands():
+        changed = await database[NAME].update_many(
+            {"state": {"$in": [State.PENDING, State.RUNNING]}},
+            [{"$set": {"next_attempt_at": {"$max": ["$$NOW", "$postponed_until"]}}}],
+        )
     return changed.modified_count
