@@ -16,7 +16,7 @@ from kb_shared.contracts.cloudevents import CONTENT_TYPE
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Message, Outcome, Producer
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.mongo import leases, outbox
@@ -49,7 +49,7 @@ def to_kafka(message: outbox.Message, topic_prefix: str) -> Message:
     return Message(topic_prefix + message.topic, message.key, message.value, headers)
 
 
-def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Exception | None]) -> list[ObjectId]:
+def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> list[ObjectId]:
     """Return what need not be sent again: what was acknowledged, with all that comes before it in its ordering."""
     held_up = set()
     sent = []
@@ -100,7 +100,7 @@ class OutboxRelay:
         return 0 if len(messages) >= _ENOUGH_TOGETHER else _REST_S
 
     async def _send(self, messages: Sequence[outbox.Message]) -> None:
-        outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
+        outcomes = await self._outcomes(messages)
         await reach("outbox.after_send")
         with pymongo.timeout(_DEADLINE_S):
             for message, outcome in zip(messages, outcomes, strict=True):
@@ -111,6 +111,22 @@ class OutboxRelay:
         for outcome in outcomes:
             if isinstance(outcome, TransientError):
                 raise outcome
+
+    async def _outcomes(self, messages: Sequence[outbox.Message]) -> list[Outcome]:
+        outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
+        if len(messages) == 1:
+            return outcomes
+        late = set()
+        for index, (message, outcome) in enumerate(zip(messages, outcomes, strict=True)):
+            if isinstance(outcome, MessageRefused):
+                # Brokers refuse whole batches: only one that is refused alone is too large itself.
+                [outcomes[index]] = await self._outcomes([message])
+                if outcomes[index] is None:
+                    late.add(message.ordering)
+            elif outcome is None and message.ordering in late:
+                # It arrived before one that has to come before it.
+                [outcomes[index]] = await self._outcomes([message])
+        return outcomes
 
     async def _keep_leases(self) -> None:
         while True:

@@ -4,7 +4,7 @@ from kb_shared.contracts.topics import Topic
 
 
 class MessageLimits:
-    """The largest record that each topic takes, in bytes: as the contract says until the brokers have been asked."""
+    """The largest record that can be sent to each topic, in bytes: what the contract says, or less if brokers do."""
 
     def __init__(self) -> None:
         self._learnt: dict[str, int] = {}
@@ -14,4 +14,5 @@ class MessageLimits:
         self._learnt |= max_message_bytes
 
     def of(self, topic: Topic) -> int:
-        return self._learnt.get(topic.name, topic.max_message_bytes)
+        # Where the brokers take more, our producers still send no more than this.
+        return min(topic.max_message_bytes, self._learnt.get(topic.name, topic.max_message_bytes))

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 from aiokafka.errors import (
     BrokerResponseError,
@@ -31,6 +31,10 @@ class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # the libr
 kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
 
 TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+
+Outcome: TypeAlias = TransientError | MessageRefused | None
+"""Why a message was not acknowledged, or None if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class Producer:
             if failure is not None:
                 raise failure
 
-    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
         """Return for each message, in the order given, why it was not acknowledged, or None if it was.
 
         What comes after a refused message is sent all the same. Messages of one key arrive in the order given, but one
@@ -148,7 +152,7 @@ def _failed(error: KafkaError) -> asyncio.Future[Any]:
     return future
 
 
-def _failure_of(outcome: object) -> TransientError | MessageRefused | None:
+def _failure_of(outcome: object) -> Outcome:
     if isinstance(outcome, KafkaError):
         return _as_ours(outcome)
     if isinstance(outcome, BaseException):

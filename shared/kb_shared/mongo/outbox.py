@@ -16,10 +16,10 @@ from typing import Final
 
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
-from pymongo.read_concern import ReadConcern
 
 from kb_shared.contracts.cloudevents import Payload, encode
 from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.majority import MAJORITY
 
 NAME = "outbox"
 BUCKETS = 16
@@ -148,7 +148,7 @@ async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> l
     """
     rows = (
         database[NAME]
-        .with_options(read_concern=ReadConcern("majority"))
+        .with_options(read_concern=MAJORITY)
         .find({"bucket": {"$in": list(buckets)}, "sent_at": None})
         # As the index has them. Without the bucket, sixteen scans are merged: eight times the CPU, at every look.
         .sort([("bucket", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])

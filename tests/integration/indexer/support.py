@@ -44,12 +44,11 @@ from kb_shared.contracts.documents import (
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.vector import Vector, from_binary
-from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.identifiers import new_kb_id
 from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Message, Outcome, Producer
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import (
     backfills,
@@ -88,7 +87,7 @@ class Post(Producer):
     async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append(Message(topic, key, value, headers))
 
-    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
         self.sent.extend(messages)
         return [None] * len(messages)
 

@@ -9,9 +9,9 @@ import pytest
 from kb_shared import failpoints, outbox_relay
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
-from kb_shared.errors import MessageRefused, TransientError
+from kb_shared.errors import TransientError
 from kb_shared.kafka.headers import to_wire
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import Message, Outcome
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.outbox_relay import OutboxRelay
@@ -154,7 +154,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
     class AwayAtFirst(Post):
         refusals = 0
 
-        async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
             if self.refusals < 3:
                 self.refusals += 1
                 return [TransientError("away")] * len(messages)

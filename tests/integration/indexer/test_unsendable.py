@@ -16,7 +16,7 @@ from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.documents import TagsChanged
 from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import Message, Outcome
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.outbox import Unsendable
@@ -40,15 +40,30 @@ class Refusing(Post):
         self.words = words
         self.away = away
 
-    async def send_each(self, messages: Sequence[Message]) -> list[TransientError | MessageRefused | None]:
+    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
         outcomes = [self._outcome(str(message.value)) for message in messages]
         self.sent += [message for message, outcome in zip(messages, outcomes, strict=True) if outcome is None]
         return outcomes
 
-    def _outcome(self, value: str) -> TransientError | MessageRefused | None:
+    def _outcome(self, value: str) -> Outcome:
         if any(word in value for word in self.words):
             return MessageRefused("the message is too large for Kafka", reason="too-large")
         return TransientError("away") if any(word in value for word in self.away) else None
+
+
+class RefusingBatches(Post):
+    """Takes three messages as a batch, and refuses a batch as a whole for one message in it, as brokers do."""
+
+    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        for start in range(0, len(messages), 3):
+            batch = messages[start : start + 3]
+            if any("refused" in str(message.value) for message in batch):
+                outcomes += [MessageRefused("the message is too large for Kafka", reason="too-large")] * len(batch)
+            else:
+                self.sent += batch
+                outcomes += [None] * len(batch)
+        return outcomes
 
 
 @pytest.fixture(autouse=True)
@@ -138,6 +153,18 @@ async def test_a_refused_message_is_kept_with_its_reason_and_those_after_it_are_
     assert unsendable.size_bytes > 200
     assert unsendable.redriven_at is None
     assert counted("document-events", "too-large") - before == 1
+
+
+async def test_messages_that_were_in_one_batch_with_a_refused_one_are_sent_in_their_order(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "1", "refused", "3", "4")
+    post = RefusingBatches()
+    async with running(database, post):
+        await until_nothing_waits(database)
+    assert [message.document_id for message in await listed(database, organization_id)] == ["d1"]
+    # The fourth arrived before the others were sent alone: it is sent again after them.
+    assert tags_in(post.sent) == ["4", "1", "3", "4"]
 
 
 async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published(
