@@ -9,6 +9,7 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
+from kb_api.learn_message_limits import keep_learning
 from kb_api.life_cycle import LifeCycle
 from kb_api.provider_keys import seal_anew
 from kb_api.routes import (
@@ -90,6 +91,7 @@ class KbApi:
             parts.create_task(server.run(app, self.services.settings, stop))
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
+            parts.create_task(keep_learning(self.services.settings, self.services.message_limits, stop))
 
     async def _why_not_ready(self) -> str | None:
         if not self._prepared.is_set():

@@ -2,26 +2,34 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 
+from kb_api import learn_message_limits
 from kb_api.services import Services
+from kb_api.settings import ApiSettings
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.truth import Truth
+from kb_local.broker import Broker
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
 from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.kafka.record_size import record_bytes
+from kb_shared.kafka.topics import ensure_topics
 from kb_shared.mongo import document_revisions, document_texts, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.outbox_relay import to_kafka
+from tests.conftest import KafkaCluster
 from tests.integration.indexer.support import Post, record
 from tests.integration.kb_api.organization import Organization
+from tests.waiting import until
 
 BODY = {
     "document_name": "Offer 17.pdf",
@@ -208,6 +216,23 @@ async def test_the_largest_event_that_is_accepted_fits_into_the_topic_and_one_by
     assert lengths == list(range(lengths[0], lengths[-1] + 8, 8))
     [*_, (_, message)] = await accepted(organization)
     assert limit - 64 <= record_bytes(to_kafka(message, "")) <= limit
+
+
+async def test_a_limit_that_the_brokers_change_is_learnt_while_the_service_runs(
+    broker: KafkaCluster | Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(learn_message_limits, "_INTERVAL_S", 0.05)
+    settings = ApiSettings(kafka=broker.bootstrap, kafka_topic_prefix=topic_prefix)
+    limits, stop = MessageLimits(), asyncio.Event()
+    lower = replace(topics.DOCUMENT_EVENTS, max_message_bytes=9_999)
+    learning = asyncio.create_task(learn_message_limits.keep_learning(settings, limits, stop))
+    # While topics are missing, it goes on.
+    await ensure_topics(settings.kafka_connection, [lower], prefix=topic_prefix, replication_factor=1)
+    others = [topic for topic in topics.TOPICS if topic != topics.DOCUMENT_EVENTS]
+    await ensure_topics(settings.kafka_connection, others, prefix=topic_prefix, replication_factor=1)
+    await until(lambda: limits.of(topics.DOCUMENT_EVENTS) == 9_999)
+    stop.set()
+    await learning
 
 
 async def test_a_body_that_is_too_large_for_any_event_is_refused_with_what_to_do(organization: Organization) -> None:
