@@ -1,7 +1,7 @@
 """What a service that consumes or commands needs before it can begin: MongoDB and Kafka, both ready."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
@@ -21,8 +21,15 @@ class Connections:
 
 
 @asynccontextmanager
-async def connect(settings: CommonSettings, stop: asyncio.Event) -> AsyncIterator[Connections]:
+async def connect(
+    settings: CommonSettings, stop: asyncio.Event, *, note: Callable[[str], None]
+) -> AsyncIterator[Connections]:
     """Connect once both answer and collections and topics are there; closed on leaving.
+
+    Args:
+        settings: where they are.
+        stop: ends the waiting.
+        note: called with what it waits for.
 
     Raises:
         Stopped: `stop` was set while it waited for them.
@@ -38,7 +45,7 @@ async def connect(settings: CommonSettings, stop: asyncio.Event) -> AsyncIterato
                 await schema.ensure(database)
             await producer.start()
 
-        if not await process.patiently(stop, prepare):
+        if not await process.patiently(stop, prepare, note=note):
             raise process.Stopped
         open_things.push_async_callback(producer.stop)
         yield Connections(database, producer)

@@ -18,6 +18,7 @@ KbError
 │   ├── MessageRefused       Kafka will not take this message, now or later
 │   └── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
+├── WrongSurroundings        Kafka or MongoDB is not set up as it must be: wait, and log what an operator has to change
 ├── Rejected                 a message that can't be used: to the dead letters with `reason`
 └── RequestError             the HTTP caller's to mend: carries status, slug and what to do
     └── NotFound             missing, malformed or another organization's: all the same 404
@@ -131,6 +132,10 @@ class DocumentUnfit(PermanentError):
 
 class Misconfigured(KbError):
     """A setting that can't be used; `str()` says which, why and what to change, and holds no secret."""
+
+
+class WrongSurroundings(KbError):
+    """Kafka or MongoDB is not set up as it must be; `str()` says what to change. The process waits for that."""
 
 
 class Rejected(KbError):

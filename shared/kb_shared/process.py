@@ -11,9 +11,11 @@ from typing import Any, Final
 import structlog
 import uvloop
 
-from kb_shared.errors import Misconfigured, TransientError
+from kb_shared.errors import Misconfigured, TransientError, WrongSurroundings
+from kb_shared.log_limit import LogLimit
 
 _RETRY_S: Final = 1.0
+_CANCEL_GRACE_S: Final = 2.0
 
 log = structlog.get_logger()
 
@@ -62,14 +64,41 @@ async def pause(stop: asyncio.Event, seconds: float) -> None:
             await stop.wait()
 
 
-async def patiently(stop: asyncio.Event, action: Callable[[], Awaitable[None]]) -> bool:
-    """Do `action`, again and again while what it needs is away; False if `stop` came first."""
+async def patiently(
+    stop: asyncio.Event, action: Callable[[], Awaitable[object]], *, note: Callable[[str], None] = lambda _: None
+) -> bool:
+    """Do `action`, again and again while what it needs is away or set up wrongly; False if `stop` came first.
+
+    Args:
+        stop: ends it at once, also while `action` waits for an answer.
+        action: may be cancelled at any point.
+        note: called with what it waits for.
+    """
+    limit = LogLimit()
     while not stop.is_set():
         try:
-            await action()
-        except TransientError as error:
-            log.warning("start.waiting", reason=str(error))
+            if await _done_before(stop, action):
+                return True
+        except (TransientError, WrongSurroundings) as error:
+            reason = str(error)
+            note(reason)
+            if (left_out := limit.admit(reason)) is not None:
+                log.warning("start.waiting", reason=reason, left_out=left_out)
             await pause(stop, _RETRY_S)
-        else:
-            return True
     return False
+
+
+async def _done_before(stop: asyncio.Event, action: Callable[[], Awaitable[object]]) -> bool:
+    """Do `action`, and return whether it was done when `stop` came."""
+    acting, stopping = asyncio.ensure_future(action()), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({acting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopping.cancel()
+        if not acting.done():
+            acting.cancel()
+            await asyncio.wait({acting}, timeout=_CANCEL_GRACE_S)
+    if not acting.done() or acting.cancelled():
+        return False
+    acting.result()
+    return True

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kb_indexer.bootstrap import build
+from kb_indexer import bootstrap
 from kb_indexer.settings import IndexerSettings
 from kb_shared import failpoints, logs, process
 
@@ -11,8 +11,7 @@ async def serve(stop: asyncio.Event) -> None:
     settings = IndexerSettings()
     logs.configure("kb-indexer", settings.log_level)
     failpoints.arm()
-    async with build(settings, stop) as indexer:
-        await indexer.run(stop)
+    await bootstrap.serve(settings, stop)
 
 
 def main() -> None:

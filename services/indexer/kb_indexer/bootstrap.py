@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -19,14 +19,17 @@ from kb_indexer.source import SOURCE
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
+from kb_shared import process
 from kb_shared.connections import Connections, connect
 from kb_shared.contracts import topics
 from kb_shared.dead_letters import DeadLetterPublisher
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.http.health import serve_health
+from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.index_requests import IndexRequests
-from kb_shared.kafka.consumer import Consumer
+from kb_shared.kafka.bootstrap import watch_kafka
+from kb_shared.kafka.consumer import Consumer, joined
+from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.outbox_relay import OutboxRelay
@@ -35,13 +38,25 @@ GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"
 
 
+async def serve(settings: IndexerSettings, stop: asyncio.Event) -> None:
+    """Serve health at once, and index as soon as MongoDB and Kafka allow it, until `stop`."""
+    readiness = Readiness()
+
+    async def work() -> None:
+        with suppress(process.Stopped):
+            async with build(settings, stop, readiness) as indexer:
+                await indexer.run(stop)
+
+    await serve_health_during(settings, readiness.why_not_ready, work())
+
+
 @dataclass(frozen=True, slots=True)
 class Indexer:
     """All parts of the service, made and not yet running."""
 
-    settings: IndexerSettings
     fan_out: Consumer
     sync: Consumer
+    kafka: KafkaWatch
     leases: JobLeases
     relay: OutboxRelay
     sweeper: Sweeper
@@ -57,34 +72,43 @@ class Indexer:
         async with asyncio.TaskGroup() as parts:
             background = [
                 parts.create_task(part)
-                for part in (self.leases.keep(), self.sweeper.run(), self.backfills.run(), self.series.run())
+                for part in (
+                    self.leases.keep(),
+                    self.sweeper.run(),
+                    self.backfills.run(),
+                    self.series.run(),
+                    self.kafka.run(),
+                )
             ]
             parts.create_task(self.relay.run(consumed))
-            parts.create_task(serve_health(self.settings, self._why_not_ready, consumed))
             await asyncio.gather(self.fan_out.run(stop), self.sync.run(stop))
             consumed.set()
             for part in background:
                 part.cancel()
 
-    async def _why_not_ready(self) -> str | None:
-        return None if self.fan_out.ready and self.sync.ready else "not a member of its consumer groups yet"
-
 
 @asynccontextmanager
-async def build(settings: IndexerSettings, stop: asyncio.Event) -> AsyncIterator[Indexer]:
+async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readiness) -> AsyncIterator[Indexer]:
     """Make the indexer of `settings` once MongoDB and Kafka answer; what it holds open is closed on leaving.
 
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop) as connections, AsyncExitStack() as open_things:
+    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
         embedder = create_embedder(connections.database, settings)
         open_things.push_async_callback(embedder.close)
         probe = SearchableProbe()
         open_things.push_async_callback(probe.close)
         threads = ChunkingThreads()
         open_things.callback(threads.close)
-        yield _wire(settings, connections, embedder=embedder, probe=probe, threads=threads)
+        indexer = _wire(settings, connections, embedder=embedder, probe=probe, threads=threads)
+        readiness.started(
+            mongodb_answers(connections.database),
+            indexer.kafka.why_not_ready,
+            joined(indexer.fan_out),
+            joined(indexer.sync),
+        )
+        yield indexer
 
 
 def _wire(
@@ -108,7 +132,13 @@ def _wire(
         database, embedder, truth=truth, leases=leases, probe=probe, threads=threads, isolation=isolation
     )
     return Indexer(
-        settings=settings,
+        kafka=watch_kafka(
+            settings,
+            groups={
+                GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
+                GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
+            },
+        ),
         fan_out=_consumer(
             settings,
             fan_out,

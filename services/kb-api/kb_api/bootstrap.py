@@ -31,7 +31,7 @@ from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
-from kb_shared.http.health import Ready
+from kb_shared.http.health import Readiness, Ready, mongodb_answers
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema
@@ -82,26 +82,20 @@ class KbApi:
     """All parts of the service, made and not yet running."""
 
     services: Services
-    _prepared: asyncio.Event = field(default_factory=asyncio.Event)
+    _readiness: Readiness = field(default_factory=Readiness)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop`. If any part fails for good, all end: a new process is better than half of one."""
-        app = create_app(self.services, ready=self._why_not_ready)
+        app = create_app(self.services, ready=self._readiness.why_not_ready)
         async with asyncio.TaskGroup() as parts:
             parts.create_task(server.run(app, self.services.settings, stop))
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
             parts.create_task(keep_learning(self.services.settings, self.services.message_limits, stop))
 
-    async def _why_not_ready(self) -> str | None:
-        if not self._prepared.is_set():
-            return "the database is not prepared yet"
-        await self.services.database.command("ping")
-        return None
-
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
-        if await process.patiently(stop, self._prepare):
-            self._prepared.set()
+        if await process.patiently(stop, self._prepare, note=self._readiness.wait_for):
+            self._readiness.started(mongodb_answers(self.services.database))
             await self.services.life_cycle.run(stop)
 
     async def _prepare(self) -> None:
@@ -113,14 +107,18 @@ class KbApi:
     async def _relay(self, stop: asyncio.Event) -> None:
         """Without a broker requests are served all the same; what they have to tell waits in the outbox."""
         settings = self.services.settings
+        producer = create_producer(settings)
 
-        async def relay() -> None:
+        async def connect() -> None:
             self.services.message_limits.learn(await prepare_topics(settings))
-            async with create_producer(settings) as producer:
-                relay = OutboxRelay(self.services.database, producer, topic_prefix=settings.kafka_topic_prefix)
-                await relay.run(stop)
+            await producer.start()
 
-        await process.patiently(stop, relay)
+        if await process.patiently(stop, connect):
+            relay = OutboxRelay(self.services.database, producer, topic_prefix=settings.kafka_topic_prefix)
+            try:
+                await relay.run(stop)
+            finally:
+                await producer.stop()
 
 
 @asynccontextmanager

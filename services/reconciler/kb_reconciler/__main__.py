@@ -2,7 +2,7 @@
 
 import asyncio
 
-from kb_reconciler.bootstrap import build
+from kb_reconciler import bootstrap
 from kb_reconciler.settings import ReconcilerSettings
 from kb_shared import failpoints, logs, process
 
@@ -11,8 +11,7 @@ async def serve(stop: asyncio.Event) -> None:
     settings = ReconcilerSettings()
     logs.configure("kb-reconciler", settings.log_level)
     failpoints.arm()
-    async with build(settings, stop) as reconciler:
-        await reconciler.run(stop)
+    await bootstrap.serve(settings, stop)
 
 
 def main() -> None:

@@ -15,15 +15,30 @@ from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_behind import queue_behind
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.sweep_texts import sweep_texts
+from kb_shared import process
 from kb_shared.connections import connect
 from kb_shared.errors import TransientError
-from kb_shared.http.health import serve_health
+from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.index_requests import IndexRequests
+from kb_shared.kafka.bootstrap import watch_kafka
+from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
 
 log = structlog.get_logger()
+
+
+async def serve(settings: ReconcilerSettings, stop: asyncio.Event) -> None:
+    """Serve health at once, and make passes as soon as MongoDB and Kafka allow it, until `stop`."""
+    readiness = Readiness()
+
+    async def work() -> None:
+        with suppress(process.Stopped):
+            async with build(settings, stop, readiness) as reconciler:
+                await reconciler.run(stop)
+
+    await serve_health_during(settings, readiness.why_not_ready, work())
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,18 +49,20 @@ class Reconciler:
     database: Database
     requests: IndexRequests
     owner: str
+    kafka: KafkaWatch
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`. If a part fails, all end: a new process is better than half of one."""
         async with asyncio.TaskGroup() as parts:
             rounds = [
+                parts.create_task(self.kafka.run()),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, "reconciler", self._one_pass)),
                 parts.create_task(
                     self._every(self.settings.chunk_count_interval_s, "chunk-count", self._thorough_pass)
                 ),
                 parts.create_task(self._every(self.settings.text_sweep_interval_s, "text-sweep", self._sweep)),
             ]
-            await serve_health(self.settings, self._why_not_ready, stop)
+            await stop.wait()
             for part in rounds:
                 part.cancel()
 
@@ -71,26 +88,24 @@ class Reconciler:
     async def _sweep(self) -> None:
         await sweep_texts(self.database)
 
-    async def _why_not_ready(self) -> str | None:
-        await self.database.command("ping")
-        return None
-
 
 @asynccontextmanager
-async def build(settings: ReconcilerSettings, stop: asyncio.Event) -> AsyncIterator[Reconciler]:
+async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Readiness) -> AsyncIterator[Reconciler]:
     """Make the reconciler of `settings` once MongoDB and Kafka answer; what it holds open is closed on leaving.
 
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop) as connections, AsyncExitStack() as open_things:
+    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
         database = connections.database
         owner = str(uuid4())
         open_things.push_async_callback(_let_go, database, owner)
         requests = IndexRequests(
             database, connections.producer, topic_prefix=settings.kafka_topic_prefix, source="/kb/reconciler"
         )
-        yield Reconciler(settings, database, requests, owner)
+        kafka = watch_kafka(settings)
+        readiness.started(mongodb_answers(database), kafka.why_not_ready)
+        yield Reconciler(settings, database, requests, owner, kafka)
 
 
 async def _let_go(database: Database, owner: str) -> None:

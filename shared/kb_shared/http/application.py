@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute
 
 from kb_shared.http import problems
 from kb_shared.http.authentication import Authentication
-from kb_shared.http.health import Ready, health_routes
+from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.problems import Problem
 from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
@@ -56,7 +56,7 @@ def create_app(
     _warn_of_known_pepper(settings)
     app.state.authentication = Authentication(database, pepper=settings.api_key_pepper.get_secret_value())
     problems.install(app)
-    app.router.routes.extend(health_routes(ready or _answers(database)))
+    app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
     app.router.routes.extend(endpoints)
     for router in routers:
         app.include_router(router)
@@ -67,14 +67,6 @@ def create_app(
 def _warn_of_known_pepper(settings: HttpSettings) -> None:
     if settings.api_key_pepper == HttpSettings.model_fields["api_key_pepper"].default:
         _log.warning("api_key.pepper_is_known", remedy="set KB_API_KEY_PEPPER, to the same secret in all services")
-
-
-def _answers(database: Database) -> Ready:
-    async def ready() -> str | None:
-        await database.command("ping")
-        return None
-
-    return ready
 
 
 def _document_problems(app: FastAPI) -> None:

@@ -10,12 +10,47 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kb_shared.http import server
+from kb_shared.mongo.database import Database
 from kb_shared.settings import CommonSettings
 
 Ready = Callable[[], Awaitable[str | None]]
 """Says why the service can't work now, or None if it can."""
 
 READY_TIMEOUT_S = 3.0
+
+
+class Readiness:
+    """Why a service is not ready: what its start waits for, and after that what its checks say."""
+
+    def __init__(self) -> None:
+        self._waits_for = "it has just been started"
+        self._checks: Sequence[Ready] | None = None
+
+    def wait_for(self, reason: str) -> None:
+        """Say what the start waits for."""
+        self._waits_for = reason
+
+    def started(self, *checks: Ready) -> None:
+        """Ask `checks` from now on; the first one that has a reason gives it."""
+        self._checks = checks
+
+    async def why_not_ready(self) -> str | None:
+        if self._checks is None:
+            return f"starting: {self._waits_for}"
+        for check in self._checks:
+            if (reason := await check()) is not None:
+                return reason
+        return None
+
+
+def mongodb_answers(database: Database) -> Ready:
+    """Make the check that the primary answers."""
+
+    async def ready() -> str | None:
+        await database.command("ping")
+        return None
+
+    return ready
 
 
 def health_routes(ready: Ready) -> Sequence[BaseRoute]:
@@ -48,6 +83,15 @@ async def _why_not_ready(ready: Ready) -> str | None:
         return "the check took too long"
     except Exception as error:  # noqa: BLE001  # whatever it is, the answer is "not ready", with no text of it
         return type(error).__name__
+
+
+async def serve_health_during(settings: CommonSettings, ready: Ready, work: Awaitable[None]) -> None:
+    """Do `work`, the whole life of a service without routes, and serve health from its beginning to its end."""
+    ended = asyncio.Event()
+    async with asyncio.TaskGroup() as parts:
+        parts.create_task(serve_health(settings, ready, ended))
+        await work
+        ended.set()
 
 
 async def serve_health(settings: CommonSettings, ready: Ready, stop: asyncio.Event) -> None:

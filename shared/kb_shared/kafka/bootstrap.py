@@ -1,12 +1,13 @@
 """The Kafka side of a service's wiring."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import structlog
 
-from kb_shared.contracts.topics import TOPICS
+from kb_shared.contracts.topics import TOPICS, Topic
+from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.producer import Producer
-from kb_shared.kafka.topics import ensure_topics
+from kb_shared.kafka.topics import check_topics, ensure_topics
 from kb_shared.settings import CommonSettings
 
 log = structlog.get_logger()
@@ -34,3 +35,18 @@ async def prepare_topics(settings: CommonSettings) -> Mapping[str, int]:
 def create_producer(settings: CommonSettings) -> Producer:
     """Not started yet."""
     return Producer(settings.kafka_connection, idempotence=settings.kafka_idempotence)
+
+
+def watch_kafka(settings: CommonSettings, *, groups: Mapping[str, Collection[Topic]] | None = None) -> KafkaWatch:
+    """Not running yet.
+
+    Args:
+        settings: of the service.
+        groups: the topics that each of its consumer groups reads; the prefix is added here.
+    """
+    prefix = settings.kafka_topic_prefix
+    return KafkaWatch(
+        settings.kafka_connection,
+        check_topics=lambda: check_topics(settings.kafka_connection, TOPICS, prefix=prefix),
+        groups={prefix + group: [prefix + topic.name for topic in read] for group, read in (groups or {}).items()},
+    )

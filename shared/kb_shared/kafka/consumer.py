@@ -1,7 +1,8 @@
 """The one consumer. Every service that reads Kafka does it through this."""
 
 import asyncio
-from collections.abc import Collection
+import time
+from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
 
 import structlog
@@ -16,6 +17,8 @@ from kb_shared.kafka.session import Membership, Session
 from kb_shared.kafka.tenure import Work
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.log_limit import LogLimit
+
+AWAY_FOR_S = 60.0
 
 log = structlog.get_logger()
 
@@ -129,3 +132,22 @@ class Consumer:
         if (left_out := self._limit.admit(type(error).__name__)) is not None:
             group = self._membership.group_id
             log.warning("consumer.session_failed", group=group, error=type(error).__name__, left_out=left_out)
+
+
+def joined(consumer: Consumer) -> Callable[[], Awaitable[str | None]]:
+    """Make the check that a consumer is a member of its group; a rebalance of less than a minute is no reason.
+
+    Without a check in that minute, the time before it counts as away.
+    """
+    member_at: float | None = None
+
+    async def why_not_ready() -> str | None:
+        nonlocal member_at
+        now = time.monotonic()
+        if consumer.ready:
+            member_at = now
+        if member_at is None:
+            return "not a member of its consumer groups yet"
+        return None if now - member_at < AWAY_FOR_S else "not a member of its consumer groups for a minute"
+
+    return why_not_ready

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb_shared.contracts.topics import Topic
-from kb_shared.errors import KbError
+from kb_shared.errors import WrongSurroundings
 
 MIN_INSYNC = "min.insync.replicas"
 MAX_MESSAGE = "max.message.bytes"
@@ -34,7 +34,7 @@ class Finding:
         return f"topic {self.topic!r} {self.reason}"
 
 
-class TopicsUnfit(KbError):
+class TopicsUnfit(WrongSurroundings):
     """Topics are missing or have too few partitions. An operator must change that; look again later."""
 
     def __init__(self, findings: Collection[Finding]) -> None:

@@ -1,0 +1,161 @@
+"""Asks Kafka regularly whether a service can work: it answers, the topics fit, and every partition has an owner."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+import structlog
+from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.errors import KafkaError
+
+from kb_shared.errors import TransientError, WrongSurroundings
+from kb_shared.kafka.client_errors import answer_in_time
+from kb_shared.kafka.record import TopicPartition
+from kb_shared.kafka_connection.clients import admin_client
+from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.log_limit import LogLimit
+
+INTERVAL_S: Final = 10.0
+TOPICS_INTERVAL_S: Final = 30.0
+"""Longer, because every broker is asked for every topic."""
+OWNERLESS_FOR_S: Final = 60.0
+
+log = structlog.get_logger()
+
+
+class Owners:
+    """How long partitions have been without an owner. Pure."""
+
+    def __init__(self) -> None:
+        self._ownerless_since: dict[TopicPartition, float] = {}
+
+    def update(self, partitions: Collection[TopicPartition], owned: Collection[TopicPartition], *, now: float) -> None:
+        """Note who has an owner now; while a group rebalances, `owned` is empty."""
+        without = set(partitions) - set(owned)
+        self._ownerless_since = {each: self._ownerless_since.get(each, now) for each in without}
+
+    def why_not_ready(self, *, now: float) -> str | None:
+        left = sorted(each for each, since in self._ownerless_since.items() if now - since >= OWNERLESS_FOR_S)
+        if not left:
+            return None
+        others = f" and {len(left) - 1} more" if len(left) > 1 else ""
+        return f"partition {left[0].partition} of {left[0].topic!r}{others} had no consumer for {OWNERLESS_FOR_S:g} s"
+
+
+class KafkaWatch:
+    """Keeps the answer to whether Kafka lets the service work.
+
+    Args:
+        connection: to Kafka.
+        check_topics: raises what is wrong with the topics.
+        groups: the topics that each consumer group reads.
+    """
+
+    def __init__(
+        self,
+        connection: KafkaConnection,
+        *,
+        check_topics: Callable[[], Awaitable[object]],
+        groups: Mapping[str, Collection[str]],
+    ) -> None:
+        self._connection = connection
+        self._check_topics = check_topics
+        self._groups = dict(groups)
+        self._owners = {group: Owners() for group in groups}
+        self._admin: Any = None
+        self._topics_checked_at: float | None = None
+        self._fault: str | None = "Kafka has not answered yet"
+        self._limit = LogLimit()
+
+    async def run(self) -> None:
+        """Ask for ever; cancel to stop."""
+        try:
+            while True:
+                await self.look()
+                await asyncio.sleep(INTERVAL_S)
+        finally:
+            await self._disconnect()
+
+    async def why_not_ready(self) -> str | None:
+        """Say what is wrong, as of the last look."""
+        if self._fault is not None:
+            return self._fault
+        now = time.monotonic()
+        return next((reason for each in self._owners.values() if (reason := each.why_not_ready(now=now))), None)
+
+    async def look(self) -> None:
+        """Ask once and keep the answer; never raises."""
+        try:
+            await self._look()
+        except (TransientError, WrongSurroundings) as error:
+            self._note(str(error))
+        except (KafkaError, TimeoutError) as error:
+            self._note(f"Kafka does not answer ({type(error).__name__})")
+            await self._disconnect()
+        else:
+            self._fault = None
+
+    async def _look(self) -> None:
+        now = time.monotonic()
+        if self._topics_checked_at is None or self._fault or now - self._topics_checked_at >= TOPICS_INTERVAL_S:
+            await self._check_topics()
+            self._topics_checked_at = now
+        async with answer_in_time():
+            if self._groups:
+                partitions = await self._partitions()
+                for group, topics in self._groups.items():
+                    wanted = [each for each in partitions if each.topic in topics]
+                    owned = await self._owned(group)
+                    self._owners[group].update(wanted, wanted if owned is None else owned, now=now)
+
+    async def _partitions(self) -> list[TopicPartition]:
+        # All topics are asked for: asking for one by name creates it on brokers that make up topics.
+        return [
+            TopicPartition(topic["topic"], partition["partition"])
+            for topic in await (await self._connected()).describe_topics()
+            for partition in topic["partitions"]
+        ]
+
+    async def _owned(self, group: str) -> list[TopicPartition] | None:
+        """Return the partitions that the members of a group have been given; none while it rebalances.
+
+        None from a broker that does not tell what its members have been given, as Tansu.
+        """
+        [answer] = await (await self._connected()).describe_consumer_groups([group])
+        [described] = answer.to_object()["groups"]
+        if described["error_code"] or described["state"] != "Stable":
+            return []
+        assignments = [member["member_assignment"] for member in described["members"]]
+        if not any(assignments):
+            return None
+        return [
+            TopicPartition(*partition)
+            for assignment in assignments
+            if assignment
+            for partition in ConsumerProtocol.ASSIGNMENT.decode(assignment).partitions()
+        ]
+
+    async def _connected(self) -> Any:
+        if self._admin is None:
+            admin = admin_client(self._connection)
+            try:
+                await admin.start()
+            except BaseException:
+                await admin.close()
+                raise
+            self._admin = admin
+        return self._admin
+
+    async def _disconnect(self) -> None:
+        admin, self._admin = self._admin, None
+        if admin is not None:
+            with suppress(KafkaError, TimeoutError):
+                async with answer_in_time():
+                    await admin.close()
+
+    def _note(self, fault: str) -> None:
+        self._fault = fault
+        if (left_out := self._limit.admit(fault)) is not None:
+            log.warning("kafka.not_ready", reason=fault, left_out=left_out)

@@ -1,0 +1,127 @@
+"""How the indexer and the reconciler begin when what they need is away or set up wrongly."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import kb_indexer.bootstrap
+import kb_reconciler.bootstrap
+from kb_indexer.settings import IndexerSettings
+from kb_local.broker import Broker
+from kb_local.mongod import Mongod
+from kb_local.ports import NO_TLS, free_port
+from kb_local.stack import EMBEDDED_KAFKA
+from kb_reconciler.settings import ReconcilerSettings
+from kb_shared.contracts.topics import DOCUMENT_EVENTS, TOPICS
+from kb_shared.kafka import group_watch
+from kb_shared.kafka.topics import ensure_topics
+from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.settings import CommonSettings
+from tests.conftest import MongoDeployment
+from tests.waiting import DEADLINE_S, until
+
+Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
+SERVICES: list[tuple[Serve, type[CommonSettings]]] = [
+    (kb_indexer.bootstrap.serve, IndexerSettings),
+    (kb_reconciler.bootstrap.serve, ReconcilerSettings),
+]
+
+
+@pytest.fixture
+async def own_broker(tmp_path: Path) -> AsyncIterator[Broker]:
+    """A broker that is not running yet."""
+    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
+    yield broker
+    await broker.stop()
+
+
+@pytest.fixture
+def settings(
+    mongod: MongoDeployment | Mongod, database_name: str, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    for name, value in EMBEDDED_KAFKA.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(group_watch, "INTERVAL_S", 0.2)
+    monkeypatch.setattr(group_watch, "TOPICS_INTERVAL_S", 0.0)
+    return {
+        "mongo_uri": mongod.uri,
+        "mongo_database": database_name,
+        "kafka": own_broker.bootstrap,
+        "http_port": free_port(),
+    }
+
+
+class Service:
+    def __init__(self, http: httpx.AsyncClient, running: asyncio.Task[None]) -> None:
+        self._http = http
+        self.running = running
+
+    async def answers(self, path: str) -> int:
+        try:
+            return (await self._http.get(path)).status_code
+        except httpx.ConnectError:
+            return 0
+
+    async def reason(self) -> str | None:
+        reason: str | None = (await self._http.get("/readyz")).json().get("reason")
+        return reason
+
+    async def is_healthy(self) -> bool:
+        return await self.answers("/healthz") == 200
+
+    async def is_ready(self) -> bool:
+        assert not self.running.done(), "the service has ended"
+        return await self.answers("/readyz") == 200
+
+    async def until_not_ready(self, because: str) -> None:
+        async def says_so() -> bool:
+            return because in str(await self.reason())
+
+        await until(says_so, what=f"not ready because of {because!r}", every_s=0.1)
+
+
+@asynccontextmanager
+async def running(serve: Serve, settings: CommonSettings) -> AsyncIterator[Service]:
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(serve(settings, stop))
+    url = f"http://127.0.0.1:{settings.http_port}"
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS, timeout=60) as http:
+        yield Service(http, task)
+        stop.set()
+        async with asyncio.timeout(DEADLINE_S):
+            await task
+
+
+@pytest.mark.parametrize(("serve", "kind"), SERVICES)
+async def test_health_is_served_before_kafka_answers_and_a_stop_ends_the_waiting(
+    settings: dict[str, Any], serve: Serve, kind: type[CommonSettings]
+) -> None:
+    async with running(serve, kind(**settings)) as service:
+        await until(service.is_healthy)
+        await service.until_not_ready(because="Kafka")
+        assert await service.answers("/metrics") == 200
+
+
+@pytest.mark.parametrize(("serve", "kind"), SERVICES)
+async def test_a_service_with_unfit_topics_stays_up_says_why_and_begins_once_they_are_mended(
+    settings: dict[str, Any], own_broker: Broker, serve: Serve, kind: type[CommonSettings]
+) -> None:
+    await own_broker.start()
+    connection = KafkaConnection(own_broker.bootstrap)
+    await ensure_topics(connection, [replace(DOCUMENT_EVENTS, partitions=2)])
+    async with running(serve, kind(**settings)) as service:
+        await until(service.is_healthy)
+        await service.until_not_ready(because="document-events")
+        # An operator deletes what is wrong; here the broker forgets it.
+        await own_broker.kill()
+        await own_broker.start()
+        await ensure_topics(connection, TOPICS)
+        await until(service.is_ready, every_s=0.1)
+        await own_broker.kill()
+        await service.until_not_ready(because="Kafka")

@@ -1,0 +1,61 @@
+import pytest
+
+from kb_local.broker import Broker
+from kb_local.ports import free_port
+from kb_shared.kafka import group_watch
+from kb_shared.kafka.group_watch import KafkaWatch
+from kb_shared.kafka.topics import check_topics
+from kb_shared.kafka_connection.connection import KafkaConnection
+from tests.conftest import KafkaCluster
+from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
+from tests.integration.kafka.test_replaced_topics import delete_topic
+from tests.waiting import until
+
+
+def watch(stream: Stream) -> KafkaWatch:
+    return KafkaWatch(
+        stream.connection,
+        check_topics=lambda: check_topics(stream.connection, [EVENTS], prefix=stream.prefix),
+        groups={stream.group: [stream.topic]},
+    )
+
+
+async def test_partitions_that_nobody_reads_are_a_reason_until_a_consumer_has_them(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_watch, "OWNERLESS_FOR_S", 0.0)
+    watched = watch(stream)
+    await watched.look()
+    assert "had no consumer" in str(await watched.why_not_ready())
+    async with running(stream.consumer(Recorder(), Letters())):
+
+        async def nothing_is_wrong() -> bool:
+            await watched.look()
+            return await watched.why_not_ready() is None
+
+        await until(nothing_is_wrong, every_s=0.1)
+    await watched._disconnect()
+
+
+async def test_a_topic_that_is_missing_is_named_until_it_is_there(
+    stream: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_watch, "TOPICS_INTERVAL_S", 0.0)
+    watched = watch(stream)
+    await watched.look()
+    assert await watched.why_not_ready() is None
+    await delete_topic(stream)
+    await watched.look()
+    assert stream.topic in str(await watched.why_not_ready())
+    await stream.create()
+    await watched.look()
+    assert await watched.why_not_ready() is None
+    await watched._disconnect()
+
+
+async def test_a_broker_that_does_not_answer_is_a_reason(broker: KafkaCluster | Broker) -> None:
+    nobody = KafkaConnection(f"127.0.0.1:{free_port()}")
+    watched = KafkaWatch(nobody, check_topics=lambda: check_topics(nobody, [EVENTS]), groups={})
+    assert await watched.why_not_ready() == "Kafka has not answered yet"
+    await watched.look()
+    assert "does not answer" in str(await watched.why_not_ready())
