@@ -46,7 +46,7 @@ test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Ka
 	@$(BIN)/python -m pytest -m kafka_cluster tests --timeout 900 --quiet
 
 test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
-	@$(BIN)/python -m pytest tests/replica_set -m replica_set --quiet
+	@$(BIN)/python -m pytest tests/replica_set -m replica_set --timeout 900 --quiet
 
 test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)

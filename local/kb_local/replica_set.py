@@ -114,25 +114,30 @@ class ReplicaSet:
     async def primary(self) -> Mongod:
         """Return the member that takes writes, once there is one.
 
-        Of two that both think so, as after a freeze, it is the one that was elected later.
-
         Raises:
             ServerNotReady: there was none for two minutes.
         """
         found: list[Mongod] = []
 
         async def elected() -> bool:
-            answers = await asyncio.gather(*map(_hello, self.members))
-            writable = [
-                (answer["electionId"], member)
-                for member, answer in zip(self.members, answers, strict=True)
-                if answer.get("isWritablePrimary")
-            ]
-            found[:] = [max(writable, key=lambda pair: pair[0])[1]] if writable else []
+            found[:] = [primary] if (primary := await self.find_primary()) else []
             return bool(found)
 
         await self._until(elected, what="a primary")
         return found[0]
+
+    async def find_primary(self) -> Mongod | None:
+        """Return the member that takes writes now, if there is one.
+
+        Of two that both think so, as after a freeze, it is the one that was elected later.
+        """
+        answers = await asyncio.gather(*map(_hello, self.members))
+        writable = [
+            (answer["electionId"], member)
+            for member, answer in zip(self.members, answers, strict=True)
+            if answer.get("isWritablePrimary")
+        ]
+        return max(writable, key=lambda pair: pair[0])[1] if writable else None
 
     async def secondaries(self) -> list[Mongod]:
         """Return all other members, in whatever state they are."""

@@ -21,6 +21,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.replica_set)
 
 
+SUMMARIES = pytest.StashKey[list[str]]()
+
+
+@pytest.fixture(scope="session")
+def summaries(pytestconfig: pytest.Config) -> list[str]:
+    """Gets what is to be printed at the end of the run: what callers saw of each fault."""
+    return pytestconfig.stash.setdefault(SUMMARIES, [])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if told := config.stash.get(SUMMARIES, []):
+        terminalreporter.section("what callers saw of three mongods", sep="-")
+        for summary in told:
+            terminalreporter.write_line(summary)
+
+
 @pytest.fixture(scope="session")
 async def started_set(server_logs: Path) -> AsyncIterator[ReplicaSet]:
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
