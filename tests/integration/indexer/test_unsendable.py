@@ -21,6 +21,7 @@ from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.outbox import Unsendable
 from kb_shared.outbox_relay import OutboxRelay
+from kb_shared.unsendable_messages import set_aside
 from tests.integration.indexer.support import Post
 from tests.waiting import DEADLINE_S, until
 
@@ -225,6 +226,18 @@ async def test_a_crash_between_refusal_and_its_note_repeats_both_and_tells_once(
         await until_nothing_waits(database)
     assert tags_in(post.sent) == ["after"]
     assert len(rejections_in(post.sent)) == 1
+
+
+async def test_a_message_that_two_relays_found_refused_is_told_and_counted_once(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "refused")
+    [message] = await outbox.unsent(database, range(outbox.BUCKETS), limit=10)
+    before = counted("document-events", "too-large")
+    for _ in range(2):
+        await set_aside(database, message, MessageRefused("too large", reason="too-large"), size_bytes=1)
+    assert len(await outbox.unsent(database, range(outbox.BUCKETS), limit=10)) == 1
+    assert counted("document-events", "too-large") - before == 1
 
 
 async def test_a_redriven_message_is_sent_once_however_often_it_is_asked_for(
