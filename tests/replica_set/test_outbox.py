@@ -1,0 +1,56 @@
+"""A message is published once a majority has it: what a failover takes back was never told to anybody."""
+
+from datetime import UTC, datetime
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_local.replica_set import ReplicaSet
+from kb_shared.mongo import database as mongo
+from kb_shared.mongo import outbox, schema
+from kb_shared.mongo.database import Database, Row
+from kb_shared.settings import CommonSettings
+
+ANY = range(outbox.BUCKETS)
+
+
+@pytest.mark.timeout(180)
+async def test_what_only_an_isolated_primary_has_is_not_read_to_be_published(
+    replica_set: ReplicaSet, database_name: str
+) -> None:
+    database = mongo.connect(CommonSettings(mongo_uri=replica_set.uri, mongo_database=database_name))
+    async with database.client:
+        await schema.ensure(database)
+        await leave_message(database, "known to all")
+        assert await orderings(database) == ["known to all"]
+        primary = await replica_set.primary()
+        for secondary in await replica_set.secondaries():
+            await secondary.kill()
+        # It steps down within ten seconds; until then it takes writes that nobody copies.
+        async with AsyncMongoClient[Row](f"mongodb://{primary.address}/?directConnection=true", w=1) as client:
+            isolated = client[database_name]
+            await leave_message(isolated, "only here")
+            assert await isolated[outbox.NAME].count_documents({}) == 2
+            assert await orderings(isolated) == ["known to all"]
+        await replica_set.heal()
+        await database.client.drop_database(database_name)
+
+
+async def orderings(database: Database) -> list[str]:
+    return [message.ordering for message in await outbox.unsent(database, ANY, limit=10)]
+
+
+async def leave_message(database: Database, ordering: str) -> None:
+    await database[outbox.NAME].insert_one(
+        {
+            "topic": "kb-events",
+            "key": "k",
+            "value": b"{}",
+            "traceparent": "",
+            "ordering": ordering,
+            "seq": 0,
+            "bucket": 0,
+            "created_at": datetime.now(UTC),
+            "sent_at": None,
+        }
+    )
