@@ -42,13 +42,20 @@ def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     try:
         # In C what asyncio does in Python: a twelfth of the CPU of a search.
         uvloop.run(main())
-    except Misconfigured as error:
-        log.error("process.misconfigured", reason=str(error))  # noqa: TRY400  # the reason is all that helps
+    except Exception as error:
+        if (setting := _misconfigured(error)) is not None:
+            log.error("process.misconfigured", reason=str(setting))  # noqa: TRY400  # the reason is all that helps
+        else:
+            # Not by Python's own traceback: messages of errors may quote documents.
+            log.exception("process.failed")
         sys.exit(1)
-    except Exception:
-        # Not by Python's own traceback: messages of errors may quote documents.
-        log.exception("process.failed")
-        sys.exit(1)
+
+
+def _misconfigured(error: Exception) -> Misconfigured | None:
+    """Return the setting that the process ended by, also if parts that ran together ended with it."""
+    if isinstance(error, ExceptionGroup):
+        return next((found for each in error.exceptions if (found := _misconfigured(each)) is not None), None)
+    return error if isinstance(error, Misconfigured) else None
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 MAX_ATTEMPTS = 10
 DUPLICATE_KEY = 11000
+AUTHENTICATION_FAILED = 18
 
 COMMAND_WITHIN_S: Final = 10.0
 """How long a command may take with all its retries, the wait for the majority included. A caller over HTTP gets its 503
@@ -80,6 +81,8 @@ def long_commands() -> AbstractContextManager[None]:
 _PASSING_CODES = frozenset(
     {6, 7, 50, 64, 79, 89, 91, 100, 112, 189, 202, 246, 251, 262, 290}
     | {9001, 10107, 11600, 11601, 11602, 13388, 13435, 13436}
+    # While a password is being changed, events wait and are no dead letters.
+    | {AUTHENTICATION_FAILED}
 )
 """Of server errors that say: not now (elections, shutdowns, lost connections, write conflicts, time limits)."""
 
@@ -93,6 +96,11 @@ def mongo_errors() -> Iterator[None]:
         if not is_passing(error):
             raise
         code = error.code if isinstance(error, OperationFailure) else None
+        if code == AUTHENTICATION_FAILED:
+            raise TransientError(
+                "MongoDB refuses the user of KB_MONGO_URI (code 18): check its name, its password or certificate, and "
+                "authSource"
+            ) from error
         raise TransientError(f"MongoDB is not able now ({type(error).__name__}, code {code})") from error
 
 

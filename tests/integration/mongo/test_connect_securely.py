@@ -8,9 +8,10 @@ import pytest
 from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 
 from kb_local.ports import free_port
+from kb_shared.errors import TransientError
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import document_texts, schema
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, Session, in_transaction, mongo_errors
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 from tests.integration.mongo.secured import Certificates, SecuredMongod, make_certificates
@@ -94,8 +95,9 @@ async def test_the_database_that_a_user_belongs_to_is_named_by_auth_source(
     await use(uri_of(secured, certificates, "&authSource=users", user="of-users"))
     database = mongo.connect(CommonSettings(mongo_uri=uri_of(secured, certificates, "", user="of-users")))
     async with database.client:
-        with pytest.raises(OperationFailure, match="Authentication failed"):
+        with pytest.raises(TransientError, match="check its name, its password") as refused, mongo_errors():
             await database["tags"].find_one()
+        assert PASSWORD not in str(refused.value)
 
 
 async def test_a_client_certificate_is_a_user(secured: SecuredMongod, certificates: Certificates) -> None:
