@@ -52,6 +52,7 @@ class Stack:
         *,
         services: Iterable[str] = ALL_SERVICES,
         env: Mapping[str, str] | None = None,
+        env_of: Mapping[str, Mapping[str, str]] | None = None,
         lag_ms: int = 0,
         build_delay_ms: int = 0,
         mongo_uri: str | None = None,
@@ -68,6 +69,7 @@ class Stack:
             home: folder of data, logs and secrets.
             services: packages; `kb_indexer:2` is a second process of `kb_indexer`.
             env: settings of all services, over those that the stack makes itself.
+            env_of: settings of one service by its package, over all others.
             lag_ms: of each search node, where one is launched.
             build_delay_ms: likewise.
             mongo_uri: of a MongoDB that runs. Without Atlas search of its own a search node is put in front of each
@@ -91,6 +93,7 @@ class Stack:
         self.services: dict[str, Service] = {}
         self._service_names = tuple(services)
         self._env = dict(env or {})
+        self._env_of = dict(env_of or {})
         self._lag_ms = lag_ms
         self._build_delay_ms = build_delay_ms
         self._given_mongo_uri = mongo_uri
@@ -166,6 +169,9 @@ class Stack:
             **self._env,
         }
 
+    def _environment_of(self, name: str) -> dict[str, str]:
+        return {**self.environment, **self._env_of.get(name.partition(":")[0], {})}
+
     @property
     def api_key(self) -> str:
         """The first admin key of `organization_id`."""
@@ -220,7 +226,7 @@ class Stack:
     async def start_service(self, name: str, **env: str) -> Service:
         """Start one service, with further settings for this run only; `kb_indexer:2` may be new."""
         service = self.services.get(name) or self._make_service(name)
-        service.env = {**self.environment, **env}
+        service.env = {**self._environment_of(name), **env}
         await service.start()
         return service
 
@@ -320,7 +326,7 @@ class Stack:
             zygote=self._zygote,
             port=self.ports.take(label),
             log=self.home.log(label),
-            env=self.environment,
+            env=self._environment_of(name),
         )
         self.services[name] = service
         return service

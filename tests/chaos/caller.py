@@ -65,7 +65,7 @@ class Caller:
                 asked += 1
         # What was deleted by a request that was then refused is not there any more.
         done = answer.status_code == 404 if method == "DELETE" and asked > 1 else False
-        assert done or answer.status_code == 200, answer.text
+        assert done or answer.is_success, answer.text
 
     async def _find_knowledge_base(self, name: str) -> str | None:
         while (answer := await self._ask_once("GET", f"/knowledge-bases?limit=100&name_search={name}", None)) is None:

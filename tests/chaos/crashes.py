@@ -23,7 +23,7 @@ from tests.chaos.oracle import Oracle, Problem
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.time_passing import let_leases_expire
 from tests.chaos.workload import Upstream, of_part, with_every_change
-from tests.e2e.system import QUICK, System, system
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system
 
 DIES_WITHIN_S = 120.0
 LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
@@ -193,7 +193,7 @@ async def one_indexer(servers: Servers, folder: Path) -> AsyncIterator[System]:
         Stack(
             folder,
             services=("kb_api", "kb_indexer"),
-            env=QUICK,
+            env=QUICK if isinstance(servers.kafka, Broker) else QUICK_ON_KAFKA,
             mongo_uri=servers.mongo_uri,
             kafka=servers.kafka,
             models_api_base=servers.models_api_base,

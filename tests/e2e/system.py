@@ -111,7 +111,11 @@ async def system(stack: Stack, *, http_timeout_s: float = 30) -> AsyncIterator[S
         ) as http,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri, tz_aware=True) as mongo,
         EventPublisher(
-            stack.kafka_connection, source="/tests/upstream", topic_prefix=stack.topic_prefix, idempotence=False
+            stack.kafka_connection,
+            source="/tests/upstream",
+            topic_prefix=stack.topic_prefix,
+            # The local broker has none.
+            idempotence=stack.broker is None,
         ) as events,
     ):
         yield System(stack, http, events, KafkaLog(stack.kafka_connection, stack.topic_prefix), mongo[stack.database])

@@ -2,22 +2,28 @@
 
 from pathlib import Path
 
+from kb_local.broker import Broker
 from kb_local.python_server import ModelServer
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import QUICK, system
+from tests.conftest import KafkaCluster
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA, system
 
 
 async def test_what_was_indexed_is_found_again_after_a_stop_and_a_start(
-    tmp_path: Path, model_server: ModelServer, zygote: Zygote
+    tmp_path: Path, broker: KafkaCluster | Broker, topic_prefix: str, model_server: ModelServer, zygote: Zygote
 ) -> None:
+    # A broker of its own, whose topics are empty at the second start, or a cluster that keeps them.
+    kafka = None if isinstance(broker, Broker) else broker.bootstrap
     stack = Stack(
         tmp_path,
         services=("kb_api", "kb_indexer", "kb_search"),
-        env=QUICK,
+        env=QUICK if kafka is None else QUICK_ON_KAFKA,
+        kafka=kafka,
         models_api_base=model_server.api_base,
         zygote=zygote,
+        topic_prefix=topic_prefix,
     )
     async with stack, system(stack) as before:
         document = Upstream(stack.organization_id).ocr("kept", [paragraph("kept")], tags=["a"])

@@ -20,8 +20,8 @@ from tests.waiting import DEADLINE_S, until
 
 SESSION_TIMEOUT_MS = 10_000
 """A member that a busy machine stops for a moment stays one: what is counted here counts on it."""
-LEAVE_GROUP = not Backend.of(os.environ).has_local_broker
-"""Tansu does not take it well."""
+ON_KAFKA = not Backend.of(os.environ).has_local_broker
+"""Whether the broker is Apache Kafka."""
 EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
 """Four partitions, as many as Tansu gives a topic that somebody asks for before it is created again."""
 
@@ -32,6 +32,8 @@ class Stream:
 
     bootstrap: str
     prefix: str
+    on_kafka: bool = ON_KAFKA
+    """Else the local broker, which has no idempotent producers and does not take it well when a member leaves."""
 
     @property
     def connection(self) -> KafkaConnection:
@@ -50,7 +52,7 @@ class Stream:
 
     async def publish(self, messages: Sequence[tuple[str, str]]) -> None:
         """Send (key, value) pairs in order."""
-        async with Producer(self.connection, idempotence=False) as producer:
+        async with Producer(self.connection, idempotence=self.on_kafka) as producer:
             await producer.send_all([Message(self.topic, key.encode(), value.encode()) for key, value in messages])
 
     def consumer(self, handler: Handler, dead_letters: DeadLetters, **options: Any) -> Consumer:
@@ -60,7 +62,7 @@ class Stream:
             "connection": self.connection,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "fetch_max_wait_ms": 50,
-            "leave_group": LEAVE_GROUP,
+            "leave_group": self.on_kafka,
         }
         return Consumer(handler, dead_letters, **(defaults | options))
 

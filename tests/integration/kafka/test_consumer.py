@@ -140,7 +140,7 @@ async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everythi
     # Nothing is committed when the broker goes: whoever commits afterwards does it to a log that is not the same.
     monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 60)
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
-    stream = Stream(broker.bootstrap, "")
+    stream = Stream(broker.bootstrap, "", on_kafka=False)
     handler = Recorder()
     consumer = stream.consumer(handler, Letters(), survey_interval_s=3600)
     async with running(consumer):

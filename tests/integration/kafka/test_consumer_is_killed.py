@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import pytest
 
-from tests.integration.kafka.support import LEAVE_GROUP, Stream
+from tests.integration.kafka.support import Stream
 from tests.waiting import DEADLINE_S, until
 
 WORKER = Path(__file__).parent / "worker.py"
@@ -47,7 +47,7 @@ class Workers:
             self._stream.topic,
             self._stream.group,
             str(self._journal),
-            "leave" if LEAVE_GROUP else "stay",
+            "kafka" if self._stream.on_kafka else "local",
             env={**os.environ, **environment},
             stdout=PIPE,
             stderr=log,

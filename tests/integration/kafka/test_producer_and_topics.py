@@ -62,7 +62,7 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
         async def handle(self, record: Record) -> None:
             got.append(record)
 
-    async with Producer(stream.connection, idempotence=False) as producer:
+    async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
         await producer.send_all([Message(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
         await producer.send(stream.topic, b"a/1", None, {"content-type": "text/plain", "who": "Zoë"})
         await producer.send(stream.topic, b"a/1", b"\xff\x00", [("x", b"\xfe"), ("x", b"2")])
@@ -98,7 +98,7 @@ async def _is_sent(producer: Producer) -> bool:
 
 
 async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_it(stream: Stream) -> None:
-    async with Producer(stream.connection, idempotence=False, max_request_bytes=1000) as producer:
+    async with Producer(stream.connection, idempotence=stream.on_kafka, max_request_bytes=1000) as producer:
         with pytest.raises(PermanentError) as refusal:
             await producer.send(stream.topic, b"k", b"secret" * 1000)
         assert "secret" not in str(refusal.value)
@@ -107,7 +107,7 @@ async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_i
 
 async def test_messages_before_and_after_a_refused_one_are_delivered(stream: Stream) -> None:
     handler = Recorder()
-    async with Producer(stream.connection, idempotence=False, max_request_bytes=1000) as producer:
+    async with Producer(stream.connection, idempotence=stream.on_kafka, max_request_bytes=1000) as producer:
         messages = [Message(stream.topic, b"a/1", value) for value in (b"before", b"x" * 2000, b"after")]
         with pytest.raises(PermanentError):
             await producer.send_all(messages)

@@ -1,6 +1,6 @@
 """A consumer in a process of its own, to be killed: notes what it does in a file and takes a random time for it.
 
-`python worker.py BOOTSTRAP TOPIC GROUP JOURNAL leave|stay`
+`python worker.py BOOTSTRAP TOPIC GROUP JOURNAL kafka|local`
 """
 
 import asyncio
@@ -16,6 +16,8 @@ from kb_shared.kafka.record import Place, Record
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 MEAN_JOB_S = 0.05
+# Kafka takes none that is shorter by default.
+SESSION_TIMEOUT_MS = {"kafka": 6_000, "local": 2_000}
 
 
 class Journal:
@@ -48,7 +50,7 @@ class NoLetters:
         raise AssertionError(reason)
 
 
-async def run(bootstrap: str, topic: str, group: str, journal: str, leave_group: str) -> None:
+async def run(bootstrap: str, topic: str, group: str, journal: str, broker: str) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     consumer = Consumer(
@@ -57,9 +59,9 @@ async def run(bootstrap: str, topic: str, group: str, journal: str, leave_group:
         topics=[topic],
         group_id=group,
         connection=KafkaConnection(bootstrap),
-        session_timeout_ms=6000 if leave_group == "leave" else 2000,
+        session_timeout_ms=SESSION_TIMEOUT_MS[broker],
         fetch_max_wait_ms=50,
-        leave_group=leave_group == "leave",
+        leave_group=broker == "kafka",
         max_in_flight=8,
     )
     print("ready", flush=True)  # noqa: T201  # what the test waits for

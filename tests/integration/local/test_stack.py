@@ -27,7 +27,8 @@ async def stack(tmp_path: Path, light_zygote: Zygote, monkeypatch: pytest.Monkey
     stack = Stack(
         tmp_path / ".kb",
         services=["kb_dummy"],
-        env={"KB_DUMMY_COUNTS_TOPICS": "1"},
+        env={"KB_DUMMY_COUNTS_TOPICS": "1", "KB_LOG_LEVEL": "WARNING"},
+        env_of={"kb_dummy": {"KB_LOG_LEVEL": "ERROR"}, "kb_other": {"KB_DUMMY_EXIT": "1"}},
         models_api_base=NO_MODELS,
         zygote=light_zygote,
     )
@@ -65,6 +66,8 @@ async def test_a_service_is_killed_and_started_with_other_settings_beside_a_seco
     assert (await describe(again.url))["environment"]["KB_FAILPOINT"] == "swap.before_commit:2"
     second = await stack.start_service("kb_dummy:2")
     assert "KB_FAILPOINT" not in (await describe(second.url))["environment"]
+    for service in (again, second):
+        assert (await describe(service.url))["environment"]["KB_LOG_LEVEL"] == "ERROR", "as set for this service only"
     assert again.log != second.log
     await stack.stop_service("kb_dummy")
     assert not again.running

@@ -1,0 +1,191 @@
+"""A system that is kept busy while something happens to its brokers, and what its callers saw meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Final
+from uuid import uuid4
+
+from kb_local.service import Service
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from kb_shared.contracts.documents import DocumentEvent, OcrCompleted
+from tests.chaos.caller import Caller
+from tests.chaos.experience import Experience
+from tests.chaos.oracle import Oracle
+from tests.chaos.quiescence import until_quiescent
+from tests.chaos.workload import Upstream, paragraph
+from tests.e2e.system import QUICK_ON_KAFKA, System, system
+from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.waiting import until
+
+TAG: Final = "a"
+EVENTS_EVERY_S: Final = 0.25
+PUTS_EVERY_S: Final = 1.0
+SEARCHES_EVERY_S: Final = 0.2
+LOOKS_EVERY_S: Final = 0.2
+MEANWHILE_WITHIN_S: Final = 90.0
+REPORTS: Final[list[str]] = []
+"""What each test of this run found, for the summary at its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foundations:
+    """What systems share, one after the other."""
+
+    brokers: KafkaBrokers
+    mongo_uri: str
+    models_api_base: str
+    zygote: Zygote
+
+
+@dataclass(slots=True)
+class Busy:
+    """A system with two indexers and one KB; `load` keeps it busy."""
+
+    system: System
+    kb_id: str
+    oracle: Oracle
+    upstream: Upstream = field(init=False)
+    experience: Experience = field(default_factory=Experience)
+    caller: Caller = field(init=False)
+    _documents: int = 0
+    _published: list[OcrCompleted] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.upstream = Upstream(self.system.organization_id)
+        self.caller = Caller(self.system, self.experience, patient=True)
+
+    @asynccontextmanager
+    async def load(self) -> AsyncIterator[None]:
+        """Publish, PUT and search for the length of the block; then wait until all that was sent is acknowledged."""
+        stop = asyncio.Event()
+        work = (self._publish_until, self._put_until, self._search_until, self._look_until)
+        async with asyncio.TaskGroup() as group:
+            for each in work:
+                group.create_task(each(stop))
+            try:
+                await self.until_indexed_more(5)
+                yield
+            finally:
+                stop.set()
+        await self.caller.settle()
+
+    async def until_indexed_more(self, documents: int) -> None:
+        """Wait until so many documents are indexed that were not when this was called."""
+        before = await self._indexed()
+
+        async def more() -> bool:
+            return await self._indexed() >= before + documents
+
+        await until(more, what=f"{documents} more documents are indexed", within_s=MEANWHILE_WITHIN_S, every_s=0.2)
+
+    async def publish_all_again(self) -> None:
+        """Do what an upstream does when the topic of its events has lost some."""
+        for event in self._published:
+            await self.caller.publish(event)
+        await self.caller.settle()
+
+    async def problems(self) -> list[str]:
+        """Wait until nothing moves, and return what is wrong then, was wrong meanwhile, or had to be restarted."""
+        await until_quiescent(self.system)
+        ended = [f"{each.name} ended" for each in self.system.stack.services.values() if not each.running]
+        unready = [f"{each.name} is not ready" for each in self._running() if not await each.is_ready()]
+        found = [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
+        return [*ended, *unready, *self.caller.wrong, *found]
+
+    async def next_event(self) -> OcrCompleted:
+        """Return the event of a document that nobody has heard of, and have the oracle expect it."""
+        self._documents += 1
+        document_id = f"document-{self._documents:04}"
+        event = self.upstream.ocr(document_id, [paragraph(f"{document_id} {n}") for n in range(2)], tags=[TAG])
+        self._expect(event)
+        return event
+
+    def _expect(self, event: OcrCompleted) -> None:
+        self.oracle.published(event)
+        self._published.append(event)
+
+    async def _publish_until(self, stop: asyncio.Event) -> None:
+        while not await _stopped(stop, EVENTS_EVERY_S):
+            await self.caller.publish(await self.next_event())
+            if len(self._published) % 5 == 0:
+                await self.caller.publish(self._reread(self._published[-5]))
+
+    def _reread(self, event: OcrCompleted) -> DocumentEvent:
+        text = [paragraph(f"{event.document_id} {n}") for n in (1, 2, 3)]
+        again = self.upstream.ocr(event.document_id, text, tags=[TAG], revision=event.revision + 1)
+        self._expect(again)
+        return again
+
+    async def _put_until(self, stop: asyncio.Event) -> None:
+        while not await _stopped(stop, PUTS_EVERY_S):
+            event = await self.next_event()
+            body = event.model_dump(mode="json", exclude={"organization_id", "document_id"}, exclude_none=True)
+            await self.caller.change("PUT", f"/documents/{event.document_id}", body)
+
+    async def _search_until(self, stop: asyncio.Event) -> None:
+        while not await _stopped(stop, SEARCHES_EVERY_S):
+            answer = await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": "anything"})
+            self.experience.note("search", answer.status_code, success=answer.status_code == 200)
+
+    async def _look_until(self, stop: asyncio.Event) -> None:
+        """Note when documents get indexed."""
+        before = -1
+        while not await _stopped(stop, LOOKS_EVERY_S):
+            now = await self._indexed()
+            self.experience.progressed("indexing", success=now != before)
+            before = now
+
+    async def _indexed(self) -> int:
+        return await self.system.database.document_index.count_documents({"kb_id": self.kb_id, "version": {"$gt": 0}})
+
+    def _running(self) -> Sequence[Service]:
+        return [each for each in self.system.stack.services.values() if each.running]
+
+
+async def _stopped(stop: asyncio.Event, pause_s: float) -> bool:
+    """Wait for a pause; return whether all shall stop."""
+    try:
+        async with asyncio.timeout(pause_s):
+            await stop.wait()
+    except TimeoutError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def busy_system(foundations: Foundations, folder: Path, title: str) -> AsyncIterator[Busy]:
+    """Start a system with topics and a database of its own; at the end tell what its callers saw."""
+    name = f"busy_{uuid4().hex[:12]}"
+    async with (
+        Stack(
+            folder,
+            services=("kb_api", "kb_indexer", "kb_indexer:2", "kb_search"),
+            env=QUICK_ON_KAFKA,
+            mongo_uri=foundations.mongo_uri,
+            kafka=foundations.brokers.bootstrap(),
+            models_api_base=foundations.models_api_base,
+            zygote=foundations.zygote,
+            database=name,
+            topic_prefix=f"{name}.",
+        ) as stack,
+        system(stack, http_timeout_s=120) as opened,
+    ):
+        await opened.create_tags(TAG)
+        oracle = Oracle()
+        kb_id = await opened.create_knowledge_base(TAG)
+        oracle.created(kb_id, TAG)
+        await opened.until_active(kb_id)
+        busy = Busy(opened, kb_id, oracle)
+        began = monotonic()
+        try:
+            yield busy
+        finally:
+            lines = [f"{title} ({monotonic() - began:.0f} s)", *busy.experience.summary().lines()]
+            REPORTS.append("\n    ".join(lines))
+        await opened.database.client.drop_database(name)
+    await foundations.brokers.delete_topics_of(f"{name}.")
