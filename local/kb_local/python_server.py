@@ -89,7 +89,14 @@ class SearchNode(PythonServer):
         # A driver that is closed while it still connects leaks its socket.
         if not await accepts_connections(LOOPBACK, self.port):
             return False
-        return await (is_member(self.port) if self._siblings else is_writable(self.port))
+        if not self._siblings:
+            return await is_writable(self.port)
+        # One whose member is away has nobody to forward to; the others serve meanwhile.
+        return await is_member(self.port) or not await self._member_accepts_connections()
+
+    async def _member_accepts_connections(self) -> bool:
+        host, _, port = self._mongod.rpartition(":")
+        return await accepts_connections(host, int(port))
 
 
 class ModelServer(PythonServer):

@@ -18,6 +18,7 @@ from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
 from kb_shared.kafka.producer import Message, Outcome, Producer
 from kb_shared.kafka.record_size import record_bytes
+from kb_shared.log_limit import LogLimit
 from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
@@ -71,6 +72,7 @@ class OutboxRelay:
         self._owner = str(uuid4())
         self._buckets: list[int] = []
         self._able_again_at = 0.0
+        self._limit = LogLimit()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
@@ -93,11 +95,17 @@ class OutboxRelay:
         except (TransientError, PyMongoError) as error:
             # What was not marked goes out again, and receivers know doubles by their id. Until then a relay that can
             # send may.
-            log.warning("outbox.send_failed", error=type(error).__name__)
+            self._log_failure(error)
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
             return _REST_S
         return 0 if len(messages) >= _ENOUGH_TOGETHER else _REST_S
+
+    def _log_failure(self, error: TransientError | PyMongoError) -> None:
+        # The driver's messages may quote what was sent.
+        reason = str(error) if isinstance(error, TransientError) else type(error).__name__
+        if (left_out := self._limit.admit(reason)) is not None:
+            log.warning("outbox.send_failed", reason=reason, left_out=left_out)
 
     async def _send(self, messages: Sequence[outbox.Message]) -> None:
         outcomes = await self._outcomes(messages)

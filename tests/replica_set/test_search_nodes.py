@@ -170,6 +170,21 @@ async def test_a_node_that_was_away_learns_what_others_have_done_meanwhile(
         assert await definitions(database.dropped) == []
 
 
+async def test_nodes_start_while_a_member_is_away_and_serve_it_when_it_is_back(
+    collection: Collection, nodes: SearchNodes, replica_set: ReplicaSet
+) -> None:
+    await collection.insert_one({"_id": 1, "v": [1.0, 1.0]})
+    await build_index(collection)
+    [away, _] = await replica_set.secondaries()
+    await away.kill()
+    await nodes.stop()
+    await nodes.start()
+    await seconds_until_found(collection, {1})
+    await replica_set.heal()
+    async with Client(nodes.nodes[replica_set.members.index(away)].uri) as client:
+        assert await found(client[collection.database.name][collection.name]) == {1}
+
+
 async def test_nodes_live_through_a_time_without_a_primary(
     collection: Collection, nodes: SearchNodes, replica_set: ReplicaSet
 ) -> None:

@@ -65,6 +65,8 @@ class ChangeFeed:
         self._wanted: set[Namespace] = set()
         self._covered: frozenset[Namespace] = frozenset()
         self._marker_seen = 0
+        # How often the stream has begun at the time of its opening instead of where it ended.
+        self._beginnings = 0
         self._progress = asyncio.Condition()
         self._markers = client[NODE_DATABASE].get_collection(MARKERS, write_concern=WriteConcern("majority"))
 
@@ -96,9 +98,18 @@ class ChangeFeed:
 
     async def catch_up(self) -> None:
         """Return once everything committed before the call has been delivered."""
-        marker = await self._mark()
-        async with self._progress:
-            await self._progress.wait_for(lambda: self._marker_seen >= marker)
+        while True:
+            # A marker written before the stream begins, or while it is lost, is never delivered.
+            async with self._progress:
+                await self._progress.wait_for(lambda: self._beginnings > 0)
+            beginnings = self._beginnings
+            marker = await self._mark()
+            async with self._progress:
+                await self._progress.wait_for(
+                    lambda: self._marker_seen >= marker or self._beginnings > beginnings  # noqa: B023  # awaited here
+                )
+            if self._marker_seen >= marker:
+                return
 
     async def _mark(self) -> int:
         marker: Document | None = await self._markers.find_one_and_update(
@@ -138,8 +149,10 @@ class ChangeFeed:
             batch_size=BATCH_EVENTS,
             **start,
         )
-        if self._token is None and self._covered:
-            self._on_gap()
+        if self._token is None:
+            self._beginnings += 1
+            if self._covered:
+                self._on_gap()
         self._token = stream.resume_token
         return stream
 

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from bson import ObjectId
 from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
 
 from kb_shared import failpoints, outbox_relay
 from kb_shared.contracts import topics
@@ -332,6 +333,27 @@ async def test_what_a_failure_held_back_is_sent_again_with_all_that_follows_it_i
     sent = tags_in(post.sent)
     assert sent[-2:] == ["held-back", "third"]
     assert (sent.count("first"), sent.count("elsewhere")) == (1, 1)
+
+
+async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, "tag")
+    failure = TransientError("Kafka did not take the message (TopicAuthorizationFailedError)")
+    attempts = 0
+
+    class Forbidden(Post):
+        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+            nonlocal attempts
+            attempts += 1
+            return [failure] * len(messages)
+
+    with capture_logs() as logged:
+        async with running(database, Forbidden()):
+            await until(lambda: attempts > 2)
+    assert [line["reason"] for line in logged if line["event"] == "outbox.send_failed"] == [str(failure)]
+    assert await outbox.count_unsent(database) == 1
+    assert await listed(database, organization_id) == []
 
 
 async def test_only_what_a_majority_has_is_read_to_be_published(database: Database, organization_id: str) -> None:

@@ -4,15 +4,18 @@ import asyncio
 from typing import Any
 from uuid import uuid4
 
+import httpx
 import pytest
 
+from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
 from kb_shared.contracts import topics
 from kb_shared.errors import MessageRefused
 from kb_shared.mongo import outbox
+from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.unsendable_messages import set_aside
-from tests.integration.kb_api.conftest import NewOrganization
+from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import Organization
 
 BODY = {
@@ -101,9 +104,43 @@ async def test_a_document_shows_which_of_its_accepted_events_were_not_published(
     assert (await organization.ok("GET", "/documents/d2"))["unsendable_messages"] == []
 
 
-async def test_another_organization_sees_none_of_it_and_messages_of_nobody_are_not_shown(
+async def test_another_organization_neither_sees_nor_redrives_it(
+    organization: Organization, new_organization: NewOrganization
+) -> None:
+    await organization.ok("PUT", "/documents/d1", json=BODY)
+    await refuse(organization)
+    other = await new_organization()
+    [message] = await listed(organization)
+    assert await listed(other) == []
+    path = f"/unsendable-messages/{message['message_id']}/redrive"
+    assert await other.refused("POST", path) == (404, "not-found")
+    assert len(await listed(organization)) == 1
+
+
+async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
     services: Services, organization: Organization, new_organization: NewOrganization
 ) -> None:
+    reason = f"reason-{uuid4().hex[:8]}"
+    await set_aside_a_message_of_nobody(services, reason)
+    assert await listed(organization, reason=reason) == []
+
+    operator = await new_organization()
+    settings = services.settings.model_copy(update={"operator_organization": operator.organization_id})
+    app = create_app(create_services(settings, services.database, services.embedder))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
+        admin = Organization(operator.organization_id, operator.key, http, services)
+        weak_key = await make_key(services, operator.organization_id, Scope.READ, Scope.WRITE)
+        member = Organization(operator.organization_id, weak_key, http, services)
+        [message] = await listed(admin, reason=reason)
+        path = f"/unsendable-messages/{message['message_id']}/redrive"
+        assert await listed(member, reason=reason) == []
+        assert await member.refused("POST", path) == (404, "not-found")
+        assert (await admin.ok("POST", path))["redriven_by"] == operator.key.split("_")[1]
+
+
+async def set_aside_a_message_of_nobody(services: Services, reason: str) -> None:
+    ordering = uuid4().hex
+
     async def add(session: Session) -> None:
         await outbox.add_as_it_was(
             services.database,
@@ -112,21 +149,11 @@ async def test_another_organization_sees_none_of_it_and_messages_of_nobody_are_n
             key=b"\xff",
             value=b"whose?",
             headers=[],
-            ordering=(ordering := uuid4().hex),
+            ordering=ordering,
             traceparent="",
         )
-        orderings.append(ordering)
 
-    orderings: list[str] = []
     await in_transaction(services.database, add)
     for message in await outbox.unsent(services.database, range(outbox.BUCKETS), limit=10_000):
-        if message.ordering in orderings:
-            await set_aside(services.database, message, MessageRefused("", reason="too-large"), size_bytes=1)
-    await organization.ok("PUT", "/documents/d1", json=BODY)
-    await refuse(organization)
-    other = await new_organization()
-    [mine] = await listed(organization)
-    assert await listed(other) == []
-    path = f"/unsendable-messages/{mine['message_id']}/redrive"
-    assert await other.refused("POST", path) == (404, "not-found")
-    assert len(await listed(organization)) == 1
+        if message.ordering == ordering:
+            await set_aside(services.database, message, MessageRefused("", reason=reason), size_bytes=1)

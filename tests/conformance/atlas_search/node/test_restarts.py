@@ -10,7 +10,7 @@ from pymongo.errors import OperationFailure
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import SearchNode
-from kb_local.search_node.change_feed import Namespace
+from kb_local.search_node.change_feed import ChangeFeed, Namespace
 from kb_local.search_node.refresh import Delays
 from kb_local.search_node.server import serve
 from tests.conformance.atlas_search.deployment import (
@@ -140,6 +140,21 @@ async def test_the_node_goes_on_when_mongod_is_restarted_behind_it(tmp_path: Pat
             assert sorted(await found_ids(things, QUERY, index="another")) == ["after", "before"]
     finally:
         await mongod.stop()
+
+
+async def test_a_node_whose_change_stream_begins_late_loads_its_definitions(
+    mongod: Mongod, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = ChangeFeed._now
+
+    async def later(feed: ChangeFeed) -> Any:
+        # As long as it takes to write a marker, which the stream then does not begin with.
+        await asyncio.sleep(0.3)
+        return await now(feed)
+
+    monkeypatch.setattr(ChangeFeed, "_now", later)
+    async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node, asyncio.timeout(30):
+        await node.wait_ready()
 
 
 async def test_when_changes_may_have_been_missed_everything_is_built_anew(
