@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import structlog
 from aiokafka.coordinator.protocol import ConsumerProtocol
-from aiokafka.errors import KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
 
 from kb_shared.errors import TransientError, WrongSurroundings
 from kb_shared.kafka.client_errors import answer_in_time
@@ -91,7 +91,7 @@ class KafkaWatch:
             await self._look()
         except (TransientError, WrongSurroundings) as error:
             self._note(str(error))
-        except (KafkaError, TimeoutError) as error:
+        except Exception as error:  # noqa: BLE001  # the client library may raise anything; it must not end the service
             self._note(f"Kafka does not answer ({type(error).__name__})")
             await self._disconnect()
         else:
@@ -125,6 +125,8 @@ class KafkaWatch:
         """
         [answer] = await (await self._connected()).describe_consumer_groups([group])
         [described] = answer.to_object()["groups"]
+        if described["error_code"] == GroupAuthorizationFailedError.errno:
+            raise WrongSurroundings(f"group {group!r} may not be described: give the service the right DESCRIBE on it")
         if described["error_code"] or described["state"] != "Stable":
             return []
         assignments = [member["member_assignment"] for member in described["members"]]

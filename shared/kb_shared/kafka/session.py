@@ -70,6 +70,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         self._tenure: Tenure | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._revoked_at: float | None = None
+        self._leaving = False
         self._limit = LogLimit()
         self._room = asyncio.Event()
         self._failure: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -109,6 +110,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
                     raise KafkaError("the client library has cancelled its own task")
                 task.result()
         finally:
+            self._leaving = True
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,6 +119,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin a tenure. The client library calls this before it fetches anything of the new assignment."""
+        if self._leaving:
+            # A rebalance that was under way has ended too late: who leaves gives them back.
+            return
         lanes = {TopicPartition(*partition): self._membership.topics[partition.topic] for partition in assigned}
         tenure = self._tenure = Tenure(
             self._work,

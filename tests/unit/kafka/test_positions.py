@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Self
 from uuid import UUID
@@ -10,11 +11,11 @@ from structlog.testing import capture_logs
 from kb_shared.kafka import positions as positions_module
 from kb_shared.kafka.commits import Commits
 from kb_shared.kafka.positions import Positions, Start, accept_loss
-from kb_shared.kafka.record import TopicPartition
+from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.survey import Survey
 from kb_shared.kafka.tenure import Tenure, Work
-from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_SURVEY_FAILURES
+from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 
@@ -89,9 +90,16 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     return fake
 
 
-def a_tenure() -> Tenure:
+def a_tenure(handler: FakeHandler | None = None) -> Tenure:
     return Tenure(
-        Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
+        Work(
+            handler or FakeHandler(),
+            FakeDeadLetters(),
+            max_in_flight=4,
+            per_group=3,
+            max_replay=10,
+            max_held_bytes=1000,
+        ),
         {ZERO: Lane.LIVE},
         commit=FakeBroker().commit,
         on_progress=lambda: None,
@@ -232,3 +240,24 @@ async def test_a_commit_is_tried_again_while_the_membership_lasts(client: FakeCl
     client.refusals = [KafkaConnectionError()]
     assert await commits.commit({ZERO: 5})
     assert len(client.commits) == 1
+
+
+async def test_the_age_of_the_oldest_unfinished_record_is_exported_until_it_is_finished(client: FakeClient) -> None:
+    go_on = asyncio.Event()
+
+    async def wait(_: Record) -> None:
+        await go_on.wait()
+
+    survey = Survey(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    tenure = a_tenure(FakeHandler(wait))
+    stuck_s = CONSUMER_STUCK_SECONDS.labels(topic=TOPIC, group=GROUP)._value
+    tenure.admit([record(0)])
+    await survey.take(tenure)
+    first = stuck_s.get()
+    await survey.take(tenure)
+    assert 0 < first < stuck_s.get()
+    go_on.set()
+    await until(lambda: tenure.ledger.committable() == {ZERO: 1})
+    await survey.take(tenure)
+    assert stuck_s.get() == 0
+    await tenure.close(drain_s=0)
