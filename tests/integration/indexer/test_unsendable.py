@@ -356,6 +356,20 @@ async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
     assert await listed(database, organization_id) == []
 
 
+async def test_what_is_set_aside_is_not_in_the_index_that_the_relay_reads(
+    database: Database, organization_id: str
+) -> None:
+    await add(database, organization_id, *(f"refused-{number}" for number in range(30)))
+    for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=100):
+        await set_aside(database, message, MessageRefused("too large", reason="too-large"), size_bytes=1)
+    await database[outbox.NAME].update_many({"topic": topics.KB_EVENTS.name}, {"$set": {"sent_at": datetime.now(UTC)}})
+    await database.command("profile", 2)
+    assert await outbox.unsent(database, range(outbox.BUCKETS), limit=100) == []
+    await database.command("profile", 0)
+    [look] = await database["system.profile"].find({"ns": f"{database.name}.{outbox.NAME}", "op": "query"}).to_list()
+    assert (look["keysExamined"], look["docsExamined"]) == (0, 0)
+
+
 async def test_only_what_a_majority_has_is_read_to_be_published(database: Database, organization_id: str) -> None:
     await add(database, organization_id, "tag")
     await database.command("profile", 2)
