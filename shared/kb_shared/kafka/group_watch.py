@@ -8,7 +8,13 @@ from typing import Any, Final
 
 import structlog
 from aiokafka.coordinator.protocol import ConsumerProtocol
-from aiokafka.errors import GroupAuthorizationFailedError, KafkaError
+from aiokafka.errors import (
+    GroupAuthorizationFailedError,
+    GroupCoordinatorNotAvailableError,
+    GroupLoadInProgressError,
+    KafkaError,
+    NotCoordinatorForGroupError,
+)
 
 from kb_shared.errors import TransientError, WrongSurroundings
 from kb_shared.kafka.client_errors import answer_in_time
@@ -88,10 +94,17 @@ class KafkaWatch:
     async def look(self) -> None:
         """Ask once and keep the answer; never raises."""
         try:
-            await self._look()
+            try:
+                await self._look()
+            except (TransientError, WrongSurroundings):
+                raise
+            except Exception:  # noqa: BLE001  # the client library may raise anything; it must not end the service
+                # The broker that answered last time may have been restarted: only a new connection tells.
+                await self._disconnect()
+                await self._look()
         except (TransientError, WrongSurroundings) as error:
             self._note(str(error))
-        except Exception as error:  # noqa: BLE001  # the client library may raise anything; it must not end the service
+        except Exception as error:  # noqa: BLE001  # likewise
             self._note(f"Kafka does not answer ({type(error).__name__})")
             await self._disconnect()
         else:
@@ -119,11 +132,15 @@ class KafkaWatch:
         ]
 
     async def _owned(self, group: str) -> list[TopicPartition] | None:
-        """Return the partitions that the members of a group have been given; none while it rebalances.
+        """Return the partitions that the members of a group have been given; none while it rebalances or moves.
 
         None from a broker that does not tell what its members have been given, as Tansu.
         """
-        [answer] = await (await self._connected()).describe_consumer_groups([group])
+        try:
+            [answer] = await (await self._connected()).describe_consumer_groups([group])
+        except (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError, GroupLoadInProgressError):
+            # It moves to another broker. Members that can't reach it will lose their partitions.
+            return []
         [described] = answer.to_object()["groups"]
         if described["error_code"] == GroupAuthorizationFailedError.errno:
             raise WrongSurroundings(f"group {group!r} may not be described: give the service the right DESCRIBE on it")
