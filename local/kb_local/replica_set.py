@@ -1,7 +1,7 @@
 """A replica set of several mongods on this machine, whose members can be killed, frozen and stepped down."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +33,7 @@ class ReplicaSet:
         election_timeout_ms: int = ELECTION_TIMEOUT_MS,
         cache_gb: float = 0.25,
         transaction_lifetime_s: int = 15,
+        parameters: Mapping[str, str] | None = None,
     ) -> None:
         """Describe the set.
 
@@ -42,6 +43,7 @@ class ReplicaSet:
             election_timeout_ms: how long the secondaries miss a primary before they elect another.
             cache_gb: of WiredTiger, for each member.
             transaction_lifetime_s: how long the locks of a transaction outlive a client that was killed.
+            parameters: further `--setParameter` values of each member.
         """
         self.members: Sequence[Mongod] = tuple(
             Mongod(
@@ -52,6 +54,7 @@ class ReplicaSet:
                 alone=False,
                 cache_gb=cache_gb,
                 transaction_lifetime_s=transaction_lifetime_s,
+                parameters=parameters,
             )
             for number in range(1, size + 1)
         )

@@ -170,8 +170,14 @@ async def shared_servers(
 
 async def _start_mongo(started: AsyncExitStack, logs: Path, data: Path, members: int) -> tuple[str, ReplicaSet | None]:
     if members > 1:
-        settings = {"election_timeout_ms": ELECTION_TIMEOUT_MS, "transaction_lifetime_s": TRANSACTION_LIFETIME_S}
-        replica_set = await started.enter_async_context(ReplicaSet(data / "members", size=members, **settings))
+        replica_set = await started.enter_async_context(
+            ReplicaSet(
+                data / "members",
+                size=members,
+                election_timeout_ms=ELECTION_TIMEOUT_MS,
+                transaction_lifetime_s=TRANSACTION_LIFETIME_S,
+            )
+        )
         return replica_set.uri, replica_set
     mongod = Mongod(
         data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=TRANSACTION_LIFETIME_S

@@ -40,7 +40,9 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 @pytest.fixture(scope="session")
 async def started_set(server_logs: Path) -> AsyncIterator[ReplicaSet]:
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
-    async with ReplicaSet(server_logs / "replica-set", transaction_lifetime_s=5) as started:
+    async with ReplicaSet(
+        server_logs / "replica-set", transaction_lifetime_s=5, parameters={"enableTestCommands": "1"}
+    ) as started:
         yield started
 
 

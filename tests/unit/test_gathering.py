@@ -43,6 +43,18 @@ async def test_what_is_asked_while_an_answer_is_under_way_is_asked_after_it() ->
     assert oracle.questions == [[1], [1, 2]]
 
 
+async def test_a_question_that_hangs_does_not_hold_up_the_next_for_long() -> None:
+    oracle = Oracle()
+    gathered = Gathering(oracle.ask, patience_s=0.01)
+    hanging = asyncio.create_task(gathered(1))
+    await oracle.was_asked.wait()
+    oracle.was_asked.clear()
+    later = asyncio.create_task(gathered(2))
+    await asyncio.wait_for(oracle.was_asked.wait(), 10)
+    oracle.may_answer.set()
+    assert [await hanging, await later] == [10, 20]
+
+
 async def test_a_question_is_never_too_long() -> None:
     oracle = Oracle()
     oracle.may_answer.set()

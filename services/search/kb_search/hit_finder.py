@@ -18,6 +18,7 @@ from kb_search.stopwatch import Stopwatch
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
 
 _WIDER: Final = 4
 _SNAPSHOT_GONE: Final = frozenset({239, 246})  # SnapshotTooOld, SnapshotUnavailable
@@ -74,6 +75,8 @@ class HitFinder:
     async def _read(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
         try:
             return await self._read_at_one_moment(ranked)
+        except PrimaryChanged as error:
+            raise Outdated from error
         except OperationFailure as error:
             if error.code in _SNAPSHOT_GONE:
                 # A collection was changed in a way that takes its past away: perhaps it went with its KB.
@@ -82,7 +85,7 @@ class HitFinder:
 
     async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
         query = self.query
-        async with self.database.client.start_session(snapshot=True) as session:
+        async with current_snapshot(self.database) as session:
             snapshot = Snapshot(session, self.presumption)
             found = [
                 await snapshot.hits(target, ranking, query, min_score=_min_score(target.kb, query))
