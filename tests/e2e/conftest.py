@@ -12,6 +12,9 @@ from tests.chaos.workload import Upstream
 from tests.conftest import KafkaCluster, MongoDeployment
 from tests.e2e.system import QUICK, system
 from tests.e2e.world import World
+from tests.kafka_access import OPERATOR, kafka_access
+from tests.kafka_cluster.permissions import documented_acls
+from tests.kafka_cluster.rights import grant_at
 
 UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15000"}
 """Nothing is killed here: a process that stalls for a moment keeps what it works on."""
@@ -27,10 +30,14 @@ async def world(
 ) -> AsyncIterator[World]:
     """All services, for all tests of this folder: each has its own documents, tags and KBs."""
     name = f"e2e_{uuid4().hex[:12]}"
+    access = kafka_access()
+    if access is not None:
+        await grant_at(access.admin.split(","), documented_acls(prefix=f"{name}."))
     async with (
         Stack(
             tmp_path_factory.mktemp("e2e"),
-            env=UNHURRIED,
+            env={**UNHURRIED, **(access.settings_of(OPERATOR) if access else {})},
+            env_of=access.settings_of_services if access else {},
             mongo_uri=search_node.uri,
             kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
             models_api_base=model_server.api_base,
@@ -38,7 +45,7 @@ async def world(
             database=name,
             topic_prefix=f"{name}.",
         ) as stack,
-        system(stack) as opened,
+        system(stack, access=access) as opened,
     ):
         yield World(opened, Oracle(), Upstream(stack.organization_id))
         await opened.database.client.drop_database(name)

@@ -13,6 +13,7 @@ from kb_client.events import EventPublisher
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from tests.e2e.kafka_log import KafkaLog
+from tests.kafka_access import SUPER_USER, UPSTREAM, KafkaAccess
 from tests.waiting import until
 
 __all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "QUICK_ON_KAFKA", "System", "system", "until"]
@@ -99,8 +100,20 @@ def new_knowledge_base(*tag_ids: str, **options: Any) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def system(stack: Stack, *, http_timeout_s: float = 30) -> AsyncIterator[System]:
-    """Open what it takes to look at a stack that runs."""
+async def system(
+    stack: Stack, *, http_timeout_s: float = 30, access: KafkaAccess | None = None
+) -> AsyncIterator[System]:
+    """Open what it takes to look at a stack that runs.
+
+    Args:
+        stack: runs already.
+        http_timeout_s: how long an answer may take.
+        access: to Kafka, where each principal has rights of its own.
+    """
+    publishing = reading = stack.kafka_connection
+    if access is not None:
+        publishing = access.connection_of(UPSTREAM, stack.kafka)
+        reading = access.connection_of(SUPER_USER, stack.kafka)
     async with (
         httpx.AsyncClient(
             base_url=f"{stack.base_url}/v0/orgs/{stack.organization_id}",
@@ -111,11 +124,11 @@ async def system(stack: Stack, *, http_timeout_s: float = 30) -> AsyncIterator[S
         ) as http,
         AsyncMongoClient[dict[str, Any]](stack.mongod_uri, tz_aware=True) as mongo,
         EventPublisher(
-            stack.kafka_connection,
+            publishing,
             source="/tests/upstream",
             topic_prefix=stack.topic_prefix,
             # The local broker has none.
             idempotence=stack.broker is None,
         ) as events,
     ):
-        yield System(stack, http, events, KafkaLog(stack.kafka_connection, stack.topic_prefix), mongo[stack.database])
+        yield System(stack, http, events, KafkaLog(reading, stack.topic_prefix), mongo[stack.database])

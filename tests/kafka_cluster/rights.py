@@ -1,7 +1,7 @@
 """What principals may do on the test cluster: ACLs, made and taken away."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,12 +12,11 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
+    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
 
-from kb_local.ports import LOOPBACK
-from tests.kafka_cluster.broker import KafkaBroker
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -60,10 +59,16 @@ class Acl:
 
 async def grant(brokers: KafkaBrokers, acls: Iterable[Acl]) -> None:
     """Add ACLs; return when all running brokers go by them."""
+    await grant_at(_addresses(brokers), acls)
+
+
+async def grant_at(addresses: Sequence[str], acls: Iterable[Acl]) -> None:
+    """As `grant`, for brokers at whose addresses everybody may do everything."""
     wanted = list(acls)
-    for future in brokers.admin.create_acls([acl.binding for acl in wanted]).values():
+    admin = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
+    for future in admin.create_acls([acl.binding for acl in wanted]).values():
         await asyncio.wrap_future(future)
-    await _until_all(brokers, wanted, there=True)
+    await _until_all(addresses, wanted, there=True)
 
 
 async def revoke(brokers: KafkaBrokers, acls: Iterable[Acl]) -> None:
@@ -71,23 +76,27 @@ async def revoke(brokers: KafkaBrokers, acls: Iterable[Acl]) -> None:
     unwanted = list(acls)
     for future in brokers.admin.delete_acls([acl.filter for acl in unwanted]).values():
         await asyncio.wrap_future(future)
-    await _until_all(brokers, unwanted, there=False)
+    await _until_all(_addresses(brokers), unwanted, there=False)
 
 
-async def _until_all(brokers: KafkaBrokers, acls: list[Acl], *, there: bool) -> None:
-    for broker in brokers.brokers:
-        if broker.running:
-            what = f"{broker.name} goes by the new ACLs"
-            await until(partial(_knows, broker, {acl.right for acl in acls}, there=there), what=what)
+def _addresses(brokers: KafkaBrokers) -> list[str]:
+    return [broker.bootstrap for broker in brokers.brokers if broker.running]
 
 
-async def _knows(broker: KafkaBroker, rights: set[Right], *, there: bool) -> bool:
-    known = await _rights(broker)
+async def _until_all(addresses: Sequence[str], acls: list[Acl], *, there: bool) -> None:
+    for address in addresses:
+        what = f"{address} goes by the new ACLs"
+        await until(partial(_knows, address, {acl.right for acl in acls}, there=there), what=what)
+
+
+async def _knows(address: str, rights: set[Right], *, there: bool) -> bool:
+    known = await _rights(address)
     return rights <= known if there else not rights & known
 
 
-async def _rights(broker: KafkaBroker) -> set[Right]:
-    connection = await create_conn(LOOPBACK, broker.port)
+async def _rights(address: str) -> set[Right]:
+    host, _, port = address.partition(":")
+    connection = await create_conn(host, int(port))
     try:
         answer = await connection.send(DescribeAclsRequest(ANY, None, ANY, None, None, ANY, ANY))
     finally:
