@@ -154,6 +154,12 @@ DLQ_MESSAGES = Counter(
 EVENT_LOOP_LAG_SECONDS = Gauge(
     "kb_event_loop_lag_seconds", "Seconds the event loop was late. High: CPU work on the loop."
 )
+PRODUCER_REPLACEMENTS = Counter(
+    "kb_producer_replacements_total",
+    "Kafka clients that were replaced after an error they can't recover from; their messages were sent again. Now and "
+    "then after a broker was away; rising all the time: look at the brokers' logs.",
+    ["reason"],
+)
 OUTBOX_PENDING = Gauge(
     "kb_outbox_pending", "Messages committed and not yet sent (use max, not sum). Growing: the broker is away."
 )

@@ -1,36 +1,30 @@
 """The one way to write to Kafka: acknowledged by all in-sync replicas, or an error."""
 
 import asyncio
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
-from aiokafka.errors import (
-    BrokerResponseError,
-    KafkaError,
-    MessageSizeTooLargeError,
-    RecordListTooLargeError,
-    kafka_errors,
-)
+import structlog
+from aiokafka.errors import KafkaError, ProducerClosed
 
+from kb_shared import metrics
 from kb_shared.errors import MessageRefused, TransientError
+from kb_shared.kafka.client_end import end
 from kb_shared.kafka.headers import Headers, to_wire
+from kb_shared.kafka.retries import pause_s
+from kb_shared.kafka.send_errors import REFUSALS, as_ours, needs_new_client
 from kb_shared.kafka_connection.clients import producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 
+OLD_CLIENT_WITHIN_S: Final = 5.0
+"""How long a client that is replaced may still deliver to partitions that it can write to."""
+CLOSE_WITHIN_S: Final = 1.0
 
-class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # the library has no types
-    """The record breaks a rule of its topic: one without a key in a compacted topic, for example."""
-
-    errno = 87
-    message = "INVALID_RECORD"
-
-
-# The client library does not know this code, and so would report it as an unknown error, which may pass.
-kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
-
-TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+log = structlog.get_logger()
 
 
 Outcome: TypeAlias = TransientError | MessageRefused | None
@@ -45,14 +39,39 @@ class Message:
     headers: Headers = ()
 
 
+@dataclass(slots=True, eq=False)
+class _Delivery:
+    """A message on its way, until it is known what became of it."""
+
+    message: Message
+    outcome: asyncio.Future[Outcome]
+    client: Any = None
+    """The client that it was handed over to last."""
+
+    @property
+    def line(self) -> tuple[str, bytes] | None:
+        """What it must stay in order with, if anything."""
+        return None if self.message.key is None else (self.message.topic, self.message.key)
+
+    def settle(self, failure: Outcome) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(failure)
+
+
 class Producer:
     """Sends messages and waits until they are safe.
+
+    A client of the client library that met an error it can't recover from is replaced by a new one. What it was not
+    told to be safe is sent again, each key in its order and before newer messages of that key: some messages are then
+    written twice.
 
     Args:
         connection: to the cluster.
         idempotence: keeps the client's own retries from writing twice or out of order. Off for brokers without it.
         max_request_bytes: the largest message, key and headers included, that is sent at all.
-        request_timeout_ms: how long an acknowledgement may take.
+        request_timeout_ms: how long a broker may take for an answer.
+        delivery_timeout_s: how long an acknowledgement may take, over all tries.
+        stop_timeout_s: how long `stop` waits for acknowledgements.
     """
 
     def __init__(
@@ -62,6 +81,8 @@ class Producer:
         idempotence: bool,
         max_request_bytes: int = 1_048_576,
         request_timeout_ms: int = 30_000,
+        delivery_timeout_s: float = 60.0,
+        stop_timeout_s: float = 5.0,
     ) -> None:
         self._connection = connection
         self._options = {
@@ -70,7 +91,17 @@ class Producer:
             "max_request_size": max_request_bytes,
             "request_timeout_ms": request_timeout_ms,
         }
+        self._start_timeout_s = request_timeout_ms / 1000
+        self._delivery_timeout_s = delivery_timeout_s
+        self._stop_timeout_s = stop_timeout_s
         self._client: Any = None
+        self._client_changed = asyncio.Event()
+        self._replacement: asyncio.Task[None] | None = None
+        self._failures = 0
+        self._unacknowledged: dict[_Delivery, None] = {}
+        """In the order in which they were first handed over."""
+        self._sending_again: dict[tuple[str, bytes] | None, asyncio.Task[None]] = {}
+        self._stopped = False
 
     async def start(self) -> None:
         """Connect.
@@ -78,19 +109,24 @@ class Producer:
         Raises:
             TransientError: no broker answers.
         """
-        # Made here because the client library binds to the running loop.
-        client = producer_client(self._connection, **self._options)
-        try:
-            await client.start()
-        except KafkaError as error:
-            await client.stop()
-            raise _as_ours(error) from error
-        self._client = client
+        self._client = await self._connect()
+        self._stopped = False
 
     async def stop(self) -> None:
-        """Wait for what is being sent, then disconnect."""
-        if self._client is not None:
-            await self._client.stop()
+        """Wait a moment for what is being sent, then disconnect; what is not acknowledged by then fails."""
+        if outcomes := [delivery.outcome for delivery in self._unacknowledged]:
+            await asyncio.wait(outcomes, timeout=self._stop_timeout_s)
+        self._stopped = True
+        self._client_changed.set()
+        tasks = [*self._sending_again.values(), *([self._replacement] if self._replacement else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for delivery in self._unacknowledged:
+            delivery.settle(as_ours(ProducerClosed()))
+        client, self._client = self._client, None
+        if client is not None:
+            await end(client, within_s=CLOSE_WITHIN_S)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -126,44 +162,168 @@ class Producer:
         What comes after a refused message is sent all the same. Messages of one key arrive in the order given, but one
         can arrive although a transient error has kept back another before it: to restore the order, send both again.
         """
-        attempts: list[asyncio.Future[Any]] = []
-        for message in messages:
+        loop = asyncio.get_running_loop()
+        deliveries = [_Delivery(message, loop.create_future()) for message in messages]
+        try:
+            async with asyncio.timeout(self._delivery_timeout_s):
+                await self._hand_over_all(deliveries)
+                if outcomes := [delivery.outcome for delivery in deliveries if not delivery.outcome.done()]:
+                    await asyncio.wait(outcomes)
+        except TimeoutError:
+            late = TransientError(f"Kafka did not acknowledge the message within {self._delivery_timeout_s:g} s")
+            for delivery in deliveries:
+                delivery.settle(late)
+            self._replace_if_dead()
+        finally:
+            for delivery in deliveries:
+                self._unacknowledged.pop(delivery, None)
+        return [delivery.outcome.result() for delivery in deliveries]
+
+    async def _hand_over_all(self, deliveries: Sequence[_Delivery]) -> None:
+        for delivery in deliveries:
             try:
-                attempts.append(await self._hand_over(message))
-            except TOO_LARGE as error:
-                attempts.append(_failed(error))
+                await self._hand_over(delivery)
+            except REFUSALS as error:
+                delivery.settle(as_ours(error))
             except KafkaError as error:
                 # The cluster is away: each of the others would wait as long as this one did.
-                attempts += [_failed(error)] * (len(messages) - len(attempts))
-                break
-        return [_failure_of(outcome) for outcome in await asyncio.gather(*attempts, return_exceptions=True)]
+                for other in deliveries:
+                    if other.client is None:
+                        other.settle(as_ours(error))
+                return
 
-    async def _hand_over(self, message: Message) -> asyncio.Future[Any]:
-        """Queue the message; the future is done with its acknowledgement."""
-        acknowledgement: asyncio.Future[Any] = await self._client.send(
+    async def _hand_over(self, delivery: _Delivery) -> None:
+        """Queue the message in a client, in the next one if this one turns out to be of no use.
+
+        Raises:
+            KafkaError: it was not queued.
+        """
+        while True:
+            client = await self._usable_client(delivery)
+            try:
+                await self._queue(delivery, client)
+            except REFUSALS:
+                raise
+            except KafkaError as error:
+                if client is self._client and not needs_new_client(error):
+                    raise
+                self._replace(client, error)
+            else:
+                return
+
+    async def _usable_client(self, delivery: _Delivery) -> Any:
+        """Wait until there is a client, and until it was given all earlier messages of the same key."""
+        while True:
+            if self._stopped:
+                raise ProducerClosed
+            if self._client is None:
+                self._client_changed.clear()
+                await self._client_changed.wait()
+            elif delivery.line is not None and (earlier := self._sending_again.get(delivery.line)) is not None:
+                await asyncio.wait([earlier])
+            else:
+                return self._client
+
+    async def _queue(self, delivery: _Delivery, client: Any) -> None:
+        message = delivery.message
+        acknowledgement: asyncio.Future[Any] = await client.send(
             message.topic, key=message.key, value=message.value, headers=to_wire(message.headers)
         )
-        return acknowledgement
+        delivery.client = client
+        self._unacknowledged.setdefault(delivery)
+        acknowledgement.add_done_callback(partial(self._on_acknowledgement, delivery, client))
 
+    def _on_acknowledgement(self, delivery: _Delivery, client: Any, acknowledgement: asyncio.Future[Any]) -> None:
+        error = acknowledgement.exception()
+        if delivery.client is not client or delivery.outcome.done():
+            return
+        if error is None:
+            self._failures = 0
+            delivery.settle(None)
+        elif not isinstance(error, KafkaError):
+            delivery.outcome.set_exception(error)
+        elif isinstance(error, REFUSALS) or (client is self._client and not needs_new_client(error)):
+            delivery.settle(as_ours(error))
+        else:
+            self._replace(client, error)
 
-def _failed(error: KafkaError) -> asyncio.Future[Any]:
-    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    future.set_exception(error)
-    return future
+    def _replace(self, client: Any, error: KafkaError) -> None:
+        """Have a new client in place of this one; no news if that is under way, or was done."""
+        if client is self._client and not self._stopped:
+            self._client = None
+            self._replacement = asyncio.create_task(self._take_over_from(client, error))
 
+    def _replace_if_dead(self) -> None:
+        client = self._client
+        if client is None:
+            return
+        tasks = (client._sender.sender_task, client.client._sync_task)  # noqa: SLF001  # public nowhere
+        if any(task is not None and task.done() for task in tasks):
+            self._replace(client, KafkaError("a task of the client has ended"))
 
-def _failure_of(outcome: object) -> Outcome:
-    if isinstance(outcome, KafkaError):
-        return _as_ours(outcome)
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return None
+    async def _take_over_from(self, old: Any, error: KafkaError) -> None:
+        # Ended before anything is sent again, or an old copy of a message could come after a newer message of its key.
+        await end(old, within_s=OLD_CLIENT_WITHIN_S)
+        client = await self._connect_patiently()
+        again = [delivery for delivery in self._unacknowledged if not delivery.outcome.done()]
+        log.warning("producer.replaced", error=type(error).__name__, messages_sent_again=len(again))
+        metrics.PRODUCER_REPLACEMENTS.labels(reason=type(error).__name__).inc()
+        self._client = client
+        self._send_again(again, client)
+        self._client_changed.set()
 
+    async def _connect_patiently(self) -> Any:
+        while True:
+            self._failures += 1
+            await asyncio.sleep(pause_s(self._failures))
+            try:
+                return await self._connect()
+            except TransientError as error:
+                log.warning("producer.replacement_failed", reason=str(error))
+            except Exception as error:  # noqa: BLE001  # whatever it is, nothing can be sent without a client
+                log.warning("producer.replacement_failed", reason=type(error).__name__)
 
-def _as_ours(error: KafkaError) -> TransientError | MessageRefused:
-    # The type alone: the client library's messages may quote what was sent.
-    if isinstance(error, TOO_LARGE):
-        return MessageRefused(f"the message is too large for Kafka ({type(error).__name__})", reason="too-large")
-    if isinstance(error, InvalidRecordError):
-        return MessageRefused("the message breaks a rule of its topic", reason="invalid-record")
-    return TransientError(f"Kafka did not take the message ({type(error).__name__})")
+    def _send_again(self, deliveries: Iterable[_Delivery], client: Any) -> None:
+        """Hand over each key in its own task: a partition without a leader keeps the others waiting no longer."""
+        lines: dict[tuple[str, bytes] | None, list[_Delivery]] = defaultdict(list)
+        for delivery in deliveries:
+            lines[delivery.line].append(delivery)
+        self._sending_again = {
+            line: asyncio.create_task(self._send_line_again(line, of_line, client)) for line, of_line in lines.items()
+        }
+
+    async def _send_line_again(
+        self, line: tuple[str, bytes] | None, deliveries: Sequence[_Delivery], client: Any
+    ) -> None:
+        try:
+            for delivery in deliveries:
+                if delivery.outcome.done():
+                    continue
+                if client is not self._client:
+                    return  # the next client sends the rest
+                try:
+                    await self._queue(delivery, client)
+                except KafkaError as error:
+                    if client is self._client and not needs_new_client(error):
+                        delivery.settle(as_ours(error))
+                    else:
+                        self._replace(client, error)
+        finally:
+            if self._sending_again.get(line) is asyncio.current_task():
+                del self._sending_again[line]
+
+    async def _connect(self) -> Any:
+        # Made here because the client library binds to the running loop.
+        client = producer_client(self._connection, **self._options)
+        try:
+            async with asyncio.timeout(self._start_timeout_s):
+                await client.start()
+        except (KafkaError, TimeoutError) as error:
+            await end(client, within_s=CLOSE_WITHIN_S)
+            raise TransientError(
+                f"Kafka at {self._connection.bootstrap_servers} does not answer ({type(error).__name__})"
+            ) from error
+        except asyncio.CancelledError:
+            await end(client, within_s=0)
+            raise
+        return client

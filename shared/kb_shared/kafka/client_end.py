@@ -1,0 +1,63 @@
+"""Ends a producer of the client library in a bounded time, whatever the brokers do."""
+
+import asyncio
+import time
+from typing import Any, Final
+
+import structlog
+from aiokafka.errors import ProducerClosed
+
+ABANDON_WITHIN_S: Final = 1.5
+CANCEL_EVERY_S: Final = 0.3
+
+log = structlog.get_logger()
+
+
+async def end(client: Any, *, within_s: float) -> None:
+    """Let the client send what it has for `within_s`, and close it; what it has not sent by then it never sends.
+
+    Takes at most `ABANDON_WITHIN_S` longer than `within_s`. Raises nothing.
+    """
+    stopping = asyncio.ensure_future(client.stop())
+    try:
+        await asyncio.wait([stopping], timeout=within_s)
+    finally:
+        if not stopping.done():
+            await _abandon(client)
+            await asyncio.wait([stopping], timeout=CANCEL_EVERY_S)
+            stopping.cancel()
+            await asyncio.wait([stopping])
+    if not stopping.cancelled() and (failure := stopping.exception()) is not None:
+        log.warning("producer.client_ended_with_error", error=type(failure).__name__)
+
+
+async def _abandon(client: Any) -> None:
+    """Close all connections and end all tasks of the client.
+
+    Its own `stop` waits for every broker that owes an answer, with idempotence for ever, and when it is cancelled it
+    leaves a task that goes on sending.
+    """
+    network, sender = client.client, client._sender.sender_task  # noqa: SLF001  # public nowhere
+    _close_connections(network)
+    deadline = time.monotonic() + ABANDON_WITHIN_S
+    while sender is not None and not sender.done() and time.monotonic() < deadline:
+        # Once is not enough: when it is cancelled it waits for its requests.
+        sender.cancel()
+        await asyncio.wait([sender], timeout=CANCEL_EVERY_S)
+        # Requests may have opened connections anew.
+        _close_connections(network)
+    # Wakes those who wait for room in a batch, and for acknowledgements.
+    client._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001  # public nowhere
+
+
+def _close_connections(network: Any) -> None:
+    if network._sync_task is not None:  # noqa: SLF001  # public nowhere
+        network._sync_task.cancel()  # noqa: SLF001  # public nowhere
+    if network._md_update_fut is not None and not network._md_update_fut.done():  # noqa: SLF001  # public nowhere
+        # Nobody else does once the task above is gone, and requests wait for it.
+        network._md_update_fut.set_result(False)  # noqa: SLF001  # public nowhere
+    for connection in network._conns.values():  # noqa: SLF001  # public nowhere
+        if connection._writer is not None:  # noqa: SLF001  # public nowhere
+            # Closing alone waits until a broker that does not read has read all that was written.
+            connection._writer.transport.abort()  # noqa: SLF001  # public nowhere
+        connection.close()

@@ -1,0 +1,261 @@
+"""A producer whose client is of no more use goes on with another one; the last copies of each key are in order."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from aiokafka.errors import (
+    InvalidProducerEpoch,
+    KafkaConnectionError,
+    KafkaError,
+    LeaderNotAvailableError,
+    OutOfOrderSequenceNumber,
+    ProducerClosed,
+    ProducerFenced,
+    UnknownProducerId,
+)
+
+from kb_shared.errors import TransientError
+from kb_shared.kafka import producer as module
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka_connection.connection import KafkaConnection
+from tests.waiting import until
+
+TOPIC = "t"
+
+
+@dataclass
+class Client:
+    """A client of the client library that answers as a test tells it to."""
+
+    log: list[str]
+    """Everything that was ever written to the topic."""
+    waiting: dict[str, asyncio.Future[None]] = field(default_factory=dict)
+    fails_to_start: int = 0
+    stopped: bool = False
+    full: asyncio.Event | None = None
+    """While it is not set there is no room for another message."""
+
+    async def start(self) -> None:
+        if self.fails_to_start:
+            self.fails_to_start -= 1
+            raise KafkaConnectionError
+
+    async def stop(self) -> None:
+        self.stopped = True
+
+    async def send(self, _topic: str, *, value: bytes, **_others: Any) -> asyncio.Future[None]:
+        await asyncio.sleep(0)
+        if self.full is not None:
+            await self.full.wait()
+        if self.stopped:
+            raise ProducerClosed
+        acknowledgement: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.waiting[value.decode()] = acknowledgement
+        return acknowledgement
+
+    def acknowledge(self, *values: str) -> None:
+        for value in values:
+            self.log.append(value)
+            self.waiting.pop(value).set_result(None)
+
+    def acknowledge_all(self) -> None:
+        self.acknowledge(*self.waiting)
+
+    def fail(self, error: KafkaError, *values: str) -> None:
+        for value in values:
+            self.waiting.pop(value).set_exception(error)
+
+
+@dataclass
+class Clients:
+    """The clients that a producer makes, one after the other."""
+
+    log: list[str] = field(default_factory=list)
+    made: list[Client] = field(default_factory=list)
+    prepare: Callable[[Client], None] = lambda _: None
+
+    def make(self, *_arguments: Any, **_options: Any) -> Client:
+        client = Client(self.log)
+        self.prepare(client)
+        self.made.append(client)
+        return client
+
+    async def next(self, count: int) -> Client:
+        await until(lambda: len(self.made) >= count, what=f"client {count}")
+        return self.made[count - 1]
+
+
+@pytest.fixture
+def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
+    made = Clients()
+    monkeypatch.setattr(module, "producer_client", made.make)
+    yield made  # noqa: PT022  # the patch must last
+
+
+async def started(clients: Clients, **options: Any) -> tuple[Producer, Client]:
+    producer = Producer(KafkaConnection("nowhere:1"), idempotence=True, **options)
+    await producer.start()
+    return producer, clients.made[0]
+
+
+def messages(*values: str) -> list[Message]:
+    """Return messages whose key is the first letter of the value."""
+    return [Message(TOPIC, value[:1].encode(), value.encode()) for value in values]
+
+
+def sending(producer: Producer, *values: str) -> asyncio.Task[None]:
+    return asyncio.create_task(producer.send_all(messages(*values)))
+
+
+async def has(client: Client, *values: str) -> None:
+    await until(lambda: list(client.waiting) == list(values), what=f"a client that was given {values}")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OutOfOrderSequenceNumber(),
+        UnknownProducerId(),
+        ProducerFenced(),
+        InvalidProducerEpoch(),
+        ProducerClosed(),
+        KafkaError("Unexpected error during batch delivery"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+async def test_messages_that_a_broken_client_did_not_deliver_are_sent_again_in_order(
+    clients: Clients, error: KafkaError
+) -> None:
+    producer, first = await started(clients)
+    calls = [sending(producer, "a1", "b1", "a2")]
+    await has(first, "a1", "b1", "a2")
+    calls.append(sending(producer, "a3", "b2"))
+    await has(first, "a1", "b1", "a2", "a3", "b2")
+    first.acknowledge("a1")
+    first.fail(error, "a2")  # a3, b1 and b2 are still under way
+    second = await clients.next(2)
+    await until(lambda: len(second.waiting) == 4)
+    assert first.stopped
+    assert [value for value in second.waiting if value[0] == "a"] == ["a2", "a3"]
+    assert [value for value in second.waiting if value[0] == "b"] == ["b1", "b2"]
+    second.acknowledge_all()
+    await asyncio.gather(*calls)
+    await producer.stop()
+
+
+async def test_a_newer_message_waits_until_older_ones_of_its_key_are_sent_again(clients: Clients) -> None:
+    clients.prepare = lambda client: setattr(client, "full", asyncio.Event() if clients.made else None)
+    producer, first = await started(clients)
+    calls = [sending(producer, "a1", "a2", "a3")]
+    await has(first, "a1", "a2", "a3")
+    first.fail(OutOfOrderSequenceNumber(), "a1")
+    calls.append(sending(producer, "a4"))
+    second = await clients.next(2)
+    calls.append(sending(producer, "a5"))
+    assert second.full is not None
+    second.full.set()
+    await until(lambda: len(second.waiting) == 5)
+    second.acknowledge_all()
+    await asyncio.gather(*calls)
+    assert clients.log == ["a1", "a2", "a3", "a4", "a5"]
+    await producer.stop()
+
+
+async def test_a_call_that_waited_for_room_in_the_broken_client_goes_on_with_the_next(clients: Clients) -> None:
+    producer, first = await started(clients)
+    calls = [sending(producer, "a1")]
+    await has(first, "a1")
+    first.full = asyncio.Event()
+    calls.append(sending(producer, "a2", "a3"))
+    await asyncio.sleep(0)
+    first.fail(OutOfOrderSequenceNumber(), "a1")
+    second = await clients.next(2)
+    first.full.set()
+    await has(second, "a1", "a2", "a3")
+    second.acknowledge_all()
+    await asyncio.gather(*calls)
+    await producer.stop()
+
+
+async def test_a_second_client_that_breaks_is_replaced_as_well(clients: Clients) -> None:
+    producer, first = await started(clients)
+    call = sending(producer, "a1", "a2")
+    await has(first, "a1", "a2")
+    first.fail(OutOfOrderSequenceNumber(), "a1", "a2")
+    second = await clients.next(2)
+    await has(second, "a1", "a2")
+    second.acknowledge("a1")
+    second.fail(ProducerFenced(), "a2")
+    third = await clients.next(3)
+    await has(third, "a2")
+    third.acknowledge_all()
+    await call
+    await producer.stop()
+
+
+async def test_a_client_that_does_not_start_is_tried_again(clients: Clients) -> None:
+    clients.prepare = lambda client: setattr(client, "fails_to_start", int(len(clients.made) in {1, 2}))
+    producer, first = await started(clients)
+    call = sending(producer, "a1")
+    await has(first, "a1")
+    first.fail(OutOfOrderSequenceNumber(), "a1")
+    fourth = await clients.next(4)
+    await has(fourth, "a1")
+    fourth.acknowledge_all()
+    await call
+    await producer.stop()
+
+
+async def test_an_error_that_passes_is_told_and_the_client_is_kept(clients: Clients) -> None:
+    producer, first = await started(clients)
+    call = sending(producer, "a1")
+    await has(first, "a1")
+    first.fail(LeaderNotAvailableError(), "a1")
+    with pytest.raises(TransientError, match="LeaderNotAvailableError"):
+        await call
+    assert not first.stopped
+    await producer.stop()
+
+
+async def test_what_nobody_waits_for_any_more_is_not_sent_again(clients: Clients) -> None:
+    producer, first = await started(clients)
+    given_up, call = sending(producer, "a1"), sending(producer, "a2")
+    await has(first, "a1", "a2")
+    given_up.cancel()
+    await asyncio.wait([given_up])
+    first.fail(OutOfOrderSequenceNumber(), "a2")
+    second = await clients.next(2)
+    await has(second, "a2")
+    second.acknowledge_all()
+    await call
+    await producer.stop()
+
+
+async def test_stopping_ends_in_time_and_tells_who_still_waits(clients: Clients) -> None:
+    producer, first = await started(clients, stop_timeout_s=0.1)
+    call = sending(producer, "a1")
+    await has(first, "a1")
+    async with asyncio.timeout(5):
+        await producer.stop()
+    with pytest.raises(TransientError):
+        await call
+    with pytest.raises(TransientError, match="ProducerClosed"):
+        await producer.send_all(messages("a2"))
+
+
+async def test_stopping_ends_in_time_while_a_client_is_being_replaced(clients: Clients) -> None:
+    clients.prepare = lambda client: setattr(client, "fails_to_start", 1 if clients.made else 0)
+    producer, first = await started(clients, stop_timeout_s=0.1)
+    call = sending(producer, "a1")
+    await has(first, "a1")
+    first.fail(OutOfOrderSequenceNumber(), "a1")
+    waiting = sending(producer, "a2")
+    await clients.next(2)
+    async with asyncio.timeout(5):
+        await producer.stop()
+    for each in (call, waiting):
+        with pytest.raises(TransientError):
+            await each
