@@ -46,8 +46,16 @@ async def _abandon(client: Any) -> None:
         await asyncio.wait([sender], timeout=CANCEL_EVERY_S)
         # Requests may have opened connections anew.
         _close_connections(network)
-    # Wakes those who wait for room in a batch, and for acknowledgements.
-    client._message_accumulator.fail_all(ProducerClosed())  # noqa: SLF001  # public nowhere
+    _fail_batches(client._message_accumulator)  # noqa: SLF001  # public nowhere
+
+
+def _fail_batches(accumulator: Any) -> None:
+    """Wake those who wait for room in a batch, and for acknowledgements."""
+    accumulator.fail_all(ProducerClosed())
+    for batch in (*accumulator._pending_batches, *(each for line in accumulator._batches.values() for each in line)):  # noqa: SLF001
+        if batch._drain_waiter.done():  # noqa: SLF001  # public nowhere
+            # Often nobody waits for room: an exception that nobody has seen would be logged as if it were news.
+            batch._drain_waiter.exception()  # noqa: SLF001  # public nowhere
 
 
 def _close_connections(network: Any) -> None:
