@@ -18,6 +18,7 @@ from kb_local.errors import LocalStackError
 from kb_local.mongod import REPLICA_SET
 from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
+from tests.replica_set.conftest import FOR_TESTS
 
 
 def main() -> None:
@@ -42,7 +43,7 @@ async def _run(command: Sequence[str]) -> int:
     """Return the exit status of the command."""
     with tempfile.TemporaryDirectory(prefix="kb-replica-set-") as name:
         folder = Path(name)
-        async with ReplicaSet(folder / "members", transaction_lifetime_s=5) as members:
+        async with ReplicaSet(folder / "members", **FOR_TESTS) as members:
             nodes = SearchNodes(members.addresses, set_name=REPLICA_SET, logs=folder)
             await nodes.start()
             print(f"KB_TEST_MONGO_URI={nodes.uri}\nwithout search: {members.uri}", flush=True)  # noqa: T201  # its answer

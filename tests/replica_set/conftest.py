@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from pymongo import AsyncMongoClient
@@ -21,6 +21,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.replica_set)
 
 
+# As those of the one mongod of other tests: killed clients leave transactions, and some commands are made to fail.
+FOR_TESTS: Final[dict[str, Any]] = {"transaction_lifetime_s": 5, "parameters": {"enableTestCommands": "1"}}
 SUMMARIES = pytest.StashKey[list[str]]()
 
 
@@ -39,10 +41,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 async def started_set(server_logs: Path) -> AsyncIterator[ReplicaSet]:
-    # Tests kill clients in the middle of transactions, whose locks then have to go soon.
-    async with ReplicaSet(
-        server_logs / "replica-set", transaction_lifetime_s=5, parameters={"enableTestCommands": "1"}
-    ) as started:
+    async with ReplicaSet(server_logs / "replica-set", **FOR_TESTS) as started:
         yield started
 
 
