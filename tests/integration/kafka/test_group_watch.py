@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import pytest
 
 from kb_local.broker import Broker
@@ -61,20 +59,3 @@ async def test_a_broker_that_does_not_answer_is_a_reason(broker: KafkaCluster | 
     assert await watched.why_not_ready() == "Kafka has not answered yet"
     await watched.look()
     assert "does not answer" in str(await watched.why_not_ready())
-
-
-async def test_a_broker_that_was_restarted_between_two_looks_is_no_reason(tmp_path: Path) -> None:
-    broker = Broker(port=free_port(), log=tmp_path / "broker.log")
-    stream = Stream(broker.bootstrap, "")
-    await broker.start()
-    await stream.create()
-    watched = watch(stream)
-    await watched.look()
-    assert await watched.why_not_ready() is None
-    await broker.kill()
-    await broker.start()
-    await stream.create()
-    await watched.look()
-    assert await watched.why_not_ready() is None
-    await watched._disconnect()
-    await broker.stop()
