@@ -22,6 +22,8 @@ SESSION_TIMEOUT_MS = 10_000
 """A member that a busy machine stops for a moment stays one: what is counted here counts on it."""
 ON_KAFKA = not Backend.of(os.environ).has_local_broker
 """Whether the broker is Apache Kafka."""
+BRIEF_SESSION: Mapping[str, Any] = {"session_timeout_ms": 6_000 if ON_KAFKA else 2_000}
+"""For tests that lose nothing with a membership: a join takes Tansu half of the session."""
 EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
 """Four partitions, as many as Tansu gives a topic that somebody asks for before it is created again."""
 

@@ -15,7 +15,7 @@ from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.mongo import dead_letters, schema
 from kb_shared.mongo.database import Database
-from tests.integration.kafka.support import Letters, Recorder, Stream, running
+from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
 from tests.waiting import until
 
 KEY = b"a/" + b"k" * 48_000
@@ -58,9 +58,13 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     handler, told = Picky(), Keeper()
     publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
     reader = stream.consumer(
-        told, Letters(), topics=[stream.prefix + topics.DEAD_LETTERS.name], group_id=f"{stream.group}-letters"
+        told,
+        Letters(),
+        topics=[stream.prefix + topics.DEAD_LETTERS.name],
+        group_id=f"{stream.group}-letters",
+        **BRIEF_SESSION,
     )
-    async with running(stream.consumer(handler, publisher)), running(reader):
+    async with running(stream.consumer(handler, publisher, **BRIEF_SESSION)), running(reader):
         await until(lambda: len(handler.handled) == 20)
         await stream.until_committed(21)
         await until(lambda: len(told.records) == 1)

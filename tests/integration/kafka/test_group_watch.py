@@ -7,7 +7,7 @@ from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.topics import check_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
-from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
+from tests.integration.kafka.support import BRIEF_SESSION, EVENTS, Letters, Recorder, Stream, running
 from tests.integration.kafka.test_replaced_topics import delete_topic
 from tests.waiting import until
 
@@ -27,7 +27,7 @@ async def test_partitions_that_nobody_reads_are_a_reason_until_a_consumer_has_th
     watched = watch(stream)
     await watched.look()
     assert "had no consumer" in str(await watched.why_not_ready())
-    async with running(stream.consumer(Recorder(), Letters())):
+    async with running(stream.consumer(Recorder(), Letters(), **BRIEF_SESSION)):
 
         async def nothing_is_wrong() -> bool:
             await watched.look()
