@@ -16,12 +16,13 @@ from typing import Any
 import psutil
 
 from kb_local.child import describe_exit
-from kb_local.errors import LocalStackError
+from kb_local.errors import LocalStackError, UnusableServer
 from kb_local.ports import Ports
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
 from kb_local.stack import ALL_SERVICES, DEFAULT_DATABASE, PRODUCERS, Stack
 from kb_local.state import Home, Phase, Problem, ProcessCondition, ProcessState, StackState, find_process, home_of
+from kb_shared.kafka_connection.connection import KafkaConnection, UnusableKafkaConnection
 
 WATCH_INTERVAL_S = 0.2
 PROBE_INTERVAL_S = 5.0
@@ -228,8 +229,9 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
     """Return the stack of `kb up` as the environment describes it, on the ports it had last time.
 
     Raises:
-        LocalStackError: the folder or the port that was asked for cannot be used.
+        LocalStackError: the folder, the port or the Kafka connection that was asked for cannot be used.
     """
+    _check_kafka_connection(environment)
     home = home_of(environment)
     home.prepare()
     ports = Ports(home.read_state().ports)
@@ -251,6 +253,21 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
         topic_prefix=environment.get("KB_KAFKA_TOPIC_PREFIX", ""),
         ports=ports,
     )
+
+
+def _check_kafka_connection(environment: Mapping[str, str]) -> None:
+    try:
+        connection = KafkaConnection.from_environment(environment)
+        connection.check_files()
+    except UnusableKafkaConnection as error:
+        raise UnusableServer(
+            str(error), remedy="docs/how-to/connect-to-kafka.md has an example of each mechanism"
+        ) from error
+    if not environment.get("KB_KAFKA") and connection.security_protocol != "PLAINTEXT":
+        raise UnusableServer(
+            f"the local broker has no {connection.security_protocol}",
+            remedy="name a cluster with KB_KAFKA, or unset KB_KAFKA_SECURITY_PROTOCOL and what belongs to it",
+        )
 
 
 async def supervise(environment: Mapping[str, str], *, on_change: Callable[[StackState], None]) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Collection, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -44,6 +44,7 @@ VISIBLE_AFTER_S: Final = 15.0
 POLL_INTERVAL_S: Final = 0.1
 REQUEST_TIMEOUT_MS: Final = 10_000
 ANSWER_WITHIN_S: Final = 5.0
+CLOSE_WITHIN_S: Final = 2.0
 LONGEST_LOOK_S: Final = 40.0
 
 # What an operator must change; anything else passes.
@@ -118,7 +119,10 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
             f"Kafka at {connection.bootstrap_servers} does not answer ({type(error).__name__})"
         ) from error
     finally:
-        await admin.close()
+        # A broker that is frozen keeps a connection from being closed in an orderly way.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_WITHIN_S):
+                await admin.close()
 
 
 @dataclass(frozen=True, slots=True)
