@@ -36,6 +36,8 @@ _ENOUGH_TOGETHER = 10
 """Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
 _AFTER_FAILURE_S = 10.0
 """Longer than another relay takes to see that the buckets are free."""
+_LAST_BATCH_S = 5.0
+"""For the batch that is being sent when the process is asked to stop."""
 
 log = structlog.get_logger()
 
@@ -78,13 +80,22 @@ class OutboxRelay:
     async def run(self, stop: asyncio.Event) -> None:
         """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
         renewal = asyncio.create_task(self._keep_leases())
+        sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
         try:
-            while not stop.is_set():
-                await process.pause(stop, await self._send_some())
+            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            # Brokers that do not answer keep a batch for a minute. What was not marked as sent goes out again.
+            await asyncio.wait({sending}, timeout=_LAST_BATCH_S)
+            if sending.done():
+                sending.result()
         finally:
-            renewal.cancel()
-            await asyncio.gather(renewal, return_exceptions=True)
+            for task in (renewal, sending, stopping):
+                task.cancel()
+            await asyncio.gather(renewal, sending, stopping, return_exceptions=True)
             await self._release()
+
+    async def _send_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await process.pause(stop, await self._send_some())
 
     async def _send_some(self) -> float:
         """Send one batch; returns how many seconds to rest before the next."""

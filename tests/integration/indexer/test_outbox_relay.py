@@ -169,6 +169,27 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
     assert said(post.sent) == [("d", 0)]
 
 
+async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends_its_messages(
+    database: Database,
+) -> None:
+    class Silent(Post):
+        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+            self.sent.extend(messages)
+            await asyncio.Event().wait()
+            return []
+
+    await add(database, "d", 0)
+    silent, post, stop = Silent(), Post(), asyncio.Event()
+    relay = asyncio.create_task(OutboxRelay(database, silent, topic_prefix="").run(stop))
+    await until(lambda: bool(silent.sent))
+    stop.set()
+    async with asyncio.timeout(20):
+        await relay
+    async with running(OutboxRelay(database, post, topic_prefix="")):
+        await until_all_sent(database)
+    assert said(post.sent) == [("d", 0)]
+
+
 async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_leaves(database: Database) -> None:
     posts = [Post(), Post()]
     relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
