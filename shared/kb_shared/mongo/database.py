@@ -14,6 +14,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.errors import (
     BulkWriteError,
+    ConfigurationError,
     ConnectionFailure,
     DuplicateKeyError,
     ExecutionTimeout,
@@ -114,6 +115,9 @@ def is_passing(error: PyMongoError) -> bool:
             if error.details.get("writeConcernErrors") or any(_code(each) in _PASSING_CODES for each in failures):
                 return True
         case OperationFailure() if error.code in _PASSING_CODES:
+            return True
+        # A connection that was opened while its member was neither primary nor secondary, as after a restart.
+        case ConfigurationError() if "Sessions are not supported" in str(error):
             return True
     return error.timeout or any(
         error.has_error_label(label) for label in ("TransientTransactionError", "RetryableWriteError")
