@@ -43,6 +43,8 @@ test-long: install  ## the long forms: more kills, more orders, more swaps, more
 
 test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Kafka (needs Java and Maven)
 	@$(BIN)/python -m tests.kafka_cluster.jars
+	@$(BIN)/python -m tests.kafka_cluster -- $(BIN)/python -m pytest tests/integration/kafka tests/e2e -m "not long" --quiet
+	@$(BIN)/python -m tests.kafka_cluster --secured -- $(BIN)/python -m pytest tests/e2e -m "not long" --quiet
 	@$(BIN)/python -m pytest -m kafka_cluster tests --timeout 900 --quiet
 
 test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs

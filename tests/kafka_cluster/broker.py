@@ -35,6 +35,8 @@ class KafkaBroker(Server):
         self.number = place.number
         self.settings: dict[str, str] = {}
         """Further settings, over those that it was made with; they count from the next launch on."""
+        self.logs_what_is_allowed = False
+        """Whether the authorizer logs what it allows, and by which rule, and not only what it denies."""
         self._folder = folder
         self._class_path = class_path
         self._properties = dict(properties)
@@ -105,5 +107,6 @@ class KafkaBroker(Server):
             # The faster compiler: none of these processes lives long.
             "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={LOGGING}",
+            *(["-Dauthorizer.level=debug"] if self.logs_what_is_allowed else []),
             *("-cp", self._class_path),
         ]
