@@ -22,7 +22,6 @@ from kb_shared.log_limit import LogLimit
 from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.majority import majority_reads
 from kb_shared.unsendable_messages import set_aside
 
 _LEASE = timedelta(seconds=15)
@@ -101,9 +100,7 @@ class OutboxRelay:
         """Send one batch; returns how many seconds to rest before the next."""
         try:
             with pymongo.timeout(_DEADLINE_S):
-                # What only an isolated primary has may be rolled back: nobody must be told of it.
-                async with majority_reads(self._database) as majority:
-                    messages = await outbox.unsent(majority, self._buckets, limit=_BATCH) if self._buckets else []
+                messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
             if messages:
                 await self._send(messages)
         except (TransientError, PyMongoError) as error:

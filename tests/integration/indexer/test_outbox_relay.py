@@ -5,7 +5,9 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 import pytest
+from pymongo import AsyncMongoClient
 
+from kb_local.mongod import Mongod
 from kb_shared import failpoints, outbox_relay
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
@@ -13,9 +15,10 @@ from kb_shared.errors import TransientError
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.producer import Message, Outcome
 from kb_shared.mongo import leases, outbox
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, Row, Session, in_transaction
 from kb_shared.outbox_relay import OutboxRelay
-from tests.integration.indexer.support import Post
+from tests.conftest import MongoDeployment
+from tests.integration.indexer.support import CommandLog, Post
 from tests.waiting import DEADLINE_S, until
 
 KB = "0123456789abcdef01234567"
@@ -67,6 +70,18 @@ async def running(relay: OutboxRelay) -> AsyncIterator[None]:
         stop.set()
         async with asyncio.timeout(DEADLINE_S):
             await task
+
+
+async def test_only_what_a_majority_has_is_sent(mongod: MongoDeployment | Mongod, database: Database) -> None:
+    commands = CommandLog()
+    async with AsyncMongoClient[Row](mongod.uri, tz_aware=True, event_listeners=[commands]) as client:
+        watched = client[database.name]
+        await add(watched, "d", 1)
+        async with running(OutboxRelay(watched, Post(), topic_prefix="")):
+            await until_all_sent(watched)
+    looks = [command for command in commands.commands if command.get("find") == outbox.NAME]
+    assert looks
+    assert {command["readConcern"].get("level") for command in looks} == {"majority"}
 
 
 async def until_all_sent(database: Database) -> None:
