@@ -110,10 +110,6 @@ def is_passing(error: PyMongoError) -> bool:
     match error:
         case ConnectionFailure() | WaitQueueTimeoutError() | ExecutionTimeout() | WriteConcernError():
             return True
-        case ConfigurationError():
-            # The driver says so of a member that has restarted and not yet joined its set: it takes no sessions. What
-            # is wrong with the URI itself ends the process at its start.
-            return True
         case BulkWriteError():
             failures = error.details.get("writeErrors", [])
             if error.details.get("writeConcernErrors") or any(_code(each) in _PASSING_CODES for each in failures):
