@@ -4,15 +4,20 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition as Partition
 
+from kb_indexer.bootstrap import GROUP_FAN_OUT
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.zygote import Zygote
 from kb_shared.contracts import topics
+from kb_shared.kafka_connection.clients import consumer_client
 from tests.conftest import MongoDeployment
 from tests.kafka_cluster.busy import REPORTS, Busy, Foundations, busy_system
 from tests.kafka_cluster.cluster import KafkaBrokers
 
 pytestmark = pytest.mark.kafka_cluster
+
+REPLICAS_THAT_COME_AND_GO = 6
 
 
 @pytest.fixture
@@ -70,3 +75,42 @@ async def test_a_broker_freezes_for_longer_than_its_session(busy: Busy, brokers:
         frozen.resume()
         await busy.until_indexed_more(20)
     await assert_right(busy, brokers)
+
+
+async def test_replicas_join_and_leave_all_the_time(busy: Busy, brokers: KafkaBrokers) -> None:
+    stack = busy.system.stack
+    async with busy.load():
+        for number in range(REPLICAS_THAT_COME_AND_GO):
+            joining = f"kb_indexer:{3 + number}"
+            await stack.start_service(joining)
+            await busy.until_indexed_more(5)
+            assert await stack.stop_service(joining) == 0, "it left in good order"
+            del stack.services[joining]
+    await assert_right(busy, brokers)
+
+
+async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, brokers: KafkaBrokers) -> None:
+    stack = busy.system.stack
+    async with busy.load():
+        frozen = stack.services["kb_indexer"]
+        await frozen.pause()
+        # So many only when the other one has its partitions.
+        await busy.until_indexed_more(80)
+        committed = await _committed(busy)
+        frozen.resume()
+        await busy.until_indexed_more(20)
+        after = await _committed(busy)
+        assert all(after[partition] >= offset for partition, offset in committed.items()), "no offset goes back"
+    await assert_right(busy, brokers)
+
+
+async def _committed(busy: Busy) -> dict[int, int]:
+    stack = busy.system.stack
+    topic, group = (stack.topic_prefix + name for name in (topics.DOCUMENT_EVENTS.name, GROUP_FAN_OUT))
+    client = consumer_client(stack.kafka_connection, group_id=group, enable_auto_commit=False)
+    await client.start()
+    try:
+        partitions = range(topics.DOCUMENT_EVENTS.partitions)
+        return {n: await client.committed(Partition(topic, n)) or 0 for n in partitions}
+    finally:
+        await client.stop()
