@@ -76,18 +76,19 @@ async def test_no_snapshot_of_a_new_primary_is_older_than_what_was_acknowledged_
     replica_set: ReplicaSet, database_name: str
 ) -> None:
     database = mongo.connect(CommonSettings(mongo_uri=replica_set.uri, mongo_database=database_name))
-    primary = await replica_set.primary()
-    successor, last = await replica_set.secondaries()
-    await database["rows"].insert_one({"_id": 1})
-    assert await read_in_current_snapshot(database) == [1]
-    await database["rows"].insert_one({"_id": 2})
-    await primary.kill()
-    async with copying_nothing(last):
-        await step_up(successor)
-        # It has the row and may not know that it was acknowledged. A plain snapshot is without it then.
-        with pytest.raises(PyMongoError):
-            await read_in_current_snapshot(database)
-    await until(lambda: reads_both(database), what="the snapshot of the new primary")
+    async with database.client:
+        primary = await replica_set.primary()
+        successor, last = await replica_set.secondaries()
+        await database["rows"].insert_one({"_id": 1})
+        assert await read_in_current_snapshot(database) == [1]
+        await database["rows"].insert_one({"_id": 2})
+        await primary.kill()
+        async with copying_nothing(last):
+            await step_up(successor)
+            # It has the row and may not know that it was acknowledged. A plain snapshot is without it then.
+            with pytest.raises(PyMongoError):
+                await read_in_current_snapshot(database)
+        await until(lambda: reads_both(database), what="the snapshot of the new primary")
 
 
 async def reads_both(database: Database) -> bool:
