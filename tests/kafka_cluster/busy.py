@@ -83,6 +83,18 @@ class Busy:
 
         await until(more, what=f"{documents} more documents are indexed", within_s=MEANWHILE_WITHIN_S, every_s=0.2)
 
+    async def publish(self, documents: int) -> None:
+        """Publish new documents and return when all are acknowledged."""
+        for _ in range(documents):
+            await self.caller.publish(await self.next_event())
+        await self.caller.settle()
+
+    async def put(self) -> None:
+        """PUT a new document and return when it is accepted."""
+        event = await self.next_event()
+        body = event.model_dump(mode="json", exclude={"organization_id", "document_id"}, exclude_none=True)
+        await self.caller.change("PUT", f"/documents/{event.document_id}", body)
+
     async def publish_all_again(self) -> None:
         """Do what an upstream does when the topic of its events has lost some."""
         for event in self._published:
@@ -123,9 +135,7 @@ class Busy:
 
     async def _put_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, PUTS_EVERY_S):
-            event = await self.next_event()
-            body = event.model_dump(mode="json", exclude={"organization_id", "document_id"}, exclude_none=True)
-            await self.caller.change("PUT", f"/documents/{event.document_id}", body)
+            await self.put()
 
     async def _search_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, SEARCHES_EVERY_S):

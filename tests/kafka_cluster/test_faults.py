@@ -1,23 +1,29 @@
 """Whatever happens to the brokers, nothing is lost, nothing is stuck, and nobody has to restart anything."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
+from time import monotonic
+from typing import Final
 
 import pytest
 from aiokafka import TopicPartition as Partition
 
 from kb_indexer.bootstrap import GROUP_FAN_OUT
 from kb_local.python_server import ModelServer, SearchNode
+from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
 from tests.conftest import MongoDeployment
 from tests.kafka_cluster.busy import REPORTS, Busy, Foundations, busy_system
 from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.waiting import until
 
 pytestmark = pytest.mark.kafka_cluster
 
 REPLICAS_THAT_COME_AND_GO = 6
+MOST_TO_STOP_S: Final = 55.0
 
 
 @pytest.fixture
@@ -102,6 +108,44 @@ async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, broker
         after = await _committed(busy)
         assert all(after[partition] >= offset for partition, offset in committed.items()), "no offset goes back"
     await assert_right(busy, brokers)
+
+
+@pytest.mark.parametrize("noticed", [False, True], ids=["at once", "when the indexers have noticed"])
+async def test_all_services_are_stopped_while_all_brokers_are_frozen(
+    busy: Busy, brokers: KafkaBrokers, noticed: bool
+) -> None:
+    stack = busy.system.stack
+    await stack.start_service("kb_reconciler")
+    await busy.publish(50)
+    await busy.until_indexed_more(5)
+    await asyncio.gather(*(broker.pause() for broker in brokers.brokers))
+    for _ in range(5):
+        await busy.put()
+    if noticed:
+        await until(lambda: _are_unready(stack, "kb_indexer", "kb_indexer:2"), what="no indexer is ready")
+    took = await _stop_all(stack)
+    REPORTS.append(f"    seconds from SIGTERM to the end: {took}")
+    assert max(took.values()) < MOST_TO_STOP_S
+    for broker in brokers.brokers:
+        broker.resume()
+    await asyncio.gather(*(service.start() for service in stack.services.values()))
+    await assert_right(busy, brokers)
+
+
+async def _are_unready(stack: Stack, *names: str) -> bool:
+    return not any([await stack.services[name].is_ready() for name in names])
+
+
+async def _stop_all(stack: Stack) -> dict[str, float]:
+    """SIGTERM all services at once, and return how many seconds each took to end."""
+    began, took = monotonic(), {}
+
+    async def stop(name: str) -> None:
+        assert await stack.stop_service(name) == 0, f"{name} ended by itself and in good order"
+        took[name] = round(monotonic() - began, 1)
+
+    await asyncio.gather(*(stop(name) for name in stack.services))
+    return took
 
 
 async def _committed(busy: Busy) -> dict[int, int]:
