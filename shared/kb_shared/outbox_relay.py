@@ -78,7 +78,7 @@ class OutboxRelay:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
-        renewal = asyncio.create_task(self._keep_leases())
+        background = [asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())]
         sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
         try:
             await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -87,9 +87,10 @@ class OutboxRelay:
             if sending.done():
                 sending.result()
         finally:
-            for task in (renewal, sending, stopping):
+            tasks = (*background, sending, stopping)
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(renewal, sending, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await self._release()
 
     async def _send_until(self, stop: asyncio.Event) -> None:
@@ -153,12 +154,21 @@ class OutboxRelay:
                 try:
                     with pymongo.timeout(_DEADLINE_S):
                         self._buckets = [n for n in range(outbox.BUCKETS) if await self._take(n)]
-                        OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
-                        OUTBOX_SET_ASIDE.set(await outbox.count_unsendable(self._database))
                 except PyMongoError as error:
                     log.warning("outbox.lease_failed", error=type(error).__name__)
                     # What is not known to be ours may be another's by now.
                     self._buckets = []
+            await asyncio.sleep(_RENEW_S)
+
+    async def _keep_counting(self) -> None:
+        """Count what waits, apart from the leases: a backlog that takes long to count must not stop the sending."""
+        while True:
+            try:
+                OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                OUTBOX_SET_ASIDE.set(await outbox.count_unsendable(self._database))
+            except PyMongoError as error:
+                if (left_out := self._limit.admit("count")) is not None:
+                    log.warning("outbox.count_failed", error=type(error).__name__, left_out=left_out)
             await asyncio.sleep(_RENEW_S)
 
     async def _take(self, bucket: int) -> bool:

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pymongo import AsyncMongoClient
+from pymongo.errors import ExecutionTimeout
 
 from kb_local.mongod import Mongod
 from kb_shared import failpoints, outbox_relay
@@ -82,6 +83,23 @@ async def test_only_what_a_majority_has_is_sent(mongod: MongoDeployment | Mongod
     looks = [command for command in commands.commands if command.get("find") == outbox.NAME]
     assert looks
     assert {command["readConcern"].get("level") for command in looks} == {"majority"}
+
+
+async def test_a_backlog_that_takes_too_long_to_count_is_sent(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def too_long(_: Database) -> int:
+        raise ExecutionTimeout("operation exceeded time limit", 50)
+
+    post = Post()
+    await add(database, "d", 1)
+    monkeypatch.setattr(outbox, "count_unsent", too_long)
+    async with running(OutboxRelay(database, post, topic_prefix="")):
+
+        async def sent() -> bool:
+            return said(post.sent) == [("d", 1)]
+
+        await until(sent)
 
 
 async def until_all_sent(database: Database) -> None:
