@@ -4,25 +4,56 @@ async with EventPublisher("broker:9092", source="/my/service") as events:
     await events.publish(OcrCompleted(organization_id="acme", document_id="d1", revision=1, ...))
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Final, Self
+
+from aiokafka.errors import KafkaError
 
 from kb_shared.contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, encode
 from kb_shared.contracts.documents import key_of
 from kb_shared.contracts.topics import DOCUMENT_EVENTS
-from kb_shared.kafka_connection.clients import producer_client
+from kb_shared.errors import MessageRefused, TransientError
+from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.tracing import HEADER
+
+MAX_REQUEST_BYTES: Final = MAX_EVENT_BYTES + 10_000
+# The client library's 16 KB are less than one event with its text: each would be a request of its own.
+MAX_BATCH_BYTES: Final = 256 * 1024
+AT_ONCE_BYTES: Final = 16 * 1024 * 1024
+"""How much `publish_all` hands to the producer at once, which has a minute to deliver it."""
 
 
 class EventTooLarge(ValueError):
     """Store the text through kb-api first and send its `text_ref`."""
 
 
+class EventRefused(Exception):
+    """Kafka takes this event neither now nor later; `str()` says why. It was not written."""
+
+    def __init__(self, event: Payload, refusal: MessageRefused) -> None:
+        super().__init__(f"{event.TYPE} of {key_of(event).decode()}: {refusal}")
+        self.event = event
+        self.reason = refusal.reason
+        """`too-large`: above the `max.message.bytes` of the topic; `invalid-record`: against a rule of the topic."""
+
+
+class PublishingFailed(KafkaError):  # type: ignore[misc]  # the client library has no types
+    """Kafka did not acknowledge an event; `str()` says why. It may or may not have been written: publish it again.
+
+    On entering a publisher: no broker answers, and nothing was written. A `KafkaError`, because the publisher used to
+    raise those.
+    """
+
+    retriable = True
+
+
 class EventPublisher:
     """Publishes events and waits until all in-sync replicas have them.
+
+    A Kafka client that met an error it can't recover from is replaced, and what it did not deliver is sent again.
 
     Args:
         connection: to a cluster: `host:port`, several joined by commas; with TLS or SASL a `KafkaConnection`.
@@ -31,56 +62,93 @@ class EventPublisher:
         idempotence: off only for a broker that lacks it.
     Raises:
         UnusableKafkaConnection: on entering: a file of the connection can't be used.
+        PublishingFailed: on entering: no broker answers; enter again.
     """
 
     def __init__(
         self, connection: str | KafkaConnection, *, source: str, topic_prefix: str = "", idempotence: bool = True
     ) -> None:
         self._connection = KafkaConnection(connection) if isinstance(connection, str) else connection
-        self._options = {
-            "acks": "all",
-            "enable_idempotence": idempotence,
-            "max_request_size": MAX_EVENT_BYTES + 10_000,
-            # The client's 16 KB are less than one event with its text: each would be a request of its own.
-            "max_batch_size": 256 * 1024,
-        }
+        self._idempotence = idempotence
         self._source = source
         self._topic = topic_prefix + DOCUMENT_EVENTS.name
-        self._client: Any = None
+        self._producer: Producer | None = None
 
     async def __aenter__(self) -> Self:
         self._connection.check_files()
-        self._client = producer_client(self._connection, **self._options)
-        await self._client.start()
+        producer = Producer(
+            self._connection,
+            idempotence=self._idempotence,
+            max_request_bytes=MAX_REQUEST_BYTES,
+            max_batch_bytes=MAX_BATCH_BYTES,
+        )
+        try:
+            await producer.start()
+        except TransientError as error:
+            raise PublishingFailed(str(error)) from error
+        self._producer = producer
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.stop()
+        """Wait at most ten seconds for what is still being published by other tasks; it fails then."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.stop()
 
     async def publish(self, event: Payload, *, time: datetime | None = None, traceparent: str | None = None) -> None:
-        """Return once the event is safe. Publishing it again is harmless.
+        """Return once the event is safe, within a minute or so. Publishing it again is harmless.
 
         Args:
             time: when it happened; now by default.
             traceparent: W3C header of the span it happens in: its trace then goes on through jobs, logs and outcomes.
         Raises:
             EventTooLarge: nothing was sent.
-            aiokafka.errors.KafkaError: it may or may not have been written; publish it again.
+            EventRefused: it was not written, and publishing it again changes nothing.
+            PublishingFailed: it may or may not have been written; publish it again.
         """
-        await (await self._hand_over(event, time, traceparent))
+        await self._publish([event], time, traceparent)
 
     async def publish_all(self, events: Sequence[Payload], *, traceparent: str | None = None) -> None:
-        """As `publish`, for many at once."""
-        for acknowledgement in [await self._hand_over(event, None, traceparent) for event in events]:
-            await acknowledgement
+        """Publish many events, in few requests; return once all are safe.
 
-    async def _hand_over(self, event: Payload, time: datetime | None, traceparent: str | None) -> Any:
+        Raises:
+            EventTooLarge: one of them is; nothing was sent.
+            EventRefused: its `event` was not written; any of the others may or may not have been: publish them again.
+            PublishingFailed: any of them may or may not have been written; publish all again.
+        """
+        await self._publish(events, None, traceparent)
+
+    async def _publish(self, events: Sequence[Payload], time: datetime | None, traceparent: str | None) -> None:
+        if self._producer is None:
+            raise RuntimeError("the publisher is not connected; use it inside `async with`")
+        messages = [self._message(event, time, traceparent) for event in events]
+        for part in _parts(messages):
+            outcomes = await self._producer.send_each(messages[part])
+            for event, outcome in zip(events[part], outcomes, strict=True):
+                if isinstance(outcome, MessageRefused):
+                    raise EventRefused(event, outcome) from outcome
+                if outcome is not None:
+                    raise PublishingFailed(str(outcome)) from outcome
+
+    def _message(self, event: Payload, time: datetime | None, traceparent: str | None) -> Message:
         value = encode(event, source=self._source, time=time)
         if len(value) > MAX_EVENT_BYTES:
             raise EventTooLarge(f"{len(value)} bytes; at most {MAX_EVENT_BYTES}")
-        headers = [("content-type", CONTENT_TYPE.encode())]
+        headers = {"content-type": CONTENT_TYPE}
         if traceparent is not None:
-            headers.append((HEADER, traceparent.encode()))
-        return await self._client.send(self._topic, key=key_of(event), value=value, headers=headers)
+            headers[HEADER] = traceparent
+        return Message(self._topic, key_of(event), value, headers)
+
+
+def _parts(messages: Sequence[Message]) -> Iterator[slice]:
+    """Divide them, in their order, into parts of at most `AT_ONCE_BYTES`."""
+    start = size_bytes = 0
+    for index, message in enumerate(messages):
+        size_bytes += len(message.value or b"")
+        if size_bytes > AT_ONCE_BYTES and index > start:
+            yield slice(start, index)
+            start, size_bytes = index, len(message.value or b"")
+    if start < len(messages):
+        yield slice(start, len(messages))

@@ -8,9 +8,8 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from aiokafka.errors import TopicAuthorizationFailedError
 
-from kb_client.events import EventPublisher
+from kb_client.events import EventPublisher, PublishingFailed
 from kb_local.broker_contents import queue_again
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
@@ -113,7 +112,7 @@ async def test_who_has_no_permission_cannot_publish_events(opened: System, acces
     event = Upstream(opened.organization_id).ocr("forged", [paragraph("forged")], tags=[TAG])
     for principal in ("stranger", "kb-search", "kb-reconciler"):
         foreign = access.connection_of(principal, opened.stack.kafka)
-        with pytest.raises(TopicAuthorizationFailedError):
+        with pytest.raises(PublishingFailed, match="TopicAuthorizationFailedError"):
             async with EventPublisher(foreign, source="/foreign", topic_prefix=PREFIX, idempotence=False) as events:
                 await events.publish(event)
     assert await opened.kafka.read(topics.DOCUMENT_EVENTS) == []

@@ -69,6 +69,7 @@ class Producer:
         connection: to the cluster.
         idempotence: keeps the client's own retries from writing twice or out of order. Off for brokers without it.
         max_request_bytes: the largest message, key and headers included, that is sent at all.
+        max_batch_bytes: how much of a partition goes into one request; a larger message goes alone.
         request_timeout_ms: how long a broker may take for an answer.
         delivery_timeout_s: how long an acknowledgement may take, over all tries.
         stop_timeout_s: how long `stop` waits for acknowledgements.
@@ -80,6 +81,7 @@ class Producer:
         *,
         idempotence: bool,
         max_request_bytes: int = 1_048_576,
+        max_batch_bytes: int = 16_384,
         request_timeout_ms: int = 30_000,
         delivery_timeout_s: float = 60.0,
         stop_timeout_s: float = 5.0,
@@ -89,6 +91,7 @@ class Producer:
             "acks": "all",
             "enable_idempotence": idempotence,
             "max_request_size": max_request_bytes,
+            "max_batch_size": max_batch_bytes,
             "request_timeout_ms": request_timeout_ms,
         }
         self._start_timeout_s = request_timeout_ms / 1000

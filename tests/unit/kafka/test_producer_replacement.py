@@ -1,14 +1,11 @@
 """A producer whose client is of no more use goes on with another one; the last copies of each key are in order."""
 
 import asyncio
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 from aiokafka.errors import (
     InvalidProducerEpoch,
-    KafkaConnectionError,
     KafkaError,
     LeaderNotAvailableError,
     OutOfOrderSequenceNumber,
@@ -18,81 +15,12 @@ from aiokafka.errors import (
 )
 
 from kb_shared.errors import TransientError
-from kb_shared.kafka import producer as module
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka_connection.connection import KafkaConnection
+from tests.unit.kafka.scripted_clients import Client, Clients
 from tests.waiting import until
 
 TOPIC = "t"
-
-
-@dataclass
-class Client:
-    """A client of the client library that answers as a test tells it to."""
-
-    log: list[str]
-    """Everything that was ever written to the topic."""
-    waiting: dict[str, asyncio.Future[None]] = field(default_factory=dict)
-    fails_to_start: int = 0
-    stopped: bool = False
-    full: asyncio.Event | None = None
-    """While it is not set there is no room for another message."""
-
-    async def start(self) -> None:
-        if self.fails_to_start:
-            self.fails_to_start -= 1
-            raise KafkaConnectionError
-
-    async def stop(self) -> None:
-        self.stopped = True
-
-    async def send(self, _topic: str, *, value: bytes, **_others: Any) -> asyncio.Future[None]:
-        await asyncio.sleep(0)
-        if self.full is not None:
-            await self.full.wait()
-        if self.stopped:
-            raise ProducerClosed
-        acknowledgement: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.waiting[value.decode()] = acknowledgement
-        return acknowledgement
-
-    def acknowledge(self, *values: str) -> None:
-        for value in values:
-            self.log.append(value)
-            self.waiting.pop(value).set_result(None)
-
-    def acknowledge_all(self) -> None:
-        self.acknowledge(*self.waiting)
-
-    def fail(self, error: KafkaError, *values: str) -> None:
-        for value in values:
-            self.waiting.pop(value).set_exception(error)
-
-
-@dataclass
-class Clients:
-    """The clients that a producer makes, one after the other."""
-
-    log: list[str] = field(default_factory=list)
-    made: list[Client] = field(default_factory=list)
-    prepare: Callable[[Client], None] = lambda _: None
-
-    def make(self, *_arguments: Any, **_options: Any) -> Client:
-        client = Client(self.log)
-        self.prepare(client)
-        self.made.append(client)
-        return client
-
-    async def next(self, count: int) -> Client:
-        await until(lambda: len(self.made) >= count, what=f"client {count}")
-        return self.made[count - 1]
-
-
-@pytest.fixture
-def clients(monkeypatch: pytest.MonkeyPatch) -> Iterator[Clients]:
-    made = Clients()
-    monkeypatch.setattr(module, "producer_client", made.make)
-    yield made  # noqa: PT022  # the patch must last
 
 
 async def started(clients: Clients, **options: Any) -> tuple[Producer, Client]:
