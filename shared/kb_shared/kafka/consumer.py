@@ -91,7 +91,14 @@ class Consumer:
             on_lost=on_lost,
         )
         self._session: Session | None = None
+        self._polled_at: float | None = None
         self._limit = LogLimit()
+
+    @property
+    def polled_at(self) -> float | None:
+        """When it last asked for records as a member of its group, on the monotonic clock; None if it never did."""
+        latest = None if self._session is None else self._session.polled_at
+        return self._polled_at if latest is None else latest
 
     @property
     def ready(self) -> bool:
@@ -126,6 +133,7 @@ class Consumer:
                     async with asyncio.timeout(pause_s(failures)):
                         await stop.wait()
             finally:
+                self._polled_at = self.polled_at
                 self._session = None
 
     def _warn(self, error: Exception) -> None:
@@ -135,19 +143,13 @@ class Consumer:
 
 
 def joined(consumer: Consumer) -> Callable[[], Awaitable[str | None]]:
-    """Make the check that a consumer is a member of its group; a rebalance of less than a minute is no reason.
-
-    Without a check in that minute, the time before it counts as away.
-    """
-    member_at: float | None = None
+    """Make the check that a consumer reads as a member of its group; a rebalance of less than a minute is no reason."""
 
     async def why_not_ready() -> str | None:
-        nonlocal member_at
-        now = time.monotonic()
-        if consumer.ready:
-            member_at = now
-        if member_at is None:
-            return "not a member of its consumer groups yet"
-        return None if now - member_at < AWAY_FOR_S else "not a member of its consumer groups for a minute"
+        if consumer.polled_at is None:
+            return "it does not read as a member of its consumer groups yet"
+        if time.monotonic() - consumer.polled_at < AWAY_FOR_S:
+            return None
+        return f"it has not read as a member of its consumer groups for {AWAY_FOR_S:g} s"
 
     return why_not_ready

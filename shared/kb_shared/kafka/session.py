@@ -83,6 +83,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         return assigned and self._polled_at is not None and time.monotonic() - self._polled_at < STALE_POLL_S
 
     @property
+    def polled_at(self) -> float | None:
+        """When it last asked for records of its partitions (be it none), on the monotonic clock; None before that."""
+        return self._polled_at
+
+    @property
     def was_assigned(self) -> bool:
         """Whether the group ever gave this session partitions, be it none."""
         return self._tenure is not None
@@ -177,7 +182,8 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         while True:
             await self._regulate()
             batches = await self._poll()
-            self._polled_at = time.monotonic()
+            if self._begun_tenure() is not None:
+                self._polled_at = time.monotonic()
             # Nothing is awaited between the client library's return and here: the records are of this tenure.
             for batch in batches.values():
                 self._open_tenure().admit(_record(message) for message in batch)
