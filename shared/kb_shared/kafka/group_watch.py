@@ -96,10 +96,10 @@ class KafkaWatch:
         try:
             try:
                 await self._look()
-            except (TransientError, WrongSurroundings):
+            except WrongSurroundings:
                 raise
             except Exception:  # noqa: BLE001  # the client library may raise anything; it must not end the service
-                # The broker that answered last time may have been restarted: only a new connection tells.
+                # The broker that was asked may be away and the others not: a new connection asks another.
                 await self._disconnect()
                 await self._look()
         except (TransientError, WrongSurroundings) as error:

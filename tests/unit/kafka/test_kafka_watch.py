@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaConnectionError, KafkaError
 
+from kb_shared.errors import TransientError
 from kb_shared.kafka import group_watch
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -58,6 +59,22 @@ async def test_a_broker_that_is_gone_is_no_reason_while_another_answers(monkeypa
     await watched.look()
     assert await watched.why_not_ready() is None
     assert [admin.closed for admin in cluster.made] == [True, False]
+
+
+async def test_topics_that_one_broker_does_not_tell_are_no_reason_while_another_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    answers = [TransientError("Kafka at nobody:1 does not answer (RequestTimedOutError)"), None]
+
+    async def check_topics() -> None:
+        if (failure := answers.pop(0)) is not None:
+            raise failure
+
+    moving = FakeAdmin(group_fails=GroupCoordinatorNotAvailableError())
+    monkeypatch.setattr(group_watch, "admin_client", Cluster([moving]).admin_client)
+    watched = KafkaWatch(KafkaConnection("nobody:1"), check_topics=check_topics, groups={"group": ["events"]})
+    await watched.look()
+    assert await watched.why_not_ready() is None
 
 
 async def test_brokers_that_are_all_gone_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
