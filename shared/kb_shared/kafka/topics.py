@@ -114,7 +114,10 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
         async with asyncio.timeout(LONGEST_LOOK_S):
             await admin.start()
             yield admin
-    except (KafkaError, OSError) as error:  # a timeout is an OSError
+    except (TopicsUnfit, TransientError):
+        raise
+    except Exception as error:
+        # Any error: the client library's checks of its own state, and its decoding, must not end the process.
         raise TransientError(
             f"Kafka at {connection.bootstrap_servers} does not answer ({type(error).__name__})"
         ) from error
