@@ -137,11 +137,10 @@ def _acknowledged_by_one() -> None:
     A set of one member forgets nothing, so seeds can't find this; `test_primary_kill.py` kills the primary of three.
     """
 
-    class FirstComeClient(AsyncMongoClient[Row]):
-        def __init__(self, *where: Any, **options: Any) -> None:
-            super().__init__(*where, **{**options, "w": 1})
+    def create_client(uri: str, **options: Any) -> AsyncMongoClient[Row]:
+        return AsyncMongoClient(uri, **{**options, "w": 1})
 
-    patch.object(mongo, "AsyncMongoClient", FirstComeClient).start()
+    patch.object(mongo, "create_client", create_client).start()
     patch.object(mongo, "WriteConcern", lambda _: WriteConcern(1)).start()
 
 

@@ -26,9 +26,12 @@ from pymongo.errors import (
 from pymongo.read_concern import ReadConcern
 
 from kb_shared.errors import OutcomeUnknown, TransientError, WriteConflicts
+from kb_shared.mongo.cancellation import keep_cancellations
 from kb_shared.mongo.majority import note
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
+
+keep_cancellations()
 
 Row: TypeAlias = dict[str, Any]
 Database: TypeAlias = AsyncDatabase[Row]
