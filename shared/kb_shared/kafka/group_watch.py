@@ -158,13 +158,9 @@ class KafkaWatch:
 
     async def _connected(self) -> Any:
         if self._admin is None:
-            admin = admin_client(self._connection)
-            try:
-                await admin.start()
-            except BaseException:
-                await admin.close()
-                raise
-            self._admin = admin
+            # Kept from here on, also if the start fails: `_disconnect` closes it in bounded time.
+            self._admin = admin_client(self._connection)
+            await self._admin.start()
         return self._admin
 
     async def _disconnect(self) -> None:

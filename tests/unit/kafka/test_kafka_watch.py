@@ -1,3 +1,4 @@
+import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -5,7 +6,7 @@ import pytest
 from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaConnectionError, KafkaError
 
 from kb_shared.errors import TransientError
-from kb_shared.kafka import group_watch
+from kb_shared.kafka import client_errors, group_watch
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka_connection.connection import KafkaConnection
 
@@ -16,13 +17,17 @@ class FakeAdmin:
 
     topics_fail: KafkaError | None = None
     group_fails: KafkaError | None = None
+    frozen: bool = False
     closed: bool = False
 
     async def start(self) -> None:
-        pass
+        if self.frozen:
+            await asyncio.Event().wait()
 
     async def close(self) -> None:
         self.closed = True
+        if self.frozen:
+            await asyncio.Event().wait()
 
     async def describe_topics(self) -> list[dict[str, Any]]:
         if self.topics_fail:
@@ -81,6 +86,15 @@ async def test_brokers_that_are_all_gone_are_a_reason(monkeypatch: pytest.Monkey
     watched, cluster = watch(monkeypatch, *(FakeAdmin(topics_fail=KafkaConnectionError()) for _ in range(2)))
     await watched.look()
     assert await watched.why_not_ready() == "Kafka does not answer (KafkaConnectionError)"
+    assert all(admin.closed for admin in cluster.made)
+
+
+async def test_a_broker_that_answers_nothing_does_not_stop_the_looking(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_errors, "ANSWER_WITHIN_S", 0.05)
+    watched, cluster = watch(monkeypatch, FakeAdmin(frozen=True), FakeAdmin(frozen=True))
+    async with asyncio.timeout(5):
+        await watched.look()
+    assert await watched.why_not_ready() == "Kafka does not answer (TimeoutError)"
     assert all(admin.closed for admin in cluster.made)
 
 
