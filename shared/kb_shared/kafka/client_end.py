@@ -23,11 +23,14 @@ async def end(client: Any, *, within_s: float) -> None:
         await asyncio.wait([stopping], timeout=within_s)
     finally:
         if not stopping.done():
-            await _abandon(client)
+            try:
+                await _abandon(client)
+            except Exception as error:  # noqa: BLE001  # it reaches into the client library; a producer must go on
+                log.warning("producer.client_not_closed", error=type(error).__name__)
             await asyncio.wait([stopping], timeout=CANCEL_EVERY_S)
             stopping.cancel()
-            await asyncio.wait([stopping])
-    if not stopping.cancelled() and (failure := stopping.exception()) is not None:
+            await asyncio.wait([stopping], timeout=CANCEL_EVERY_S)
+    if stopping.done() and not stopping.cancelled() and (failure := stopping.exception()) is not None:
         log.warning("producer.client_ended_with_error", error=type(failure).__name__)
 
 

@@ -1,0 +1,24 @@
+import asyncio
+
+from kb_shared.kafka.client_end import end
+
+
+class Stubborn:
+    """A client whose `stop` does not return, also when it is cancelled, and that is built otherwise than we think."""
+
+    def __init__(self) -> None:
+        self.released = asyncio.Event()
+
+    async def stop(self) -> None:
+        while not self.released.is_set():
+            try:
+                await self.released.wait()
+            except asyncio.CancelledError:
+                continue
+
+
+async def test_a_client_that_can_not_be_closed_is_left_behind_in_time() -> None:
+    client = Stubborn()
+    async with asyncio.timeout(5):
+        await end(client, within_s=0.01)
+    client.released.set()
