@@ -30,6 +30,10 @@ class Experience:
         self._answers[f"{what} {answer}"] += 1
         self.progressed(what, success=success)
 
+    def times(self, what: str, answer: object) -> int:
+        """Return how often `what` was answered so."""
+        return self._answers[f"{what} {answer}"]
+
     def progressed(self, what: str, *, success: bool = True) -> None:
         """Note whether something has come of `what`; the first time begins its clock."""
         now = monotonic()

@@ -47,11 +47,15 @@ class Busy:
     """A system with two indexers and one KB; `load` keeps it busy."""
 
     system: System
+    brokers: KafkaBrokers
     kb_id: str
     oracle: Oracle
     upstream: Upstream = field(init=False)
     experience: Experience = field(default_factory=Experience)
     caller: Caller = field(init=False)
+    notes: list[str] = field(default_factory=list)
+    """Figures that a test adds to what is told of it."""
+    verdict: str = "none, the test ended before"
     _documents: int = 0
     _published: list[OcrCompleted] = field(default_factory=list)
 
@@ -86,14 +90,26 @@ class Busy:
     async def publish(self, documents: int) -> None:
         """Publish new documents and return when all are acknowledged."""
         for _ in range(documents):
-            await self.caller.publish(await self.next_event())
+            await self.caller.publish(self.next_event())
         await self.caller.settle()
 
-    async def put(self) -> None:
-        """PUT a new document and return when it is accepted."""
-        event = await self.next_event()
+    async def put(self, event: OcrCompleted) -> None:
+        """Send the event through kb-api until it is accepted."""
         body = event.model_dump(mode="json", exclude={"organization_id", "document_id"}, exclude_none=True)
         await self.caller.change("PUT", f"/documents/{event.document_id}", body)
+
+    async def until_accepted_more(self, changes: int) -> None:
+        """Wait until kb-api has accepted so many more events of documents."""
+        before = self._accepted
+
+        def more() -> bool:
+            return self._accepted >= before + changes
+
+        await until(more, what=f"{changes} more changes are accepted", within_s=MEANWHILE_WITHIN_S)
+
+    @property
+    def _accepted(self) -> int:
+        return self.experience.times("change", 202)
 
     async def publish_all_again(self) -> None:
         """Do what an upstream does when the topic of its events has lost some."""
@@ -101,19 +117,26 @@ class Busy:
             await self.caller.publish(event)
         await self.caller.settle()
 
-    async def problems(self) -> list[str]:
-        """Wait until nothing moves, and return what is wrong then, was wrong meanwhile, or had to be restarted."""
+    async def assert_right(self) -> None:
+        """Heal the brokers and wait until nothing moves; then nothing may be wrong, or have been wrong meanwhile."""
+        self.verdict = "none, it never came to rest"
+        await self.brokers.heal()
+        problems = await self._problems()
+        self.verdict = "; ".join(problems) or "nothing lost, nothing wrong, nothing restarted"
+        assert problems == []
+
+    async def _problems(self) -> list[str]:
         await until_quiescent(self.system)
         ended = [f"{each.name} ended" for each in self.system.stack.services.values() if not each.running]
         unready = [f"{each.name} is not ready" for each in self._running() if not await each.is_ready()]
         found = [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
         return [*ended, *unready, *self.caller.wrong, *found]
 
-    async def next_event(self) -> OcrCompleted:
+    def next_event(self, *, paragraphs: int = 2) -> OcrCompleted:
         """Return the event of a document that nobody has heard of, and have the oracle expect it."""
         self._documents += 1
         document_id = f"document-{self._documents:04}"
-        event = self.upstream.ocr(document_id, [paragraph(f"{document_id} {n}") for n in range(2)], tags=[TAG])
+        event = self.upstream.ocr(document_id, [paragraph(f"{document_id} {n}") for n in range(paragraphs)], tags=[TAG])
         self._expect(event)
         return event
 
@@ -123,7 +146,7 @@ class Busy:
 
     async def _publish_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, EVENTS_EVERY_S):
-            await self.caller.publish(await self.next_event())
+            await self.caller.publish(self.next_event())
             if len(self._published) % 5 == 0:
                 await self.caller.publish(self._reread(self._published[-5]))
 
@@ -135,7 +158,7 @@ class Busy:
 
     async def _put_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, PUTS_EVERY_S):
-            await self.put()
+            await self.put(self.next_event())
 
     async def _search_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, SEARCHES_EVERY_S):
@@ -190,12 +213,13 @@ async def busy_system(foundations: Foundations, folder: Path, title: str) -> Asy
         kb_id = await opened.create_knowledge_base(TAG)
         oracle.created(kb_id, TAG)
         await opened.until_active(kb_id)
-        busy = Busy(opened, kb_id, oracle)
+        busy = Busy(opened, foundations.brokers, kb_id, oracle)
         began = monotonic()
         try:
             yield busy
         finally:
-            lines = [f"{title} ({monotonic() - began:.0f} s)", *busy.experience.summary().lines()]
+            seen = busy.experience.summary().lines()
+            lines = [f"{title} ({monotonic() - began:.0f} s)", *seen, *busy.notes, f"verdict: {busy.verdict}"]
             REPORTS.append("\n    ".join(lines))
         await opened.database.client.drop_database(name)
     await foundations.brokers.delete_topics_of(f"{name}.")

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kb_local.ports import free_port
 from kb_local.stack import together
@@ -189,6 +189,15 @@ class KafkaBrokers:
             return (await asyncio.to_thread(self.admin.list_topics, timeout=METADATA_WITHIN_S)).topics
         except KafkaException:
             return {}
+
+    async def set_topic(self, topic: str, settings: Mapping[str, str]) -> None:
+        """Change settings of a topic, such as `max.message.bytes`."""
+        entries = [
+            ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
+        for future in self.admin.incremental_alter_configs([resource]).values():
+            await asyncio.wrap_future(future)
 
     async def delete_topics_of(self, prefix: str) -> None:
         """Delete all topics whose names begin with `prefix`."""

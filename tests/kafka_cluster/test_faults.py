@@ -1,22 +1,17 @@
 """Whatever happens to the brokers, nothing is lost, nothing is stuck, and nobody has to restart anything."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 from time import monotonic
 from typing import Final
 
 import pytest
-from aiokafka import TopicPartition as Partition
+from aiokafka import TopicPartition
 
 from kb_indexer.bootstrap import GROUP_FAN_OUT
-from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
-from kb_local.zygote import Zygote
 from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
-from tests.conftest import MongoDeployment
-from tests.kafka_cluster.busy import REPORTS, Busy, Foundations, busy_system
+from tests.kafka_cluster.busy import Busy
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -26,35 +21,16 @@ REPLICAS_THAT_COME_AND_GO = 6
 MOST_TO_STOP_S: Final = 55.0
 
 
-@pytest.fixture
-def foundations(
-    brokers: KafkaBrokers, search_node: MongoDeployment | SearchNode, model_server: ModelServer, zygote: Zygote
-) -> Foundations:
-    return Foundations(brokers, search_node.uri, model_server.api_base, zygote)
-
-
-@pytest.fixture
-async def busy(request: pytest.FixtureRequest, foundations: Foundations, tmp_path: Path) -> AsyncIterator[Busy]:
-    title = request.node.name.removeprefix("test_").replace("_", " ")
-    async with busy_system(foundations, tmp_path, title) as opened:
-        yield opened
-
-
-async def assert_right(busy: Busy, brokers: KafkaBrokers) -> None:
-    await brokers.heal()
-    problems = await busy.problems()
-    REPORTS.append(f"    verdict: {problems or 'nothing lost, nothing wrong, nothing restarted'}")
-    assert problems == []
-
-
-async def test_a_broker_that_leads_the_events_is_killed(busy: Busy, brokers: KafkaBrokers) -> None:
+async def test_a_broker_that_leads_the_events_is_killed(
+    busy: Busy, brokers: KafkaBrokers, document_events: str
+) -> None:
     async with busy.load():
-        leader = await brokers.leader_of(busy.system.stack.topic_prefix + topics.DOCUMENT_EVENTS.name)
+        leader = await brokers.leader_of(document_events)
         await leader.kill()
         await busy.until_indexed_more(60)
         await leader.start()
         await busy.until_indexed_more(20)
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def test_the_controller_is_killed(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -64,13 +40,13 @@ async def test_the_controller_is_killed(busy: Busy, brokers: KafkaBrokers) -> No
         await busy.until_indexed_more(60)
         await controller.start()
         await busy.until_indexed_more(20)
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def test_all_brokers_are_restarted_one_after_the_other(busy: Busy, brokers: KafkaBrokers) -> None:
     async with busy.load():
         await brokers.rolling_restart(between=lambda: busy.until_indexed_more(10))
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def test_a_broker_freezes_for_longer_than_its_session(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -80,7 +56,7 @@ async def test_a_broker_freezes_for_longer_than_its_session(busy: Busy, brokers:
         await busy.until_indexed_more(60)
         frozen.resume()
         await busy.until_indexed_more(20)
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def test_replicas_join_and_leave_all_the_time(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -92,7 +68,7 @@ async def test_replicas_join_and_leave_all_the_time(busy: Busy, brokers: KafkaBr
             await busy.until_indexed_more(5)
             assert await stack.stop_service(joining) == 0, "it left in good order"
             del stack.services[joining]
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -107,7 +83,7 @@ async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, broker
         await busy.until_indexed_more(20)
         after = await _committed(busy)
         assert all(after[partition] >= offset for partition, offset in committed.items()), "no offset goes back"
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 @pytest.mark.parametrize("noticed", [False, True], ids=["at once", "when the indexers have noticed"])
@@ -120,16 +96,16 @@ async def test_all_services_are_stopped_while_all_brokers_are_frozen(
     await busy.until_indexed_more(5)
     await asyncio.gather(*(broker.pause() for broker in brokers.brokers))
     for _ in range(5):
-        await busy.put()
+        await busy.put(busy.next_event())
     if noticed:
         await until(lambda: _are_unready(stack, "kb_indexer", "kb_indexer:2"), what="no indexer is ready")
     took = await _stop_all(stack)
-    REPORTS.append(f"    seconds from SIGTERM to the end: {took}")
+    busy.notes.append(f"seconds from SIGTERM to the end: {took}")
     assert max(took.values()) < MOST_TO_STOP_S
     for broker in brokers.brokers:
         broker.resume()
     await asyncio.gather(*(service.start() for service in stack.services.values()))
-    await assert_right(busy, brokers)
+    await busy.assert_right()
 
 
 async def _are_unready(stack: Stack, *names: str) -> bool:
@@ -155,6 +131,6 @@ async def _committed(busy: Busy) -> dict[int, int]:
     await client.start()
     try:
         partitions = range(topics.DOCUMENT_EVENTS.partitions)
-        return {n: await client.committed(Partition(topic, n)) or 0 for n in partitions}
+        return {n: await client.committed(TopicPartition(topic, n)) or 0 for n in partitions}
     finally:
         await client.stop()

@@ -8,7 +8,6 @@ from uuid import uuid4
 import pytest
 from aiokafka import AIOKafkaConsumer
 from bson import ObjectId
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kb_shared import outbox_relay
 from kb_shared.contracts import topics
@@ -47,15 +46,6 @@ async def prefix(brokers: KafkaBrokers, monkeypatch: pytest.MonkeyPatch, databas
     await ensure_topics(KafkaConnection(brokers.bootstrap()), wanted, prefix=prefix, replication_factor=3)
     yield prefix
     await brokers.delete_topics_of(prefix)
-
-
-async def limit(brokers: KafkaBrokers, topic: str, **settings: str) -> None:
-    entries = [
-        ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=entries)
-    for future in brokers.admin.incremental_alter_configs([resource]).values():
-        await asyncio.wrap_future(future)
 
 
 async def add(database: Database, *tag_ids: str) -> None:
@@ -140,7 +130,7 @@ async def test_what_a_lowered_limit_refuses_is_set_aside_all_else_arrives_and_a_
     brokers: KafkaBrokers, database: Database, prefix: str
 ) -> None:
     topic = prefix + topics.DOCUMENT_EVENTS.name
-    await limit(brokers, topic, **{"max.message.bytes": LOWERED})
+    await brokers.set_topic(topic, {"max.message.bytes": LOWERED})
     await add(database, "before", LARGE, "after")
     async with (
         relaying(database, brokers, prefix),
@@ -156,7 +146,7 @@ async def test_what_a_lowered_limit_refuses_is_set_aside_all_else_arrives_and_a_
         assert (rejected.document_id, rejected.reason) == ("d1", "too-large")
         [refused], _ = await outbox.unsendable_page(database, [ORGANIZATION], topic=None, reason=None, skip=0, limit=10)
 
-        await limit(brokers, topic, **{"max.message.bytes": "1048576"})
+        await brokers.set_topic(topic, {"max.message.bytes": "1048576"})
         await outbox.redrive(database, [ORGANIZATION], ObjectId(refused.message_id), by="me")
         await until(lambda: LARGE in tags_in(events))
         await until(lambda: nothing_waits(database))
@@ -166,7 +156,7 @@ async def test_a_record_that_breaks_a_rule_of_its_topic_is_set_aside_and_all_els
     brokers: KafkaBrokers, database: Database, prefix: str
 ) -> None:
     topic = prefix + topics.DOCUMENT_EVENTS.name
-    await limit(brokers, topic, **{"cleanup.policy": "compact"})
+    await brokers.set_topic(topic, {"cleanup.policy": "compact"})
     await add_without_key(database)
     await add(database, "first", "second")
     async with relaying(database, brokers, prefix), reading(brokers, topic) as events:

@@ -1,0 +1,112 @@
+"""Whatever happens to a topic, nothing is lost without notice, nothing is stuck, and nobody has to restart anything."""
+
+import asyncio
+import json
+from functools import partial
+from typing import Final
+
+import pytest
+from confluent_kafka import OFFSET_END, TopicPartition
+
+from kb_local.broker_contents import create_topics
+from kb_shared.contracts import topics
+from kb_shared.contracts.outcomes import DocumentRejected
+from tests.chaos.quiescence import until_quiescent
+from tests.kafka_cluster.busy import Busy
+from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka_cluster
+
+DELETED: Final = 40
+
+
+async def test_events_that_were_deleted_before_they_were_read_are_told_and_can_be_sent_again(
+    busy: Busy, brokers: KafkaBrokers, document_events: str
+) -> None:
+    stack, indexers = busy.system.stack, ("kb_indexer", "kb_indexer:2")
+    async with busy.load():
+        await busy.until_indexed_more(5)
+    await until_quiescent(busy.system)
+    for name in indexers:
+        await stack.stop_service(name)
+    await busy.publish(DELETED)
+    everything = [TopicPartition(document_events, n, OFFSET_END) for n in range(topics.DOCUMENT_EVENTS.partitions)]
+    for deleted in brokers.admin.delete_records(everything).values():
+        await asyncio.wrap_future(deleted)
+    for name in indexers:
+        await stack.start_service(name)
+    await until(lambda: _skipped(busy) == DELETED, what="all skipped events are logged", every_s=0.5)
+    await busy.publish_all_again()
+    await busy.assert_right()
+
+
+async def test_a_topic_that_is_deleted_under_load_and_made_again_is_worked_on_again(
+    busy: Busy, brokers: KafkaBrokers, document_events: str
+) -> None:
+    stack = busy.system.stack
+    async with busy.load():
+        await brokers.delete_topics([document_events])
+        await busy.until_accepted_more(3)
+        await create_topics(stack.kafka_connection, prefix=stack.topic_prefix)
+        await busy.until_indexed_more(20)
+    # What only the deleted topic had.
+    await busy.publish_all_again()
+    await busy.assert_right()
+
+
+async def test_poison_as_large_as_a_topic_takes_it_holds_up_no_partition(busy: Busy, brokers: KafkaBrokers) -> None:
+    async with busy.load():
+        for number in range(5):
+            key = f"{busy.system.organization_id}/poison-{number}".encode()
+            rubbish = b"not JSON" + bytes([number]) * 1_000_000
+            busy.oracle.rubbish.append(rubbish)
+            await busy.system.kafka.send(topics.DOCUMENT_EVENTS, key.ljust(40_000, b"k"), rubbish)
+        await busy.until_indexed_more(40)
+    await busy.assert_right()
+
+
+async def test_an_event_above_the_limit_of_its_topic_holds_up_no_other_and_is_sent_when_the_limit_is_raised(
+    busy: Busy, brokers: KafkaBrokers, document_events: str
+) -> None:
+    http = busy.system.http
+    async with busy.load():
+        refused = await http.put("/documents/refused", json=_body_of(1_100_000))
+        assert refused.status_code == 413, refused.text
+
+        # kb-api asks for the limit once a minute, so that it accepts this.
+        await brokers.set_topic(document_events, {"max.message.bytes": "10000"})
+        await busy.put(busy.next_event(paragraphs=80))
+        await until(partial(_any_unsendable, busy), what="Kafka has refused the event", every_s=0.2)
+        await busy.until_indexed_more(20)
+
+        await brokers.set_topic(document_events, {"max.message.bytes": "1048576"})
+        [message_id] = await _unsendable(busy)
+        (await http.post(f"/unsendable-messages/{message_id}/redrive")).raise_for_status()
+        await busy.until_indexed_more(5)
+    await busy.assert_right()
+
+
+def _body_of(characters: int) -> dict[str, object]:
+    """Return the body of a PUT whose text has so many."""
+    text = "x" * characters
+    return {"revision": 1, "document_name": "d", "tag_ids": [], "text": text, "upload_date": "2026-01-31T00:00:00Z"}
+
+
+async def _unsendable(busy: Busy) -> list[str]:
+    """Return the ids of messages that Kafka refused, and of which the upstream was told so."""
+    answer = (await busy.system.http.get("/unsendable-messages")).raise_for_status().json()
+    told = [json.loads(message.value or b"{}") for message in await busy.system.kafka.read(topics.KB_EVENTS)]
+    rejected = {each["data"]["document_id"] for each in told if each["type"] == DocumentRejected.TYPE}
+    return [each["message_id"] for each in answer["unsendable_messages"] if each["document_id"] in rejected]
+
+
+async def _any_unsendable(busy: Busy) -> bool:
+    return bool(await _unsendable(busy))
+
+
+def _skipped(busy: Busy) -> int:
+    """Return how many offsets the indexers say that they skipped."""
+    lines = [line for server in busy.system.stack.services.values() for line in server.log.read_text().splitlines()]
+    told = [json.loads(line) for line in lines if '"records.skipped"' in line]
+    return sum(each["last_offset"] - each["first_offset"] + 1 for each in told)
