@@ -41,6 +41,12 @@ async def until_quiescent(system: System) -> None:
         await asyncio.sleep(_BETWEEN_LOOKS_S)
 
 
+async def what_moves(system: System) -> str | None:
+    """Return what is not done yet; None if nothing moves."""
+    motion = await _motion(system)
+    return None if motion is None else motion.told
+
+
 async def _motion(system: System) -> Motion | None:
     """In the order in which one thing causes the next: what is quiet once cannot be stirred by what comes before it."""
     # The lag is dear to ask for, and this mostly says enough.

@@ -1,4 +1,4 @@
-"""The permissions of the documentation are enough for the whole system, none is for nothing, and others have none."""
+"""The permissions of the documentation are enough for the whole system, each is needed, and others have none."""
 
 import asyncio
 import re
@@ -10,19 +10,21 @@ from uuid import uuid4
 import pytest
 
 from kb_client.events import EventPublisher, PublishingFailed
+from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
 from kb_local.broker_contents import queue_again
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
+from tests.chaos.quiescence import until_quiescent, what_moves
 from tests.chaos.workload import Upstream, paragraph
 from tests.conftest import MongoDeployment
 from tests.e2e.system import QUICK_ON_KAFKA, System, system
 from tests.kafka_access import OPERATOR, PRINCIPAL_OF, UPSTREAM, KafkaAccess
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.kafka_cluster.permissions import documented_acls
-from tests.kafka_cluster.rights import Acl, grant
+from tests.kafka_cluster.rights import Acl, grant, revoke
 from tests.kafka_cluster.server_properties import USERS, Listener, password_of
 from tests.waiting import until
 
@@ -30,6 +32,16 @@ pytestmark = pytest.mark.kafka_cluster
 
 PREFIX = "acme."
 TAG = "a"
+INDISPENSABLE = (
+    ("READ", topics.DOCUMENT_EVENTS.name),
+    ("READ", GROUP_FAN_OUT),
+    ("READ", topics.INDEX_REQUESTS.name),
+    ("READ", GROUP_SYNC),
+    ("WRITE", topics.INDEX_REQUESTS.name),
+    ("WRITE", topics.KB_EVENTS.name),
+    ("WRITE", topics.USAGE.name),
+)
+"""What some service must have for each document. Of more than one service: all of them lose it at once."""
 PRINCIPALS = {*PRINCIPAL_OF.values(), OPERATOR, UPSTREAM}
 DECISION = re.compile(
     r"Principal = User:(?P<principal>\S+) is (?P<verdict>Allowed|Denied) operation = (?P<operation>\w+) .* "
@@ -118,6 +130,32 @@ async def test_who_has_no_permission_cannot_publish_events(opened: System, acces
     assert await opened.kafka.read(topics.DOCUMENT_EVENTS) == []
 
 
+async def test_without_any_of_these_rights_work_stops_and_it_goes_on_when_the_right_is_given_back(
+    opened: System, access: KafkaAccess, audited: KafkaBrokers
+) -> None:
+    await _live(opened, access)
+    await until_quiescent(opened)
+    upstream = Upstream(opened.organization_id)
+    for operation, name in INDISPENSABLE:
+        acls = _held_by_services(operation, PREFIX + name)
+        assert acls, f"nobody may {operation} {name}"
+        await revoke(audited, acls)
+        await opened.events.publish(upstream.ocr(f"{operation}-{name}", [paragraph(name)], tags=[TAG]))
+        denied = {_told(acl) for acl in acls}
+        await until(partial(_is_any_denied, audited, denied), every_s=0.2, what=f"{operation} {name} is denied")
+        assert await what_moves(opened) is not None, f"all is done without the right to {operation} {name}"
+        await grant(audited, acls)
+        await until_quiescent(opened)
+
+
+def _held_by_services(operation: str, name: str) -> list[Acl]:
+    services = PRINCIPAL_OF.values()
+    everything = documented_acls(prefix=PREFIX)
+    return [
+        acl for acl in everything if acl.principal in services and (acl.operation.name, acl.name) == (operation, name)
+    ]
+
+
 async def _live(opened: System, access: KafkaAccess) -> None:
     """Have every service do everything that it does with Kafka."""
     upstream = Upstream(opened.organization_id)
@@ -181,6 +219,10 @@ def _used(audited: KafkaBrokers) -> set[Told]:
 
 def _are_used(audited: KafkaBrokers, rights: set[Told]) -> bool:
     return rights <= _used(audited)
+
+
+def _is_any_denied(audited: KafkaBrokers, rights: set[Told]) -> bool:
+    return bool(rights & _denied(audited))
 
 
 def _denied(audited: KafkaBrokers) -> set[Told]:
