@@ -78,19 +78,19 @@ class OutboxRelay:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
-        background = [asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())]
         sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
+        working = {sending, asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())}
         try:
-            await asyncio.wait({sending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
             # Brokers that do not answer keep a batch for a minute. What was not marked as sent goes out again.
             await asyncio.wait({sending}, timeout=_LAST_BATCH_S)
-            if sending.done():
-                sending.result()
+            for task in working:
+                if task.done():
+                    task.result()
         finally:
-            tasks = (*background, sending, stopping)
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            for each in (*working, stopping):
+                each.cancel()
+            await asyncio.gather(*working, stopping, return_exceptions=True)
             await self._release()
 
     async def _send_until(self, stop: asyncio.Event) -> None:

@@ -78,6 +78,8 @@ class Tenure:
         self._context = contextvars.copy_context()
         self._closing: asyncio.Task[None] | None = None
         self._committer = asyncio.create_task(self._commit_regularly())
+        # Without it nothing would be committed any more, and nothing else would show it.
+        self._committer.add_done_callback(self._reap)
 
     @property
     def open(self) -> bool:

@@ -102,6 +102,17 @@ async def test_a_backlog_that_takes_too_long_to_count_is_sent(
         await until(sent)
 
 
+async def test_a_relay_whose_leases_end_by_a_bug_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def take(*_: object, **__: object) -> bool:
+        raise AssertionError("a bug")
+
+    monkeypatch.setattr(leases, "take", take)
+    monkeypatch.setattr(outbox_relay, "_LAST_BATCH_S", 0.1)
+    async with asyncio.timeout(DEADLINE_S):
+        with pytest.raises(AssertionError, match="a bug"):
+            await OutboxRelay(database, Post(), topic_prefix="").run(asyncio.Event())
+
+
 async def until_all_sent(database: Database) -> None:
     async def all_sent() -> bool:
         return await outbox.count_unsent(database) == 0

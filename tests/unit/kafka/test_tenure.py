@@ -93,6 +93,24 @@ async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good
     await until(lambda: setting.broker.committed == {ZERO: 5})
 
 
+async def test_a_tenure_whose_commits_end_by_a_bug_fails(
+    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug = AssertionError("a bug")
+    failures = [bug]
+
+    async def commit(*_: object) -> bool:
+        if failures:
+            raise failures.pop()
+        return True
+
+    monkeypatch.setattr(FakeBroker, "commit", commit)
+    setting = open_tenure(FakeHandler())
+    setting.tenure.admit([record(0, "a/1")])
+    await until(lambda: setting.failures == [bug])
+    setting.failures.clear()
+
+
 async def test_places_in_trouble_hold_no_slots(open_tenure: OpenTenure) -> None:
     async def effect(entry: Record) -> None:
         if entry.offset < 8:
