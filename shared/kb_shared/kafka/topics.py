@@ -39,6 +39,7 @@ from kb_shared.kafka.topic_checks import (
 )
 from kb_shared.kafka_connection.clients import admin_client
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.log_limit import LogLimit
 
 VISIBLE_AFTER_S: Final = 15.0
 POLL_INTERVAL_S: Final = 0.1
@@ -59,6 +60,7 @@ REFUSALS: Final = (
 )
 
 log = structlog.get_logger()
+_settings_unreadable = LogLimit(interval_s=3_600.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +190,9 @@ async def _create(admin: Any, topics: Collection[Any]) -> None:
     for name, code, *_ in answer.topic_errors:
         error = for_code(code)
         if issubclass(error, REFUSALS):
-            refused.append(Finding(name, f"is missing, or we may not see it, and can't be created: {error.__name__}"))
+            refused.append(
+                Finding(name, f"is missing or hidden from this principal, and can't be created: {error.__name__}")
+            )
         elif error not in (NoError, TopicAlreadyExistsError):
             raise TransientError(f"topic {name!r} could not be created ({error.__name__})")
     if refused:
@@ -200,7 +204,7 @@ async def _until_known_everywhere(admin: Any, names: Collection[str]) -> _Known:
     while not (known := await _known(admin)).everywhere.issuperset(names):
         if time.monotonic() > deadline:
             unknown = ", ".join(sorted(set(names) - known.everywhere))
-            raise TransientError(f"not all brokers know these topics, or we may not see them: {unknown}")
+            raise TransientError(f"not all brokers know these topics, or this principal may not see them: {unknown}")
         await asyncio.sleep(POLL_INTERVAL_S)
     return known
 
@@ -231,5 +235,8 @@ async def _settings(admin: Any, names: Collection[str]) -> dict[str, dict[str, s
         if code == NoError.errno:
             settings[name] = {key: value for key, value, *_ in entries}
         else:
-            log.warning("topic.settings_unreadable", topic=name, error=for_code(code).__name__)
+            error = for_code(code).__name__
+            # The services look every minute, and work without this right.
+            if _settings_unreadable.admit((name, error)) is not None:
+                log.warning("topic.settings_unreadable", topic=name, error=error)
     return settings

@@ -1,6 +1,9 @@
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import structlog
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from kb_shared.errors import TransientError
 from kb_shared.kafka import topics
@@ -23,3 +26,15 @@ async def test_an_error_of_the_client_library_is_one_that_may_pass(monkeypatch: 
     monkeypatch.setattr(topics, "admin_client", admin_client)
     with pytest.raises(TransientError, match="AssertionError"):
         await check_topics(KafkaConnection("nobody:1"), [])
+
+
+async def test_settings_that_may_not_be_read_are_told_once_and_not_at_each_look() -> None:
+    refused: tuple[Any, ...] = (TopicAuthorizationFailedError.errno, None, 2, "a-topic", [])
+
+    class Admin:
+        async def describe_configs(self, _: object) -> list[Any]:
+            return [SimpleNamespace(resources=[refused])]
+
+    with structlog.testing.capture_logs() as lines:
+        assert [await topics._settings(Admin(), ["a-topic"]) for _ in range(3)] == [{}, {}, {}]
+    assert [line["event"] for line in lines] == ["topic.settings_unreadable"]
