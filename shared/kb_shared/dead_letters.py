@@ -70,7 +70,7 @@ class DeadLetterPublisher:
                 refused = error.reason
             else:
                 return
-        # It is filed and listed; only who reads the topic does not see it.
+        # It is filed and listed; only readers of the topic do not see it.
         log.error("dead_letter.not_published", dead_letter_id=letter.letter_id, reason=refused)
 
     def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:

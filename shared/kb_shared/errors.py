@@ -53,11 +53,11 @@ class ProviderUnavailable(TransientError):
 
 
 class SearchUnavailable(TransientError):
-    """MongoDB does not know search commands: it is a plain one, or search is not set up there; an operator has to."""
+    """MongoDB does not know search commands: it is not Atlas, or search is not set up. An operator has to set it up."""
 
 
 class OutcomeUnknown(TransientError):
-    """A transaction may be committed or not; who repeats its work must expect to find it done."""
+    """A transaction may be committed or not; if its work is repeated, it may be done already."""
 
 
 class WriteConflicts(TransientError):

@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 AT_MOST = 100
 PATIENCE_S: Final = 2.0
-"""How long a question may hold up the next one: who asks while the database hangs shall not wait for two deadlines."""
+"""How long a question may hold up the next one: a caller must not wait for two deadlines."""
 
 
 class Gathering(Generic[Key, Answer]):
@@ -51,7 +51,7 @@ class Gathering(Generic[Key, Answer]):
         if answer is None:
             answer = self._waiting[key] = asyncio.get_running_loop().create_future()
         if self._asking is None:
-            # It belongs to all who ask: nobody's deadline, session or ids in logs go with it.
+            # It belongs to all callers: it takes over no caller's deadline, session or log fields.
             self._asking = asyncio.create_task(self._ask_while_wanted(), context=contextvars.Context())
         # Not awaited itself: a cancellation would cancel it for all.
         await asyncio.wait([answer])

@@ -142,8 +142,8 @@ CONSUMER_SKIPPED_RECORDS = Counter(
 )
 CONSUMER_REPLACED_LOGS = Counter(
     "kb_consumer_replaced_logs_total",
-    "Partitions read from the beginning because the topic was created anew or cut off. Any: have document events"
-    " published again that were not read before.",
+    "Partitions read from the beginning because the topic was deleted and created again, or has lost its end. Any: have"
+    " the document events published again that were not read before.",
     ["topic", "group"],
 )
 DLQ_MESSAGES = Counter(

@@ -29,7 +29,7 @@ class _OneMember(Nearest):
 def on_each_member(chunks: Chunks) -> list[Chunks] | None:
     """Return the same chunks as each member that holds data has them; None while one of them can't be asked.
 
-    Elsewhere than on a replica set there is nobody to choose, and the answer is the chunks as they are.
+    Without a replica set there is no member to choose, and the answer is the chunks as they are.
     """
     client: AsyncMongoClient[Any] = chunks.collection.database.client
     topology = client.topology_description

@@ -69,7 +69,7 @@ class Sweeper:
 
 
 def send_lost_commands_again(database: Database) -> OnLost:
-    """Make what the consumer of commands calls when Kafka has lost some: each of them has an open job, due from now."""
+    """Return the callback for commands that Kafka has lost: it makes all open jobs due, so that they are sent again."""
 
     async def make_due(topic: str) -> None:
         with mongo_errors():

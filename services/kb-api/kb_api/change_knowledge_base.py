@@ -40,7 +40,7 @@ async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked
 
 
 async def _unchanged(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> KnowledgeBase:
-    """The KB, which is as it was asked to be: read in a transaction, whose commit says that a majority knows so."""
+    """Return the KB, which needs no change: read in a transaction, whose commit confirms that a majority has it."""
 
     async def read(session: Session) -> KnowledgeBase:
         return await knowledge_bases.get(api.database, kb.organization_id, kb.kb_id, session)

@@ -63,7 +63,7 @@ async def _set_paused(api: Services, caller: Caller, kb_id: str, *, paused: bool
 
     if (kb.paused_at is not None) is not paused:
         await kb_slots.hold(api.database, kb.organization_id, kb_id)
-    # Also if nothing seems to be left to do: the commit says that a majority knows so.
+    # Also if there seems to be nothing to do: the commit confirms that a majority has it.
     changed = await in_transaction(api.database, store)
     api.life_cycle.wake()
     return changed

@@ -133,7 +133,7 @@ async def cancel(api: Services, caller: Caller, kb_id: str, job_id: str) -> Prog
             "This job brings the knowledge base to what it should hold; pause the knowledge base to stop it.",
         )
     if before.status != "running":
-        # In a transaction, whose commit says that a majority knows so.
+        # In a transaction, whose commit confirms that a majority has it.
         return await in_transaction(api.database, lambda session: progress(api, caller, kb_id, job_id, session=session))
     await backfills.cancel(api.database, before.job)
     await index_jobs.unforce(api.database, before.job.organization_id, kb_id, backfill_id=job_id)

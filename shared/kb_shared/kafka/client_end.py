@@ -57,7 +57,7 @@ def _fail_batches(accumulator: Any) -> None:
     accumulator.fail_all(ProducerClosed())
     for batch in (*accumulator._pending_batches, *(each for line in accumulator._batches.values() for each in line)):  # noqa: SLF001
         if batch._drain_waiter.done():  # noqa: SLF001  # public nowhere
-            # Often nobody waits for room: an exception that nobody has seen would be logged as if it were news.
+            # Often no task waits for room, and asyncio would log the exception as one that was never retrieved.
             batch._drain_waiter.exception()  # noqa: SLF001  # public nowhere
 
 
@@ -65,7 +65,7 @@ def _close_connections(network: Any) -> None:
     if network._sync_task is not None:  # noqa: SLF001  # public nowhere
         network._sync_task.cancel()  # noqa: SLF001  # public nowhere
     if network._md_update_fut is not None and not network._md_update_fut.done():  # noqa: SLF001  # public nowhere
-        # Nobody else does once the task above is gone, and requests wait for it.
+        # The task above would have set it, and requests wait for it.
         network._md_update_fut.set_result(False)  # noqa: SLF001  # public nowhere
     for connection in network._conns.values():  # noqa: SLF001  # public nowhere
         if connection._writer is not None:  # noqa: SLF001  # public nowhere

@@ -1,4 +1,4 @@
-"""What the client library may raise at any call, because the group can be reassigned while the call waits."""
+"""Turns what the client library raises into KafkaError: a rebalance can break any of its calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

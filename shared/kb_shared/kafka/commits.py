@@ -63,7 +63,7 @@ class Commits:
             if (coordinator.generation, coordinator.member_id) != membership:
                 raise CommitFailedError
             try:
-                # Not awaited through: a request that is on its way is answered, whatever becomes of us.
+                # Shielded: the client library has to see the answer to a request that it has sent, also if we end.
                 await asyncio.shield(coordinator._do_commit_offsets(None, offsets))  # noqa: SLF001  # public nowhere
             except KafkaError as error:
                 if not error.retriable:

@@ -50,7 +50,7 @@ class _Delivery:
 
     @property
     def line(self) -> tuple[str, bytes] | None:
-        """What it must stay in order with, if anything."""
+        """The topic and key within which order is kept; None without a key."""
         return None if self.message.key is None else (self.message.topic, self.message.key)
 
     def settle(self, failure: Outcome) -> None:

@@ -125,7 +125,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Begin a tenure. The client library calls this before it fetches anything of the new assignment."""
         if self._leaving:
-            # A rebalance that was under way has ended too late: who leaves gives them back.
+            # The rebalance ended after this session began to leave: the group takes these partitions back.
             return
         lanes = {TopicPartition(*partition): self._membership.topics[partition.topic] for partition in assigned}
         tenure = self._tenure = Tenure(
@@ -292,7 +292,7 @@ def _client(membership: Membership) -> Any:
         enable_auto_commit=False,
         # `Positions` says where to begin; a position that is outside of the log is an error that we see.
         auto_offset_reset="none",
-        # What a transaction of the upstream has aborted was never said.
+        # Records of a transaction that the upstream has aborted must not be applied.
         isolation_level="read_committed",
         metadata_max_age_ms=METADATA_MAX_AGE_MS,
         session_timeout_ms=membership.session_timeout_ms,

@@ -1,4 +1,4 @@
-"""Decides whether topics are as the code needs them. Takes what the brokers say and asks nobody."""
+"""Decides whether topics are as the code needs them. Pure: the answers of the brokers are given to it."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +71,9 @@ def _why_unfit(topic: Topic, name: str, found: FoundTopic | None) -> Finding | N
         return Finding(name, "is missing")
     if found.partitions < topic.partitions:
         return Finding(
-            name, f"has {found.partitions} partitions instead of {topic.partitions}: add partitions, or create it anew"
+            name,
+            f"has {found.partitions} partitions instead of {topic.partitions}: add partitions, or delete the topic and "
+            "create it again",
         )
     return None
 

@@ -134,7 +134,7 @@ def _code(failure: Row) -> int:
 def collisions(error: BulkWriteError) -> list[Row]:
     """The duplicate keys that a bulk write met, if that is all that went wrong; raises `error` otherwise.
 
-    What a write concern error is beside may be lost, also the row that it collided with.
+    With a write concern error all of them may be lost, also the rows that they collided with.
     """
     failures: list[Row] = error.details.get("writeErrors", [])
     if error.details.get("writeConcernErrors") or any(_code(failure) != DUPLICATE_KEY for failure in failures):

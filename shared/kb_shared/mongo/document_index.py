@@ -119,7 +119,7 @@ async def acknowledge(database: Database, session: Session, revisions: Collectio
                     "_id": row_id(row.kb_id, row.document_id),
                     "organization_id": row.organization_id,
                     "version": row.version,
-                    # What was taken down already, by a commit whose outcome nobody heard of, is not told again.
+                    # A revision that was stored already, by a commit without an answer, is not announced again.
                     "text_revision": row.text_revision,
                 },
                 {"$set": {"text_revision": revision}},
