@@ -1,7 +1,7 @@
 """A system that is kept busy while something happens to its brokers, and what its callers saw meanwhile."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -86,6 +86,14 @@ class Busy:
             return await self._indexed() >= before + documents
 
         await until(more, what=f"{documents} more documents are indexed", within_s=MEANWHILE_WITHIN_S, every_s=0.2)
+
+    async def until_fanned_out(self, documents: int) -> None:
+        """Wait until the events of so many documents have reached the database."""
+
+        async def reached() -> bool:
+            return await self.system.database.documents.count_documents({}) >= documents
+
+        await until(reached, what=f"{documents} documents are known")
 
     async def publish(self, documents: int) -> None:
         """Publish new documents and return when all are acknowledged."""
@@ -191,14 +199,23 @@ async def _stopped(stop: asyncio.Event, pause_s: float) -> bool:
 
 
 @asynccontextmanager
-async def busy_system(foundations: Foundations, folder: Path, title: str) -> AsyncIterator[Busy]:
-    """Start a system with topics and a database of its own; at the end tell what its callers saw."""
+async def busy_system(
+    foundations: Foundations, folder: Path, title: str, *, env: Mapping[str, str] = QUICK_ON_KAFKA
+) -> AsyncIterator[Busy]:
+    """Start a system with topics and a database of its own; at the end tell what its callers saw.
+
+    Args:
+        foundations: run already.
+        folder: for its files.
+        title: of what is told.
+        env: settings of all services.
+    """
     name = f"busy_{uuid4().hex[:12]}"
     async with (
         Stack(
             folder,
             services=("kb_api", "kb_indexer", "kb_indexer:2", "kb_search"),
-            env=QUICK_ON_KAFKA,
+            env=env,
             mongo_uri=foundations.mongo_uri,
             kafka=foundations.brokers.bootstrap(),
             models_api_base=foundations.models_api_base,

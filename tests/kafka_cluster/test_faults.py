@@ -1,6 +1,8 @@
 """Whatever happens to the brokers, nothing is lost, nothing is stuck, and nobody has to restart anything."""
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from time import monotonic
 from typing import Final
 
@@ -8,10 +10,12 @@ import pytest
 from aiokafka import TopicPartition
 
 from kb_indexer.bootstrap import GROUP_FAN_OUT
+from kb_local.service import Service
 from kb_local.stack import Stack
 from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
-from tests.kafka_cluster.busy import Busy
+from tests.e2e.system import QUICK_ON_KAFKA
+from tests.kafka_cluster.busy import Busy, Foundations, busy_system
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -19,6 +23,8 @@ pytestmark = pytest.mark.kafka_cluster
 
 REPLICAS_THAT_COME_AND_GO = 6
 MOST_TO_STOP_S: Final = 55.0
+DEFAULT_SESSION: Final = {**QUICK_ON_KAFKA, "KB_KAFKA_SESSION_TIMEOUT_MS": "30000"}
+"""The longer the session, the longer a stop waits for running work."""
 
 
 async def test_a_broker_that_leads_the_events_is_killed(
@@ -86,30 +92,40 @@ async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, broker
     await busy.assert_right()
 
 
-@pytest.mark.parametrize("noticed", [False, True], ids=["at once", "when the indexers have noticed"])
-async def test_all_services_are_stopped_while_all_brokers_are_frozen(
-    busy: Busy, brokers: KafkaBrokers, noticed: bool
+@pytest.mark.parametrize(
+    ("noticed", "env"), [(False, DEFAULT_SESSION), (True, QUICK_ON_KAFKA)], ids=["before", "after"]
+)
+async def test_all_services_are_stopped_before_or_after_the_indexers_notice_that_all_brokers_are_frozen(
+    foundations: Foundations, tmp_path: Path, noticed: bool, env: Mapping[str, str]
 ) -> None:
-    stack = busy.system.stack
-    await stack.start_service("kb_reconciler")
-    await busy.publish(50)
-    await busy.until_indexed_more(5)
-    await asyncio.gather(*(broker.pause() for broker in brokers.brokers))
-    for _ in range(5):
-        await busy.put(busy.next_event())
-    if noticed:
-        await until(lambda: _are_unready(stack, "kb_indexer", "kb_indexer:2"), what="no indexer is ready")
-    took = await _stop_all(stack)
-    busy.notes.append(f"seconds from SIGTERM to the end: {took}")
-    assert max(took.values()) < MOST_TO_STOP_S
-    for broker in brokers.brokers:
-        broker.resume()
-    await asyncio.gather(*(service.start() for service in stack.services.values()))
-    await busy.assert_right()
+    brokers = foundations.brokers.brokers
+    title = f"all brokers are frozen and all services are stopped {'later' if noticed else 'at once'}"
+    async with busy_system(foundations, tmp_path, title, env=env) as busy:
+        stack = busy.system.stack
+        await stack.start_service("kb_reconciler")
+        indexers = [stack.services[name] for name in ("kb_indexer", "kb_indexer:2")]
+        await asyncio.gather(*(indexer.pause() for indexer in indexers))
+        await busy.publish(400)
+        for indexer in indexers:
+            indexer.resume()
+        # Many more have been fetched, and what follows from them can't be sent any more.
+        await busy.until_fanned_out(20)
+        await asyncio.gather(*(broker.pause() for broker in brokers))
+        for _ in range(5):
+            await busy.put(busy.next_event())
+        if noticed:
+            await until(lambda: _are_unready(indexers), what="no indexer is ready")
+        took = await _stop_all(stack)
+        busy.notes.append(f"seconds from SIGTERM to the end: {took}")
+        assert max(took.values()) < MOST_TO_STOP_S
+        for broker in brokers:
+            broker.resume()
+        await asyncio.gather(*(service.start() for service in stack.services.values()))
+        await busy.assert_right()
 
 
-async def _are_unready(stack: Stack, *names: str) -> bool:
-    return not any([await stack.services[name].is_ready() for name in names])
+async def _are_unready(services: Iterable[Service]) -> bool:
+    return not any([await service.is_ready() for service in services])
 
 
 async def _stop_all(stack: Stack) -> dict[str, float]:
