@@ -27,6 +27,8 @@ INTERVAL_S: Final = 10.0
 TOPICS_INTERVAL_S: Final = 30.0
 """Longer, because every broker is asked for every topic."""
 OWNERLESS_FOR_S: Final = 60.0
+SILENT_FOR_S: Final = 60.0
+"""As long as a look may take when several brokers do not answer; what the last one found is too old then."""
 
 log = structlog.get_logger()
 
@@ -73,6 +75,7 @@ class KafkaWatch:
         self._admin: Any = None
         self._topics_checked_at: float | None = None
         self._fault: str | None = "Kafka has not answered yet"
+        self._answered_at = 0.0
         self._limit = LogLimit()
 
     async def run(self) -> None:
@@ -89,6 +92,8 @@ class KafkaWatch:
         if self._fault is not None:
             return self._fault
         now = time.monotonic()
+        if now - self._answered_at >= SILENT_FOR_S:
+            return f"Kafka has not answered for {SILENT_FOR_S:g} s"
         return next((reason for each in self._owners.values() if (reason := each.why_not_ready(now=now))), None)
 
     async def look(self) -> None:
@@ -109,6 +114,7 @@ class KafkaWatch:
             await self._disconnect()
         else:
             self._fault = None
+            self._answered_at = time.monotonic()
 
     async def _look(self) -> None:
         now = time.monotonic()

@@ -98,6 +98,14 @@ async def test_a_broker_that_answers_nothing_does_not_stop_the_looking(monkeypat
     assert all(admin.closed for admin in cluster.made)
 
 
+async def test_an_answer_of_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    watched, _ = watch(monkeypatch, FakeAdmin(group_fails=GroupCoordinatorNotAvailableError()))
+    await watched.look()
+    assert await watched.why_not_ready() is None
+    monkeypatch.setattr(group_watch, "SILENT_FOR_S", 0.0)
+    assert await watched.why_not_ready() == "Kafka has not answered for 0 s"
+
+
 async def test_time_without_a_coordinator_counts_as_time_without_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, _ = watch(monkeypatch, FakeAdmin(group_fails=GroupCoordinatorNotAvailableError()))
     monkeypatch.setattr(group_watch, "OWNERLESS_FOR_S", 0.0)
