@@ -153,12 +153,14 @@ async def test_a_collection_that_was_dropped_and_made_anew_has_its_new_index_onl
 
 
 async def test_a_node_that_was_away_learns_what_others_have_done_meanwhile(
-    collection: Collection, nodes: SearchNodes
+    collection: Collection, nodes: SearchNodes, replica_set: ReplicaSet
 ) -> None:
     dropped = collection.database.dropped
     await dropped.insert_one({"_id": 1, "v": [1.0, 1.0]})
     await build_index(dropped)
-    away = nodes.nodes[0]
+    # Not the one of the primary, without which nothing can be written through the nodes.
+    [member, _] = await replica_set.secondaries()
+    away = nodes.nodes[replica_set.members.index(member)]
     await away.kill()
     await collection.insert_one({"_id": 1, "v": [1.0, 1.0]})
     await build_index(collection)
