@@ -46,6 +46,7 @@ test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Ka
 	@$(BIN)/python -m tests.kafka_cluster -- $(BIN)/python -m pytest tests/integration/kafka tests/e2e -m "not long" --quiet
 	@$(BIN)/python -m tests.kafka_cluster --secured -- $(BIN)/python -m pytest tests/e2e -m "not long" --quiet
 	@$(BIN)/python -m pytest -m kafka_cluster tests --timeout 900 --quiet
+	@$(BIN)/python -m tests.chaos --seed 1 --brokers 3
 
 test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
 	@$(BIN)/python -m pytest tests/replica_set -m replica_set --timeout 900 --quiet
