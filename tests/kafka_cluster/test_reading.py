@@ -175,7 +175,7 @@ async def test_work_goes_on_within_30_s_after_a_topic_that_was_deleted_is_back(
 async def worker(stream: Stream, folder: Path) -> AsyncIterator[Process]:
     """A consumer in a process of its own, which notes its work in `journal` and logs into `log`."""
     program = Path(__file__).parents[1] / "integration" / "kafka" / "worker.py"
-    arguments = [stream.bootstrap, stream.topic, stream.group, str(folder / "journal"), "leave"]
+    arguments = [stream.bootstrap, stream.topic, stream.group, str(folder / "journal"), "kafka"]
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(sys.executable, str(program), *arguments, stderr=log)
     yield process
