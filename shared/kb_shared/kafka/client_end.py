@@ -55,7 +55,8 @@ async def _abandon(client: Any) -> None:
 def _fail_batches(accumulator: Any) -> None:
     """Wake those who wait for room in a batch, and for acknowledgements."""
     accumulator.fail_all(ProducerClosed())
-    for batch in (*accumulator._pending_batches, *(each for line in accumulator._batches.values() for each in line)):  # noqa: SLF001
+    waiting = (batch for batches in accumulator._batches.values() for batch in batches)  # noqa: SLF001  # public nowhere
+    for batch in (*accumulator._pending_batches, *waiting):  # noqa: SLF001  # public nowhere
         if batch._drain_waiter.done():  # noqa: SLF001  # public nowhere
             # Often no task waits for room, and asyncio would log the exception as one that was never retrieved.
             batch._drain_waiter.exception()  # noqa: SLF001  # public nowhere

@@ -47,7 +47,7 @@ _PARTITION = (
 )
 
 
-class _Metadata(Response):  # type: ignore[misc]
+class _Metadata(Response):  # type: ignore[misc]  # the client library has no types
     API_KEY = 3
     API_VERSION = 10
     SCHEMA = Schema(
@@ -75,7 +75,7 @@ class _Metadata(Response):  # type: ignore[misc]
     )
 
 
-class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]
+class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # the client library has no types
     API_KEY = 3
     API_VERSION = 10
     RESPONSE_TYPE = _Metadata
@@ -89,7 +89,7 @@ class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]
     )
 
 
-class _MetadataRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]
+class _MetadataRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]  # the client library has no types
     API_KEY = 3
 
     def __init__(self, names: Collection[str]) -> None:

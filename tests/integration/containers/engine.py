@@ -71,7 +71,7 @@ def engine(ports: Mapping[str, int], logs: Mapping[str, str], *, health: str = "
         fake = Engine(
             f"tcp://{LOOPBACK}:{server.server_port}", {"ryuk": reaper_port, **ports}, logs, health, [], [], reaper_heard
         )
-        server.engine = fake  # type: ignore[attr-defined]
+        server.engine = fake  # type: ignore[attr-defined]  # the handler's only way to the engine
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
@@ -126,7 +126,7 @@ class _Api(BaseHTTPRequestHandler):
 
     @property
     def _engine(self) -> Engine:
-        fake: Engine = self.server.engine  # type: ignore[attr-defined]
+        fake: Engine = self.server.engine  # type: ignore[attr-defined]  # the handler's only way to the engine
         return fake
 
     def _route(self, method: str) -> None:
