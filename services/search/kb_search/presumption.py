@@ -89,6 +89,8 @@ class Presumption:
 
     async def holds(self) -> bool:
         """Whether what was begun on it went wrong for another reason. Raises what `look` raises but Outdated."""
+        # Also where that was done for this request: a KB that was deleted since takes its indexes along.
+        self._confirmed = False
         try:
             await self.look()
         except Outdated:

@@ -136,6 +136,23 @@ async def test_a_kb_that_was_deleted_is_gone(
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404
 
 
+@pytest.mark.parametrize("mode", ["text", "hybrid"])
+async def test_a_kb_that_was_deleted_before_its_last_index_answers_is_gone(
+    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    await knowledge.index(Document("d", ["old 1"]))
+    mentioning = index_queries.mentioning
+
+    async def when_deleted(*args: Any, **kwargs: Any) -> dict[str, float]:
+        monkeypatch.setattr(index_queries, "mentioning", mentioning)
+        await knowledge.delete()
+        return await mentioning(*args, **kwargs)
+
+    monkeypatch.setattr(index_queries, "mentioning", when_deleted)
+    # The index went with its KB: to say that it is being built would have the caller come again in vain.
+    assert (await searcher.post(knowledge, {"query": QUERY, "mode": mode})).status_code == 404
+
+
 async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
     searcher: Searcher, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
