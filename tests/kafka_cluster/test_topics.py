@@ -6,7 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AclOperation, NewPartitions, NewTopic, ResourceType
+from confluent_kafka.admin import AclOperation, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 from structlog.testing import capture_logs
 
 from kb_shared.contracts.topics import Topic
@@ -71,6 +71,34 @@ async def test_topics_are_created_with_three_replicas_of_which_two_must_have_a_m
     metadata = await asyncio.to_thread(brokers.admin.list_topics, timeout=10)
     partitions = metadata.topics[f"{prefix}events"].partitions.values()
     assert [len(partition.replicas) for partition in partitions] == [3, 3, 3]
+    # Of the topic itself: the brokers' own default is 2 here, and 1 elsewhere.
+    assert await settings_of(brokers, f"{prefix}events") == {
+        "retention.ms": "3600000",
+        "max.message.bytes": str(TOPICS[0].max_message_bytes),
+        "min.insync.replicas": "2",
+    }
+
+
+async def settings_of(brokers: KafkaBrokers, topic: str) -> dict[str, str]:
+    """Return what is set for the topic itself, without what it has from the brokers."""
+    resource = ConfigResource(ResourceType.TOPIC, topic)
+    entries = await asyncio.wrap_future(brokers.admin.describe_configs([resource])[resource])
+    return {
+        name: entry.value
+        for name, entry in entries.items()
+        if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG
+    }
+
+
+async def test_a_topic_of_which_one_replica_must_have_a_message_is_told_of(
+    brokers: KafkaBrokers, connection: KafkaConnection, prefix: str
+) -> None:
+    settings = {"min.insync.replicas": "1"}
+    made = NewTopic(f"{prefix}events", num_partitions=3, replication_factor=3, config=settings)
+    await asyncio.wrap_future(brokers.admin.create_topics([made])[made.topic])
+    (risk,) = (await ensure_topics(connection, TOPICS, prefix=prefix)).risks
+    assert risk.topic == f"{prefix}events"
+    assert "has min.insync.replicas=1: set 2" in risk.reason
 
 
 async def test_a_topic_that_somebody_made_otherwise_is_told_of_with_its_limit(
