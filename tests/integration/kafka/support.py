@@ -70,9 +70,13 @@ class Stream:
 
     async def committed(self) -> int:
         """How many records, of all partitions, the group has committed."""
+        return sum((await self.committed_offsets()).values())
+
+    async def committed_offsets(self) -> dict[int, int]:
+        """The group's offset of each partition; 0 where it has none."""
         async with self._onlooker() as client:
             partitions = [TopicPartition(self.topic, n) for n in range(EVENTS.partitions)]
-            return sum([await client.committed(partition) or 0 for partition in partitions])
+            return {each.partition: await client.committed(each) or 0 for each in partitions}
 
     async def until_committed(self, records: int) -> None:
         async def all_committed() -> bool:

@@ -26,8 +26,14 @@ class Journal:
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
-    def note(self, key: str, number: int) -> None:
-        os.write(self._file, f"{json.dumps({'key': key, 'number': number})}\n".encode())
+    def note(self, record: Record) -> None:
+        entry = {
+            "key": (record.key or b"").decode(),
+            "number": int(record.value or b"0"),
+            "partition": record.partition,
+            "offset": record.offset,
+        }
+        os.write(self._file, f"{json.dumps(entry)}\n".encode())
 
 
 class Jobs:
@@ -42,7 +48,7 @@ class Jobs:
 
     async def handle(self, record: Record) -> None:
         await asyncio.sleep(random.expovariate(1 / MEAN_JOB_S))
-        self._journal.note((record.key or b"").decode(), int(record.value or b"0"))
+        self._journal.note(record)
 
 
 class NoLetters:
