@@ -19,7 +19,7 @@ from kb_search.bootstrap import create_app
 from kb_search.settings import Settings
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo import api_keys, schema
+from kb_shared.mongo import api_keys, index_queries, query_log, schema
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
@@ -28,6 +28,8 @@ from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.integration.search.lifespan import running
 from tests.waiting import until
+
+QUERY = "anything"
 
 
 @pytest.fixture
@@ -52,22 +54,45 @@ async def searcher(database: Database, model_server: ModelServer) -> AsyncIterat
     await chat.close()
 
 
+@pytest.fixture
+def _index_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have searches by vector find what the first one found.
+
+    A mongot answers from its index whatever becomes of its member; our search node waits until a majority answers.
+    """
+    nearest = index_queries.nearest
+    hits: dict[str, float] = {}
+
+    async def found_first(*args: Any, **kwargs: Any) -> dict[str, float]:
+        if not hits:
+            hits.update(await nearest(*args, **kwargs))
+        return hits
+
+    monkeypatch.setattr(index_queries, "nearest", found_first)
+
+
 @pytest.mark.timeout(240)
+@pytest.mark.usefixtures("_index_that_goes_on")
 async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next_search(
     replica_set: ReplicaSet, database: Database, searcher: Searcher
 ) -> None:
     knowledge: Knowledge = await create(database, ORGANIZATION)
     await knowledge.index(Document(uuid4().hex, ["some text"]))
     # The key and the vector of the query are known to the service from here on.
-    await searcher.search(knowledge)
+    await searcher.search(knowledge, QUERY, mode="vector")
     primary = await replica_set.primary()
-    successor, last = await replica_set.secondaries()
+    successor, last = await secondaries(replica_set, primary)
     key_id = api_keys.key_id_of(searcher.key) or ""
-    assert await api_keys.revoke(database, ORGANIZATION, key_id)
-    await primary.kill()
+    # The last write of a search: from here on the next batch that a secondary gets is the revocation.
+    await until(lambda: query_is_noted(database))
     async with copying_nothing(last):
+        await tell_of_no_commit(primary)
+        assert await api_keys.revoke(database, ORGANIZATION, key_id)
+        await primary.kill()
         await step_up(successor)
-        assert await status(searcher, knowledge) in (401, 503)
+        # What a search would rest on without a look at the majority.
+        assert not await is_revoked_in_a_plain_snapshot(database, key_id)
+        assert await status(searcher, knowledge) == 503
     await until(lambda: is_refused(searcher, knowledge), what="the revoked key is refused")
 
 
@@ -78,14 +103,14 @@ async def test_no_snapshot_of_a_new_primary_is_older_than_what_was_acknowledged_
     database = mongo.connect(CommonSettings(mongo_uri=replica_set.uri, mongo_database=database_name))
     async with database.client:
         primary = await replica_set.primary()
-        successor, last = await replica_set.secondaries()
+        successor, last = await secondaries(replica_set, primary)
         await database["rows"].insert_one({"_id": 1})
         assert await read_in_current_snapshot(database) == [1]
-        await database["rows"].insert_one({"_id": 2})
-        await primary.kill()
         async with copying_nothing(last):
+            await tell_of_no_commit(primary)
+            await database["rows"].insert_one({"_id": 2})
+            await primary.kill()
             await step_up(successor)
-            # It has the row and may not know that it was acknowledged. A plain snapshot is without it then.
             with pytest.raises(PyMongoError):
                 await read_in_current_snapshot(database)
         await until(lambda: reads_both(database), what="the snapshot of the new primary")
@@ -118,6 +143,53 @@ async def copying_nothing(member: Mongod) -> AsyncIterator[None]:
         await ask(member, {"configureFailPoint": "stopReplProducer", "mode": "off"})
 
 
+async def query_is_noted(database: Database) -> bool:
+    return await database[query_log.NAME].count_documents({}) == 1
+
+
+async def secondaries(replica_set: ReplicaSet, primary: Mongod) -> list[Mongod]:
+    """Return both; the first copies from the primary, while the second may copy from the first."""
+    first, second = await replica_set.secondaries()
+
+    async def sources() -> list[str]:
+        return [await source_of(member) for member in (first, second)]
+
+    async def one_copies_from_the_primary() -> bool:
+        return primary.address in await sources()
+
+    await until(one_copies_from_the_primary)
+    return [first, second] if (await sources())[0] == primary.address else [second, first]
+
+
+async def source_of(member: Mongod) -> str:
+    status = await run_command(LOOPBACK, member.port, {"replSetGetStatus": 1}, timeout_s=30)
+    return str(status["syncSourceHost"])
+
+
+async def tell_of_no_commit(primary: Mongod) -> None:
+    """Have the secondaries copy the next write and not hear that a majority has it, as if the primary died just then.
+
+    They hear it with the next batch that they ask for, or with a heartbeat: the primary answers neither any more.
+    """
+    next_batches = {
+        "failCommands": ["getMore"],
+        "namespace": "local.oplog.rs",
+        "failInternalCommands": True,
+        "blockConnection": True,
+        "blockTimeMS": 60_000,
+    }
+    assert await ask(primary, {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": next_batches})
+    heartbeats = {"configureFailPoint": "rsDelayHeartbeatResponse", "mode": "alwaysOn", "data": {"delay": 60}}
+    assert await ask(primary, heartbeats)
+
+
+async def is_revoked_in_a_plain_snapshot(database: Database, key_id: str) -> bool:
+    async with database.client.start_session(snapshot=True) as session:
+        key = await database["api_keys"].find_one({"_id": key_id}, session=session)
+    assert key is not None
+    return key["revoked_at"] is not None
+
+
 async def ask(member: Mongod, command: dict[str, Any]) -> bool:
     return bool((await run_command(LOOPBACK, member.port, command, timeout_s=30))["ok"])
 
@@ -130,7 +202,7 @@ async def step_up(member: Mongod) -> None:
 
 
 async def status(searcher: Searcher, knowledge: Knowledge) -> int:
-    return (await searcher.post(knowledge, {"query": "anything"})).status_code
+    return (await searcher.post(knowledge, {"query": QUERY, "mode": "vector"})).status_code
 
 
 async def is_refused(searcher: Searcher, knowledge: Knowledge) -> bool:
