@@ -8,6 +8,7 @@ import asyncio
 import gc
 import os
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -127,7 +128,13 @@ async def search_node(
 @pytest.fixture(scope="session")
 async def broker(server_logs: Path) -> AsyncIterator[KafkaCluster | Broker]:
     """`.bootstrap` of a Kafka cluster; create topics before producing, named by `topic_prefix`."""
-    backend = _backend()
+    async with kafka_of(_backend(), server_logs) as kafka:
+        yield kafka
+
+
+@asynccontextmanager
+async def kafka_of(backend: Backend, logs: Path) -> AsyncIterator[KafkaCluster | Broker]:
+    """Give the Kafka that the backend names; one that is started is stopped at the end."""
     if backend.kafka is not None:
         yield KafkaCluster(backend.kafka)
         return
@@ -137,10 +144,12 @@ async def broker(server_logs: Path) -> AsyncIterator[KafkaCluster | Broker]:
         async with containers.kafka() as bootstrap:
             yield KafkaCluster(bootstrap)
         return
-    server = Broker(port=free_port(), log=server_logs / "broker.log")
+    server = Broker(port=free_port(), log=logs / "broker.log")
     await server.start()
-    yield server
-    await server.stop()
+    try:
+        yield server
+    finally:
+        await server.stop()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -14,13 +15,13 @@ from testcontainers.core.container import Reaper
 from kb_local.broker import Broker
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import SearchNode
-from tests import containers
-from tests.backend import ATLAS_LOCAL_IMAGE, KAFKA_IMAGE
-from tests.conftest import KafkaCluster, MongoDeployment
+from tests import conftest, containers
+from tests.backend import ATLAS_LOCAL_IMAGE, KAFKA_IMAGE, SELECTION, Backend
+from tests.conftest import KafkaCluster, MongoDeployment, kafka_of
 from tests.integration.containers.engine import Engine, engine
 
 STARTED: Final = "[2026-01-01 00:00:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server)"
-ON_MONGODB: Final = "tests/integration/budget/test_spending.py"
+ON_MONGODB: Final = "tests/integration/budget/test_spending.py::test_settling_twice_settles_once"
 ON_KAFKA: Final = "tests/integration/kafka/test_producer_and_topics.py"
 ON_A_SERVER_OF_OURS: Final = "tests/conformance/atlas_search/node/test_delays.py"
 TOPICS: Final = "test_topics_are_created_once_however_often_they_are_asked_for"
@@ -38,6 +39,7 @@ def docker(ports: dict[str, int], monkeypatch: pytest.MonkeyPatch) -> Iterator[E
     with engine(ports, {"apache/kafka": STARTED}) as fake:
         monkeypatch.setenv("DOCKER_HOST", fake.url)
         monkeypatch.setattr(testcontainers_config, "connection_mode_override", ConnectionMode.docker_host)
+        monkeypatch.setattr(testcontainers_config, "sleep_time", 0.02)
         yield fake
         Reaper.delete_instance()
 
@@ -126,20 +128,21 @@ async def test_the_same_suites_run_on_containers_and_what_cannot_is_skipped_with
     assert f"mongodb: a container of {ATLAS_LOCAL_IMAGE}" in printed
     assert f"kafka: a container of {KAFKA_IMAGE}" in printed
     assert re.search(r"^SKIPPED .* in front of a mongod of their own$", printed, re.MULTILINE)
-    assert re.search(r"[^0] passed", printed)
+    assert re.search(r"\b2 passed\b", printed)
     assert [each.image for each in docker.containers if "ryuk" not in each.image] == [ATLAS_LOCAL_IMAGE, KAFKA_IMAGE]
     assert docker.left == []
 
 
-async def test_an_unknown_backend_ends_the_run_before_any_test_with_what_to_change() -> None:
-    status, printed = await run_tests(ON_KAFKA, KB_TEST_BACKEND="podman")
-    assert status == int(pytest.ExitCode.USAGE_ERROR)
-    assert "KB_TEST_BACKEND must be one of local, docker" in printed
+def test_an_unknown_backend_ends_the_run_before_any_test_with_what_to_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(SELECTION, "podman")
+    with pytest.raises(pytest.UsageError, match="KB_TEST_BACKEND must be one of local, docker"):
+        conftest.pytest_configure()
 
 
-async def test_without_an_engine_the_run_fails_and_does_not_use_other_servers() -> None:
-    status, printed = await run_tests(
-        f"{ON_KAFKA}::{TOPICS}", KB_TEST_BACKEND="docker", DOCKER_HOST=f"tcp://{LOOPBACK}:{free_port()}"
-    )
-    assert status == int(pytest.ExitCode.TESTS_FAILED)
-    assert "1 error" in printed
+async def test_without_an_engine_there_is_no_kafka_and_no_other_server_in_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_HOST", f"tcp://{LOOPBACK}:{free_port()}")
+    with pytest.raises(Exception, match="Error while fetching server API version"):
+        async with kafka_of(Backend.of({SELECTION: "docker"}), tmp_path):
+            pytest.fail("there was a Kafka")
