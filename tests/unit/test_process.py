@@ -2,6 +2,7 @@ import asyncio
 import subprocess
 import sys
 
+import pytest
 from structlog.testing import capture_logs
 
 from kb_shared import process
@@ -24,7 +25,10 @@ def test_what_a_service_has_imported_is_never_gone_through_for_garbage() -> None
     assert service.stdout == "True\n"
 
 
-async def test_a_start_waits_for_what_is_away_or_set_up_wrongly_and_says_each_reason_once() -> None:
+async def test_a_start_waits_for_what_is_away_or_set_up_wrongly_and_says_each_reason_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(process, "_RETRY_S", 0.01)
     answers = [WrongSurroundings("topic a is missing"), WrongSurroundings("topic a is missing"), TransientError("away")]
     reasons: list[str] = []
 

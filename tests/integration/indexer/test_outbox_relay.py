@@ -214,7 +214,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
 
 
 async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends_its_messages(
-    database: Database,
+    database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(Post):
         async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
@@ -223,11 +223,13 @@ async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends
             return []
 
     await add(database, "d", 0)
+    in_a_service_s = outbox_relay._LAST_BATCH_S
+    monkeypatch.setattr(outbox_relay, "_LAST_BATCH_S", 0.1)
     silent, post, stop = Silent(), Post(), asyncio.Event()
     relay = asyncio.create_task(OutboxRelay(database, silent, topic_prefix="").run(stop))
     await until(lambda: bool(silent.sent))
     stop.set()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(20 - in_a_service_s):
         await relay
     async with running(OutboxRelay(database, post, topic_prefix="")):
         await until_all_sent(database)

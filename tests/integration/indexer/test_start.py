@@ -18,6 +18,7 @@ from kb_local.mongod import Mongod
 from kb_local.ports import NO_TLS, free_port
 from kb_local.stack import EMBEDDED_KAFKA
 from kb_reconciler.settings import ReconcilerSettings
+from kb_shared import process
 from kb_shared.contracts.topics import DOCUMENT_EVENTS, TOPICS
 from kb_shared.kafka import group_watch
 from kb_shared.kafka.topics import ensure_topics
@@ -47,6 +48,7 @@ def settings(
 ) -> dict[str, Any]:
     for name, value in EMBEDDED_KAFKA.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(process, "_RETRY_S", 0.1)
     monkeypatch.setattr(group_watch, "INTERVAL_S", 0.2)
     monkeypatch.setattr(group_watch, "TOPICS_INTERVAL_S", 0.0)
     return {

@@ -13,7 +13,7 @@ from kb_shared.kafka.headers import Headers, to_wire
 from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import ensure_topics
-from kb_shared.mongo import dead_letters, schema
+from kb_shared.mongo import dead_letters
 from kb_shared.mongo.database import Database
 from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
 from tests.waiting import until
@@ -42,8 +42,7 @@ class Keeper(Recorder):
 
 
 @pytest.fixture
-async def producer(stream: Stream, database: Database) -> AsyncIterator[Producer]:
-    await schema.ensure(database)
+async def producer(stream: Stream) -> AsyncIterator[Producer]:
     await ensure_topics(stream.connection, [topics.DEAD_LETTERS, topics.KB_EVENTS], prefix=stream.prefix)
     async with Producer(stream.connection, idempotence=False) as producer:
         yield producer
@@ -98,7 +97,6 @@ class Refusing:
 async def test_what_the_broker_refuses_is_told_with_less_and_never_holds_up_the_record(
     database: Database, at_most: int, taken: list[Any]
 ) -> None:
-    await schema.ensure(database)
     broker: Any = Refusing({topics.DEAD_LETTERS.name: at_most, topics.KB_EVENTS.name: 10}, [])
     publisher = DeadLetterPublisher(database, broker, topic_prefix="")
     record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"org/doc", b"y" * 5_000, (), 0)

@@ -14,7 +14,7 @@ from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics, ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import KafkaCluster
-from tests.integration.kafka.support import Letters, Recorder, Stream, running
+from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running
 from tests.waiting import until
 
 type_of_broker = KafkaCluster | Broker
@@ -111,5 +111,5 @@ async def test_messages_before_and_after_a_refused_one_are_delivered(stream: Str
         messages = [Message(stream.topic, b"a/1", value) for value in (b"before", b"x" * 2000, b"after")]
         with pytest.raises(PermanentError):
             await producer.send_all(messages)
-    async with running(stream.consumer(handler, Letters())):
+    async with running(stream.consumer(handler, Letters(), **BRIEF_SESSION)):
         await until(lambda: handler.handled == ["before", "after"])

@@ -1,5 +1,6 @@
 """A URI with TLS and a user, tried on a mongod that lets nobody in without them."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -49,7 +50,7 @@ async def secured(tmp_path_factory: pytest.TempPathFactory, certificates: Certif
             await admin[where].command("createUser", f"of-{where}", pwd=PASSWORD, roles=role)
         await admin["$external"].command("createUser", certificates.client_subject, roles=role)
     yield server
-    await server.stop()
+    await server.kill()
 
 
 def uri_of(secured: SecuredMongod, certificates: Certificates, options: str, *, user: str = "") -> str:
@@ -112,7 +113,10 @@ async def test_without_the_right_ca_certificate_or_tls_nobody_gets_in(
     )
     unverified = f"mongodb://{secured.address}/?replicaSet=rs0&tls=true"
     plain = f"mongodb://{secured.address}/?replicaSet=rs0"
-    for uri in (stranger, unverified, plain):
-        async with create_client(uri, serverSelectionTimeoutMS=SOON_MS) as client:
-            with pytest.raises((ServerSelectionTimeoutError, OperationFailure)):
-                await client[DATABASE]["tags"].find_one()
+    await asyncio.gather(*(refused(uri) for uri in (stranger, unverified, plain)))
+
+
+async def refused(uri: str) -> None:
+    async with create_client(uri, serverSelectionTimeoutMS=SOON_MS) as client:
+        with pytest.raises((ServerSelectionTimeoutError, OperationFailure)):
+            await client[DATABASE]["tags"].find_one()

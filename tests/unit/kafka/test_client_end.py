@@ -1,5 +1,8 @@
 import asyncio
 
+import pytest
+
+from kb_shared.kafka import client_end
 from kb_shared.kafka.client_end import end
 
 
@@ -17,8 +20,11 @@ class Stubborn:
                 continue
 
 
-async def test_a_client_that_can_not_be_closed_is_left_behind_in_time() -> None:
+async def test_a_client_that_can_not_be_closed_is_left_behind_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_end, "CANCEL_EVERY_S", 0.01)
     client = Stubborn()
-    async with asyncio.timeout(5):
-        await end(client, within_s=0.01)
-    client.released.set()
+    try:
+        async with asyncio.timeout(5):
+            await end(client, within_s=0.01)
+    finally:
+        client.released.set()

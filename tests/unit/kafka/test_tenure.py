@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from kb_shared.errors import TransientError
-from kb_shared.kafka import retries
+from kb_shared.kafka import retries, tenure
 from kb_shared.kafka.record import Place, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.tenure import Tenure, Work
@@ -105,6 +105,7 @@ async def test_a_tenure_whose_commits_end_by_a_bug_fails(
         return True
 
     monkeypatch.setattr(FakeBroker, "commit", commit)
+    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 0.01)
     setting = open_tenure(FakeHandler())
     setting.tenure.admit([record(0, "a/1")])
     await until(lambda: setting.failures == [bug])
