@@ -7,12 +7,16 @@ no look-up.
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from kb_search.known_knowledge_bases import KnownKnowledgeBases
 from kb_shared.http.authentication import PresumedKey
 from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.database import Row, mongo_errors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+_TO_EXPLAIN_S: Final = 3.0
+"""For looking again after a failure. MongoDB may be what failed, and the caller has waited for it once already."""
 
 
 class Outdated(Exception):
@@ -88,13 +92,21 @@ class Presumption:
             self._confirm(same=_lasting(kbs) == _lasting(self.kbs))
 
     async def holds(self) -> bool:
-        """Whether what was begun on it went wrong for another reason. Raises what `look` raises but Outdated."""
+        """Say whether a search that began with this failed for another reason, also if MongoDB can't tell in time.
+
+        Raises:
+            RequestError, NotFound: the key is refused.
+            TransientError: MongoDB is away.
+        """
         # Also where that was done for this request: a KB that was deleted since takes its indexes along.
         self._confirmed = False
         try:
-            await self.look()
+            async with asyncio.timeout(_TO_EXPLAIN_S):
+                await self.look()
         except Outdated:
             return False
+        except TimeoutError:
+            return True
         return True
 
     def _confirm(self, *, same: bool) -> None:

@@ -1,0 +1,26 @@
+import asyncio
+from collections.abc import Mapping, Sequence
+from unittest.mock import Mock
+
+import pytest
+
+from kb_search import presumption
+from kb_search.known_knowledge_bases import KnownKnowledgeBases
+from kb_search.presumption import Presumption
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+
+
+class _WithoutAnswer(KnownKnowledgeBases):
+    async def look(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
+        await asyncio.Event().wait()
+        return {}
+
+
+async def test_a_failed_search_does_not_wait_for_a_mongodb_that_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(presumption, "_TO_EXPLAIN_S", 0.01)
+    begun = Presumption(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, looked_at=True)
+    async with asyncio.timeout(5):
+        assert await begun.holds()
