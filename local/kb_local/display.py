@@ -82,7 +82,8 @@ def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
                     "api_key": secrets.api_key,
                     "folder": str(home.folder),
                 }
-            )
+            ),
+            flush=True,
         )
         return
     print(
@@ -97,7 +98,9 @@ The stack is ready.
   curl -H 'Authorization: Bearer {secrets.api_key}' \\
        {state.base_url}/v0/orgs/{secrets.organization_id}/knowledge-bases
 
-`kb status` shows it, `kb down` stops it."""
+`kb status` shows it, `kb down` stops it.""",
+        # Whoever reads it from a pipe waits for it, and `kb up --foreground` goes on.
+        flush=True,
     )
 
 
