@@ -90,12 +90,15 @@ async def settings_of(brokers: KafkaBrokers, topic: str) -> dict[str, str]:
     }
 
 
+async def create(brokers: KafkaBrokers, topic: NewTopic) -> None:
+    await asyncio.wrap_future(brokers.admin.create_topics([topic])[topic.topic])
+
+
 async def test_a_topic_of_which_one_replica_must_have_a_message_is_told_of(
     brokers: KafkaBrokers, connection: KafkaConnection, prefix: str
 ) -> None:
     settings = {"min.insync.replicas": "1"}
-    made = NewTopic(f"{prefix}events", num_partitions=3, replication_factor=3, config=settings)
-    await asyncio.wrap_future(brokers.admin.create_topics([made])[made.topic])
+    await create(brokers, NewTopic(f"{prefix}events", num_partitions=3, replication_factor=3, config=settings))
     (risk,) = (await ensure_topics(connection, TOPICS, prefix=prefix)).risks
     assert risk.topic == f"{prefix}events"
     assert "has min.insync.replicas=1: set 2" in risk.reason
@@ -105,8 +108,7 @@ async def test_a_topic_that_somebody_made_otherwise_is_told_of_with_its_limit(
     brokers: KafkaBrokers, connection: KafkaConnection, prefix: str
 ) -> None:
     settings = {"max.message.bytes": "5000"}
-    made = NewTopic(f"{prefix}events", num_partitions=5, replication_factor=1, config=settings)
-    await asyncio.wrap_future(brokers.admin.create_topics([made])[made.topic])
+    await create(brokers, NewTopic(f"{prefix}events", num_partitions=5, replication_factor=1, config=settings))
     report = await ensure_topics(connection, TOPICS, prefix=prefix)
     assert {risk.topic for risk in report.risks} == {f"{prefix}events"}
     told = " ".join(risk.reason for risk in report.risks)

@@ -62,7 +62,7 @@ async def _heed_limits(api: Services, kb: KnowledgeBase) -> None:
 
 
 async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> dict[str, Any]:
-    """What is to be written: only what was said, and the tags only if they are others."""
+    """Return what is to be written: the fields that were sent and differ."""
     said = {name: getattr(asked, name) for name in asked.model_fields_set}
     fields: dict[str, Any] = {name: value for name, value in said.items() if value != getattr(kb, name)}
     if "filterable_metadata" in fields:

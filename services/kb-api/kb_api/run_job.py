@@ -90,7 +90,7 @@ async def _start(api: Services, kb: KnowledgeBase, kind: Kind, total: int) -> St
 
 
 async def _covers(api: Services, job: Backfill, session: Session, *, failed: int) -> bool:
-    """Whether `job` does already what is asked for."""
+    """Say whether `job` already does what is asked for."""
     if job.state is State.RUNNING:
         return True
     if job.state is State.CANCELLED or (job.kind is Kind.RETRY_FAILED and failed):

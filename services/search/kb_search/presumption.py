@@ -20,7 +20,7 @@ _TO_EXPLAIN_S: Final = 3.0
 
 
 class Outdated(Exception):
-    """What a search was begun with is not so any more: it has to begin anew."""
+    """The key or a KB is not what the search began with: it has to begin again."""
 
 
 class Presumption:
@@ -54,7 +54,7 @@ class Presumption:
 
     @property
     def stages(self) -> list[Row]:
-        """Of a query on any collection, for `check`: at most `rows` rows more. To be part of each snapshot."""
+        """The stages that add at most `rows` rows for `check` to a query on any collection, in each snapshot."""
         of_key = [] if self._key is None else [api_keys.united_with(self._key.stored.key)]
         of_kbs = [knowledge_bases.united_with(self._organization_id, [*self.kbs])] if self.kbs else []
         return [*of_key, *of_kbs]
