@@ -271,11 +271,7 @@ async def test_a_redriven_message_that_is_refused_again_is_listed_again(
         await until_nothing_waits(database)
         [first] = await listed(database, organization_id)
         await outbox.redrive(database, [organization_id], ObjectId(first.message_id), by="me")
-
-        async def is_listed_again() -> bool:
-            return bool(await listed(database, organization_id))
-
-        await until(is_listed_again)
+        await until_nothing_waits(database)
     [second] = await listed(database, organization_id)
     assert (second.message_id, second.redriven_by) == (first.message_id, "me")
 
