@@ -1,0 +1,52 @@
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import pytest
+
+from kb_local.broker import Broker
+from kb_local.python_server import ModelServer, SearchNode
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from tests.conftest import KafkaCluster, MongoDeployment
+from tests.e2e.system import QUICK
+from tests.noisy_neighbour.innocent import Innocent
+from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
+from tests.noisy_neighbour.trial import Trial
+
+SERVICES = ("kb_api", "kb_search", "kb_indexer")
+
+
+@pytest.fixture(scope="session")
+async def neighbourhood(
+    search_node: MongoDeployment | SearchNode,
+    broker: KafkaCluster | Broker,
+    model_server: ModelServer,
+    zygote: Zygote,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Neighbourhood]:
+    """A system with all that it takes to publish and to search, for all tests of this folder."""
+    name = f"neighbours_{uuid4().hex[:12]}"
+    async with Stack(
+        tmp_path_factory.mktemp("neighbours"),
+        services=SERVICES,
+        env=QUICK,
+        mongo_uri=search_node.uri,
+        kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
+        models_api_base=model_server.api_base,
+        zygote=zygote,
+        database=name,
+        topic_prefix=f"{name}.",
+    ) as stack:
+        yield Neighbourhood(stack, await settle(stack, "innocent"), await settle(stack, "attacker"))
+
+
+@pytest.fixture(scope="session")
+async def innocent(neighbourhood: Neighbourhood) -> Innocent:
+    tag_id = "innocent"
+    return Innocent(neighbourhood.innocent, await neighbourhood.innocent.create_knowledge_base(tag_id), tag_id)
+
+
+@pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.long)])
+def trial(neighbourhood: Neighbourhood, innocent: Innocent, request: pytest.FixtureRequest) -> Trial:
+    """`await trial.survives(attack)`, in a short and in a long form."""
+    return Trial(neighbourhood, innocent, is_long=request.param)
