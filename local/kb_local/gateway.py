@@ -1,6 +1,7 @@
 """One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL`.
 
-It stands in for what an Ingress does in a cluster: routes by path and passes everything else on as it came.
+It stands in for what an Ingress does in a cluster: routes by path and passes everything else on as it came. What is for
+operators alone, /metrics, it does not pass on.
 """
 
 import argparse
@@ -9,6 +10,7 @@ import contextlib
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Literal
 from uuid import uuid4
@@ -22,7 +24,10 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kb_local.ports import LOOPBACK
+from kb_shared.http.connections import Connections
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
+from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
+from kb_shared.http.security_headers import with_security_headers
 
 Upstream = Literal["kb-api", "kb-search"]
 
@@ -40,6 +45,7 @@ HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
+OPERATORS_PATHS = frozenset({"/metrics"})
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 RETRY_AFTER_S = 1
 CALLER_LEFT = 499
@@ -70,6 +76,9 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
     )
 
     async def forward(request: Request) -> Response:
+        if request.scope["path"] in OPERATORS_PATHS:
+            detail = "This path is served by each service on its own port, and not here."
+            return _problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
         upstream = upstream_of(request.url.path)
         body = _Body(request)
         outgoing = _outgoing(request, body, client, upstreams[upstream])
@@ -182,12 +191,14 @@ def _problem(
     request: Request, status: HTTPStatus, slug: str, detail: str, *, headers: Mapping[str, str] | None = None
 ) -> Response:
     request_id = request.headers.get("x-request-id") or uuid4().hex
-    return JSONResponse(
+    answer = JSONResponse(
         {"type": slug, "title": status.phrase, "status": status, "detail": detail, "request_id": request_id},
         status_code=status,
         headers={"x-request-id": request_id, **(headers or {})},
         media_type="application/problem+json",
     )
+    answer.raw_headers = with_security_headers(answer.raw_headers)
+    return answer
 
 
 def main() -> None:
@@ -200,6 +211,8 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     uvicorn.run(
         create_app({"kb-api": options.kb_api, "kb-search": options.kb_search}),
+        # What services refuse about a connection has to be refused here: they see other connections.
+        http=partial(Protocol, connections=Connections(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
         host=LOOPBACK,
         port=options.port,
         log_level="warning",

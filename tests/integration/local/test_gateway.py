@@ -13,6 +13,7 @@ from starlette.routing import Route
 from kb_local.gateway import Upstream, upstream_of
 from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import GatewayServer
+from tests.noisy_neighbour.connection import connected, head
 from tests.waiting import DEADLINE_S, until
 
 ORG = "/v0/orgs/acme"
@@ -195,3 +196,20 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
         await server.stop()
     assert answer.status_code == 502
     assert answer.json()["type"] == "connection-lost"
+
+
+@pytest.mark.parametrize("path", ["/metrics", "/%6detrics", "/metrics?x=1"])
+async def test_metrics_are_not_passed_on(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path)
+    assert (answer.status_code, answer.json()["type"]) == (404, "not-found")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_two_lengths_of_one_body_are_refused_and_the_connection_ends(client: httpx.AsyncClient) -> None:
+    both = {"Content-Length": "5", "Transfer-Encoding": "chunked"}
+    async with connected(str(client.base_url)) as connection, asyncio.timeout(DEADLINE_S):
+        await connection.send(head("POST", "/", both) + b"0\r\n\r\n" + head("GET", "/", {}))
+        received = await connection.reader.read()
+    assert received.startswith(b"HTTP/1.1 400")
+    assert received.endswith(b"}")
+    assert b"418" not in received
