@@ -18,6 +18,8 @@ from kb_shared.mongo.query_log import Insight
 
 DEFAULT_RANGE: Final = timedelta(days=30)
 
+_EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
+
 Since = Annotated[Timestamp | None, Query(alias="from", description=f"Default: {DEFAULT_RANGE.days} days before `to`.")]
 Until = Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")]
 CitedBy = Literal["most_cited", "never_cited"]
@@ -115,7 +117,8 @@ def insights_router(database: Database) -> APIRouter:
 
 def _time_range(since: datetime | None, until: datetime | None) -> tuple[datetime, datetime]:
     until = until or datetime.now(UTC)
-    since = since or until - DEFAULT_RANGE
+    # There is no time before the year 1.
+    since = since or max(until, _EARLIEST + DEFAULT_RANGE) - DEFAULT_RANGE
     if since > until:
         raise invalid_field("from", "Input should not be later than `to`")
     return since, until

@@ -1,0 +1,5 @@
+"""Both HTTP services in this process, with an organization of each kind."""
+
+from tests.isolation.conftest import world
+
+__all__ = ["world"]
