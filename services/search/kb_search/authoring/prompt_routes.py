@@ -7,7 +7,6 @@ from pydantic import BaseModel, Field
 
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
 from kb_search.authoring.written import Writing
-from kb_search.runs.prepare_run import check_answer_schema
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
@@ -68,7 +67,7 @@ def prompts_router(writing: Writing) -> APIRouter:
             content=body.content,
             model=await writing.usable_model(caller, body.model),
             kb_ids=tuple(dict.fromkeys(kb_ids)),
-            schema=await _stored(body.answer_schema),
+            schema=await writing.stored_schema(caller, body.answer_schema),
             created_at=created_at,
             updated_at=created_at,
             created_by=caller.key_id,
@@ -97,7 +96,7 @@ def prompts_router(writing: Writing) -> APIRouter:
             fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
         # Null takes the schema away.
         if "answer_schema" in body.model_fields_set:
-            fields["schema"] = await _stored(body.answer_schema)
+            fields["schema"] = await writing.stored_schema(caller, body.answer_schema)
         changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
         return PromptView.of(changed)
 
@@ -107,8 +106,3 @@ def prompts_router(writing: Writing) -> APIRouter:
         return Message(message="Prompt deleted successfully")
 
     return router
-
-
-async def _stored(schema: dict[str, Any] | None) -> str | None:
-    await check_answer_schema("schema", schema)
-    return None if schema is None else json.dumps(schema, ensure_ascii=False)

@@ -1,6 +1,8 @@
 """What all authors of prompts and agents need: their KBs looked at and their models known."""
 
+import json
 from collections.abc import Iterable
+from typing import Any
 
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import Settings
@@ -25,3 +27,8 @@ class Writing:
     async def usable_model(self, caller: Caller, name: str | None) -> str:
         """The name of a model that can be asked; the deployment's where none is named. Raises RequestError 422."""
         return (await self._preparation.model(caller.organization_id, name or self._settings.chat_model)).name
+
+    async def stored_schema(self, caller: Caller, schema: dict[str, Any] | None) -> str | None:
+        """Return a prompt's schema as it is stored. Raises RequestError 422 unless it can be used."""
+        await self._preparation.check_answer_schema(caller.organization_id, "schema", schema)
+        return None if schema is None else json.dumps(schema, ensure_ascii=False)

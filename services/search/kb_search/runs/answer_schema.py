@@ -1,8 +1,8 @@
 """JSON schemas of answers: which are taken, and what of an answer violates one. Pure.
 
-A few references that lead to each other take exponential time. So each check has a budget of processor time, which is
-looked at before each keyword, and no keyword does more than read its part of the schema and of the answer once. That is
-still too long for an event loop: check in a thread.
+A few references that lead to each other take exponential time. So each check has a budget of steps and of processor
+time, which is looked at before each keyword, and no keyword does more than read its part of the schema and of the
+answer once. That is still too long for an event loop: check in a thread.
 """
 
 import json
@@ -23,8 +23,15 @@ from kb_shared.chat.completion import whole_characters
 MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
+MAX_STEPS: Final = 55_000
+"""Of one check, each of 3 microseconds; the largest schema takes 51,000."""
+STEPS_OF_REFERENCE: Final = 6
+"""Any other keyword is one."""
 MAX_CPU_S: Final = 0.5
-"""Of one check; the largest schema that people write takes a tenth of a second."""
+"""Of one check, where a keyword has much to read in the answer."""
+ELEMENTS_OF_STEP: Final = 4
+"""What a keyword reads counts as well: so many elements of its value as a step."""
+CHARACTERS_OF_STEP: Final = 64
 
 _NOT_TAKEN: Final = frozenset(
     {
@@ -41,9 +48,10 @@ _NOT_TAKEN: Final = frozenset(
 """A regular expression can take for ever, what is unevaluated is looked for again and again, and the others lead
 elsewhere."""
 
+_REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 _KNOWN: Final[Registry[Any]] = Registry()
 """Nothing but the schema itself: the registry that the library takes by itself asks the network."""
-_ends_at_cpu_s: ContextVar[float] = ContextVar("ends_at_cpu_s")
+_budget: ContextVar["_Budget"] = ContextVar("budget")
 
 Violations: TypeAlias = Iterator[jsonschema.ValidationError]
 Keyword: TypeAlias = Callable[..., Violations | None]
@@ -54,12 +62,30 @@ class UnusableSchema(ValueError):
 
 
 class _TooLong(Exception):
-    """The budget of processor time is used up."""
+    """The budget is used up."""
+
+
+class _Budget:
+    """Of one check."""
+
+    def __init__(self, max_cpu_s: float) -> None:
+        self._steps_left = MAX_STEPS
+        self._ends_at_cpu_s = time.thread_time() + max_cpu_s
+
+    def take(self, keyword: str, value: object) -> None:
+        """Take what it costs to look at a keyword with this value. Raises _TooLong."""
+        self._steps_left -= STEPS_OF_REFERENCE if keyword in _REFERENCES else 1
+        if isinstance(value, str):
+            self._steps_left -= len(value) // CHARACTERS_OF_STEP
+        elif isinstance(value, list):
+            self._steps_left -= len(value) // ELEMENTS_OF_STEP
+        if self._steps_left < 0 or time.thread_time() > self._ends_at_cpu_s:
+            raise _TooLong
 
 
 def check_schema(schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> None:
     """Raises UnusableSchema unless answers can be checked against it in little time and without asking anybody."""
-    _ends_at_cpu_s.set(time.thread_time() + max_cpu_s)
+    _budget.set(_Budget(max_cpu_s))
     try:
         problem = _problem_of(schema)
     except _TooLong:
@@ -86,7 +112,7 @@ def _problem_of(schema: Mapping[str, Any]) -> str | None:
         if keyword == "$ref":
             if not (isinstance(value, str) and value.startswith("#")):
                 return "refers to something outside of itself"
-            _stop_in_time()
+            _budget.get().take(keyword, value)
             resolver.lookup(value)
     for error in _Validator(jsonschema.Draft202012Validator.META_SCHEMA).iter_errors(schema):
         return f"is no JSON schema: {error.message[:MAX_MESSAGE_CHARACTERS]}"
@@ -97,11 +123,6 @@ def _problem_of(schema: Mapping[str, Any]) -> str | None:
     return None
 
 
-def _stop_in_time() -> None:
-    if time.thread_time() > _ends_at_cpu_s.get():
-        raise _TooLong
-
-
 def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> Sequence[str]:
     """Say what is wrong with an answer, at most `MAX_VIOLATIONS` things; nothing if it is as it should be."""
     try:
@@ -109,7 +130,7 @@ def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX
     except (ValueError, RecursionError):
         return ["the answer is not JSON"]
     found = []
-    _ends_at_cpu_s.set(time.thread_time() + max_cpu_s)
+    _budget.set(_Budget(max_cpu_s))
     try:
         for error in _validator(schema).iter_errors(value):
             # A name in the answer may hold half of a surrogate pair, which JSON can say and nobody can store.
@@ -129,9 +150,9 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     return _TenantsValidator(schema, registry=_KNOWN)
 
 
-def _in_time(keyword: Keyword) -> Keyword:
+def _in_time(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Violations:
-        _stop_in_time()
+        _budget.get().take(name, value)
         yield from keyword(validator, value, instance, schema) or ()
 
     return checked
@@ -161,7 +182,7 @@ def _of_same_kind(validator: Any, **changes: Any) -> Any:
 _Validator: Final = extend(
     jsonschema.Draft202012Validator,
     {
-        name: _in_time(_unique_items if name == "uniqueItems" else keyword)
+        name: _in_time(name, _unique_items if name == "uniqueItems" else keyword)
         for name, keyword in jsonschema.Draft202012Validator.VALIDATORS.items()
     },
 )

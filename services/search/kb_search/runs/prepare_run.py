@@ -1,9 +1,9 @@
 """From a request to a plan: read what it names, from the prompt or agent to the KBs; refuse what can't become a run."""
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from kb_search.runs.answer_schema import UnusableSchema, check_schema
@@ -22,6 +22,7 @@ from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
+from kb_shared.http.shared_thread import SharedThread
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases, prompts, runs
 from kb_shared.mongo.agents import Agent
@@ -54,6 +55,7 @@ class Preparation:
         self._database = database
         self._chat = chat
         self._settings = settings
+        self._thread = SharedThread("schemas")
 
     async def plan(self, caller: Caller, request: RunRequest) -> Plan:
         """Make the plan of a run.
@@ -65,7 +67,7 @@ class Preparation:
             TransientError: the document's text has just been replaced.
         """
         organization_id = caller.organization_id
-        await check_answer_schema("response_schema", request.response_schema)
+        await self.check_answer_schema(organization_id, "response_schema", request.response_schema)
         source = await self._source(organization_id, request)
         fence = Fence.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
@@ -89,6 +91,15 @@ class Preparation:
             agent_id=request.agent_id,
             document=await self._document(organization_id, request.document_id),
         )
+
+    async def check_answer_schema(self, organization_id: str, field: str, schema: Mapping[str, Any] | None) -> None:
+        """Raises RequestError 422 that names `field` unless answers can be checked against the schema, if any."""
+        if schema is None:
+            return
+        try:
+            await self._thread.work(organization_id, partial(check_schema, schema))
+        except UnusableSchema as problem:
+            raise invalid_field(field, f"The schema {problem}") from None
 
     async def model(self, organization_id: str, name: str) -> ChatModel:
         """Raises RequestError 422 unless the model can be asked for the organization."""
@@ -146,16 +157,6 @@ class Preparation:
             max_spus=int(_at_most("max_spus", asked.max_spus, settings.run_max_spus)),
             max_seconds=_at_most("max_seconds", asked.max_seconds, settings.run_max_seconds),
         )
-
-
-async def check_answer_schema(field: str, schema: Mapping[str, Any] | None) -> None:
-    """Raises RequestError 422 that names `field` unless answers can be checked against the schema, if any."""
-    if schema is None:
-        return
-    try:
-        await asyncio.to_thread(check_schema, schema)
-    except UnusableSchema as problem:
-        raise invalid_field(field, f"The schema {problem}") from None
 
 
 def newest_turns(turns: Sequence[Sequence[Message]], *, max_tokens: int) -> list[Message]:
