@@ -4,8 +4,27 @@ Labels are closed sets, but for `kb_id`, which is dropped with its KB (`forget_k
 document ids, queries, hashes, error texts, model names as a request gave them.
 """
 
-from prometheus_client import Counter, Gauge, Histogram
+from collections.abc import Iterable
+from importlib.metadata import version
 
+from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client.metrics_core import Metric
+
+
+class MeasuredGauge(Gauge):
+    """A gauge without labels that is exported from its first value on, so only by the service that measures it."""
+
+    _is_measured = False
+
+    def set(self, value: float) -> None:
+        self._is_measured = True
+        super().set(value)
+
+    def collect(self) -> Iterable[Metric]:
+        return super().collect() if self._is_measured else []
+
+
+BUILD_INFO = Gauge("kb_build_info", "1, with the service and its version as labels.", ["service", "version"])
 EMBEDDING_CACHE_HITS = Counter("kb_embedding_cache_hits_total", "Texts whose vector was already paid for.", ["model"])
 EMBEDDING_CACHE_MISSES = Counter(
     "kb_embedding_cache_misses_total",
@@ -66,7 +85,19 @@ CIRCUITS_OPENED = Counter(
     "Times that an organization's way to a model was given up for a while: outage, quota or key. See circuit.opened.",
     ["cause"],
 )
-INDEXING_QUEUE_DEPTH = Gauge(
+HTTP_REQUESTS = Counter(
+    "kb_http_requests_total",
+    "HTTP requests by the route's template (empty: no such path, or not HTTP), method and status (499: the caller left"
+    " before the answer). Many 5xx: see http.failed in the logs; many 4xx: see http.refused.",
+    ["route", "method", "status"],
+)
+HTTP_REQUEST_SECONDS = Histogram(
+    "kb_http_request_seconds",
+    "Seconds from the head of an HTTP request to the end of its answer. High: see what the route waits for.",
+    ["route", "method"],
+    buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
+)
+INDEXING_QUEUE_DEPTH = MeasuredGauge(
     "kb_indexing_queue_depth",
     "Open index jobs of all KBs (each replica exports the total: use max, not sum). Growing: add indexers.",
 )
@@ -151,7 +182,7 @@ DLQ_MESSAGES = Counter(
     "Records sent to the dead letters, by reason. Any: read the reason in the record's headers.",
     ["topic", "reason"],
 )
-EVENT_LOOP_LAG_SECONDS = Gauge(
+EVENT_LOOP_LAG_SECONDS = MeasuredGauge(
     "kb_event_loop_lag_seconds", "Seconds the event loop was late. High: CPU work on the loop."
 )
 PRODUCER_REPLACEMENTS = Counter(
@@ -160,10 +191,10 @@ PRODUCER_REPLACEMENTS = Counter(
     "then after a broker was away; rising all the time: look at the brokers' logs.",
     ["reason"],
 )
-OUTBOX_PENDING = Gauge(
+OUTBOX_PENDING = MeasuredGauge(
     "kb_outbox_pending", "Messages committed and not yet sent (use max, not sum). Growing: the broker is away."
 )
-OUTBOX_SET_ASIDE = Gauge(
+OUTBOX_SET_ASIDE = MeasuredGauge(
     "kb_outbox_set_aside",
     "Messages that Kafka refused for good and that wait for an operator (use max, not sum). Any: remove the cause, "
     "then redrive what GET /unsendable-messages lists.",
@@ -178,8 +209,9 @@ RECONCILER_QUEUED = Counter(
     "Documents the reconciler found behind and queued again. Rising: find out why.",
     ["kind"],
 )
-RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = Gauge(
-    "kb_reconciler_last_success_timestamp_seconds", "Unix time of the last full pass. Old: the reconciler is stuck."
+RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = MeasuredGauge(
+    "kb_reconciler_last_success_timestamp_seconds",
+    "Unix time of the last full pass; missing before the first. Old: the reconciler is stuck.",
 )
 RUNS = Counter("kb_runs_total", "Runs of models with tools by how they ended.", ["status"])
 RUN_SECONDS = Histogram(
@@ -213,6 +245,11 @@ SPU_CHARGED = Counter(
 
 
 _BY_KNOWLEDGE_BASE = (CHUNKS_INDEXED, INDEXING_ERRORS)
+
+
+def tell_build(service: str) -> None:
+    """Export which service this process is, and its version."""
+    BUILD_INFO.labels(service, version("kb-shared")).set(1)
 
 
 def knowledge_bases_with_series() -> set[str]:

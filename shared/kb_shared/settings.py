@@ -2,9 +2,9 @@
 
 import importlib.util
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kb_shared.kafka_connection.connection import (
@@ -46,6 +46,12 @@ class CommonSettings(BaseSettings):
     kafka_fetch_max_wait_ms: int = 500
     http_host: str = "127.0.0.1"
     http_port: int = 0
+    http_max_connections: Annotated[int, Field(ge=1)] = 2_000
+    """Open at once. A new one beyond them closes the one that has waited longest without a request."""
+    http_head_timeout_s: Annotated[float, Field(gt=0)] = 10.0
+    """From the first byte of a request to the end of its headers."""
+    http_body_timeout_s: Annotated[float, Field(gt=0)] = 30.0
+    """From the end of the headers to the end of the body; and a second more for each 100,000 bytes that have come."""
     log_level: str = "INFO"
 
     @field_validator(
@@ -125,3 +131,11 @@ class HttpSettings(CommonSettings):
 
     api_key_pepper: SecretStr = SecretStr("local-pepper")
     """Keeps stolen `api_keys` rows useless; set your own in production."""
+    http_max_requests: Annotated[int, Field(ge=1)] = 500
+    """Worked on at once by this process, without streams."""
+    http_max_requests_of_organization: Annotated[int, Field(ge=1)] = 50
+    """Of those."""
+    http_max_streams: Annotated[int, Field(ge=1)] = 500
+    """Runs and calls of MCP that this process works on at once."""
+    http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
+    """Of those."""

@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from typing import Final
 from uuid import uuid4
 
 import pytest
@@ -13,6 +14,8 @@ from tests.noisy_neighbour.innocent import Innocent
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
 from tests.noisy_neighbour.trial import Trial
 
+MAX_CONNECTIONS: Final = 100
+"""Of each service, so that an attack can open more without running out of descriptors itself."""
 SERVICES = ("kb_api", "kb_search", "kb_indexer")
 
 
@@ -29,7 +32,7 @@ async def neighbourhood(
     async with Stack(
         tmp_path_factory.mktemp("neighbours"),
         services=SERVICES,
-        env=QUICK,
+        env={**QUICK, "KB_HTTP_MAX_CONNECTIONS": str(MAX_CONNECTIONS)},
         mongo_uri=search_node.uri,
         kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
         models_api_base=model_server.api_base,

@@ -1,39 +1,149 @@
 """What a stranger, or an organization with a key, can do to the HTTP servers."""
 
 import asyncio
-from typing import Final
+import json
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from typing import Any, Final
 
+from tests.noisy_neighbour.conftest import MAX_CONNECTIONS
 from tests.noisy_neighbour.connection import connected, head
-from tests.noisy_neighbour.neighbourhood import Neighbourhood
+from tests.noisy_neighbour.neighbourhood import Neighbourhood, Organization
 from tests.noisy_neighbour.trial import Tally, Trial
 
 LARGE_BODY: Final = b"[" + b",".join([b'{"":0}'] * 285_000) + b"]"
 """2 MB that take long to parse."""
-JSON: Final = {"Content-Type": "application/json"}
+PIECES: Final = b"1\r\nx\r\n" * 40_000
+WRONG_KEY: Final = {"Authorization": "Bearer kb_0_0"}
+PAGES: Final = [{"page": number + 1, "start": number, "end": number + 1} for number in range(20_000)]
 
 
 async def test_large_bodies_without_a_key_cost_nobody_else_anything(trial: Trial) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
-        async with asyncio.TaskGroup() as senders:
-            for url, method, path in (
-                (neighbourhood.innocent.kb_search_url, "POST", "/knowledge-bases/search"),
-                (neighbourhood.innocent.kb_api_url, "POST", "/tags"),
-            ):
-                start = head(
-                    method,
-                    neighbourhood.innocent.path + path,
-                    {**JSON, "Content-Length": str(len(LARGE_BODY)), "Authorization": "Bearer kb_0_0"},
-                )
-                for _ in range(4):
-                    senders.create_task(_send_again_and_again(url, start + LARGE_BODY, tally))
+        await together(
+            send_again_and_again(url, post(path, LARGE_BODY, WRONG_KEY), tally)
+            for url, path in targets(neighbourhood.innocent)
+            for _ in range(4)
+        )
 
     tally = await trial.survives(attack)
-    assert tally["401"] > 0
     assert tally.keys() == {"401"}
 
 
-async def _send_again_and_again(url: str, request: bytes, tally: Tally) -> None:
+async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(trial: Trial) -> None:
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        start = {**WRONG_KEY, "Content-Type": "application/json", "Transfer-Encoding": "chunked"}
+        await together(
+            send_again_and_again(url, head("POST", path, start) + PIECES, tally)
+            for url, path in targets(neighbourhood.innocent)
+            for _ in range(4)
+        )
+
+    tally = await trial.survives(attack)
+    assert tally.keys() == {"401"}
+
+
+async def test_connections_that_never_send_a_whole_head_cost_nobody_else_anything(trial: Trial) -> None:
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        await together(
+            connect_again_and_again(url, tally)
+            for url, _ in targets(neighbourhood.innocent)
+            for _ in range(2 * MAX_CONNECTIONS)
+        )
+
+    tally = await trial.survives(attack)
+    assert tally["opened"] > 2 * MAX_CONNECTIONS
+
+
+async def test_bodies_that_never_come_cost_nobody_else_anything(trial: Trial) -> None:
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        attacker = neighbourhood.attacker
+        lengths = {**attacker.authorization, "Content-Type": "application/json", "Content-Length": "1000"}
+        await together(
+            send_again_and_again(url, head("POST", path, lengths), tally)
+            for url, path in targets(attacker)
+            for _ in range(55)
+        )
+
+    tally = await trial.survives(attack)
+    assert tally["429"] > 0
+
+
+async def test_large_bodies_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
+    document = {"document_name": "x", "tag_ids": ["x"], "upload_date": "2026-01-31T12:00:00Z", "pages": PAGES}
+    unknown = {f"{number:x}": 0 for number in range(100_000)}
+
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        attacker = neighbourhood.attacker
+        await together(
+            send_again_and_again(url, post(path, body, attacker.authorization), tally)
+            for url, path in targets(attacker)
+            for body in (LARGE_BODY, json.dumps(document).encode(), json.dumps(unknown).encode())
+            for _ in range(2)
+        )
+
+    tally = await trial.survives(attack)
+    assert tally["400"] > 0
+    assert tally["422"] > 0
+
+
+async def test_very_many_searches_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        attacker = neighbourhood.attacker
+        body = json.dumps({"query": "anything"}).encode()
+        request = post(f"{attacker.path}/knowledge-bases/search", body, attacker.authorization)
+        await together(send_again_and_again(attacker.kb_search_url, request, tally) for _ in range(55))
+
+    tally = await trial.survives(attack)
+    assert tally["200"] > 0
+    assert tally["429"] > 0
+
+
+async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(trial: Trial) -> None:
+    levels = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(20)}
+    schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d20": {"type": "object"}}}
+    body = json.dumps({"name": "x", "content": "x", "model": "demo-extractive", "schema": schema}).encode()
+
+    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+        attacker = neighbourhood.attacker
+        request = post(f"{attacker.path}/prompts", body, attacker.authorization)
+        await together(send_again_and_again(attacker.kb_search_url, request, tally) for _ in range(8))
+
+    tally = await trial.survives(attack)
+    assert tally.keys() == {"422"}
+
+
+def targets(organization: Organization) -> Sequence[tuple[str, str]]:
+    """A route of each service that takes a body: the service's URL, and the path."""
+    return [
+        (organization.kb_search_url, f"{organization.path}/knowledge-bases/search"),
+        (organization.kb_api_url, f"{organization.path}/tags"),
+    ]
+
+
+def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
+    lengths = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+    return head("POST", path, {**headers, **lengths}) + body
+
+
+async def together(attackers: Iterable[Coroutine[Any, Any, None]]) -> None:
+    async with asyncio.TaskGroup() as group:
+        for attacker in attackers:
+            group.create_task(attacker)
+
+
+async def send_again_and_again(url: str, request: bytes, tally: Tally) -> None:
+    """Send the same over one new connection after the other, and count the statuses of the answers."""
     while True:
         async with connected(url) as connection:
             await connection.send(request)
-            tally[str(await connection.status())] += 1
+            status = await connection.status()
+            tally[str(status)] += 1
+
+
+async def connect_again_and_again(url: str, tally: Tally) -> None:
+    """Send a part of a head, over a new connection whenever the one before is closed."""
+    while True:
+        async with connected(url) as connection:
+            tally["opened"] += 1
+            await connection.send(b"GET /v0/orgs HTTP/1.1\r\nHost: ")
+            await connection.ended()

@@ -13,7 +13,7 @@ from typing import Final
 from tests.noisy_neighbour.innocent import Experience, Innocent
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
 
-SHORT_S: Final = 1.5
+SHORT_S: Final = 0.8
 LONG_S: Final = 60.0
 CALM_S: Final = 30.0
 MAX_RATIO: Final = 3.0

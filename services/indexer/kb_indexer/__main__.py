@@ -4,12 +4,13 @@ import asyncio
 
 from kb_indexer import bootstrap
 from kb_indexer.settings import IndexerSettings
-from kb_shared import failpoints, logs, process
+from kb_shared import failpoints, logs, metrics, process
 
 
 async def serve(stop: asyncio.Event) -> None:
     settings = IndexerSettings()
     logs.configure("kb-indexer", settings.log_level)
+    metrics.tell_build("kb-indexer")
     failpoints.arm()
     await bootstrap.serve(settings, stop)
 

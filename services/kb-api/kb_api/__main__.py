@@ -4,12 +4,13 @@ import asyncio
 
 from kb_api.bootstrap import build
 from kb_api.settings import ApiSettings
-from kb_shared import failpoints, logs, process
+from kb_shared import failpoints, logs, metrics, process
 
 
 async def serve(stop: asyncio.Event) -> None:
     settings = ApiSettings()
     logs.configure("kb-api", settings.log_level)
+    metrics.tell_build("kb-api")
     failpoints.arm()
     async with build(settings) as api:
         await api.run(stop)

@@ -4,12 +4,13 @@ import asyncio
 
 from kb_reconciler import bootstrap
 from kb_reconciler.settings import ReconcilerSettings
-from kb_shared import failpoints, logs, process
+from kb_shared import failpoints, logs, metrics, process
 
 
 async def serve(stop: asyncio.Event) -> None:
     settings = ReconcilerSettings()
     logs.configure("kb-reconciler", settings.log_level)
+    metrics.tell_build("kb-reconciler")
     failpoints.arm()
     await bootstrap.serve(settings, stop)
 

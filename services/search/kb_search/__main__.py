@@ -4,13 +4,14 @@ import asyncio
 
 from kb_search.bootstrap import build
 from kb_search.settings import Settings
-from kb_shared import failpoints, logs, process
+from kb_shared import failpoints, logs, metrics, process
 from kb_shared.http import server
 
 
 async def serve(stop: asyncio.Event) -> None:
     settings = Settings()
     logs.configure("kb-search", settings.log_level)
+    metrics.tell_build("kb-search")
     failpoints.arm()
     async with build(settings) as app:
         await server.run(app, settings, stop)

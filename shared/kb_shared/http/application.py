@@ -11,8 +11,10 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from kb_shared.http import problems
+from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
+from kb_shared.http.large_bodies import LargeBodies
 from kb_shared.http.problems import Problem
 from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
@@ -47,7 +49,7 @@ def create_app(
         title=title,
         version=version("kb-shared"),
         lifespan=lifespan,
-        middleware=[Middleware(RequestContext)],
+        middleware=[Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)],
         # Their pages load scripts from elsewhere.
         docs_url=None,
         redoc_url=None,
@@ -55,6 +57,8 @@ def create_app(
     )
     _warn_of_known_pepper(settings)
     app.state.authentication = Authentication(database, pepper=settings.api_key_pepper.get_secret_value())
+    app.state.admission = Admission(settings)
+    app.state.large_bodies = LargeBodies()
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
     app.router.routes.extend(endpoints)

@@ -75,23 +75,29 @@ class Authentication:
         key_id = api_keys.key_id_of(whole_key)
         stored = None if key_id is None else await self._stored(key_id)
         is_right = api_keys.authenticated(stored, whole_key, pepper=self._pepper) is not None
+        if stored is not None:
+            self._remember(stored)
         if stored is None or not is_right:
             raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
+        return stored
+
+    def _remember(self, stored: StoredKey) -> None:
+        # Also one that was revoked: it is no longer presumed to be right.
         if len(self._known) >= _MOST_KNOWN:
             self._known.clear()
         self._known[stored.key.key_id] = stored
-        return stored
 
     def known(self, whole_key: str) -> StoredKey | None:
-        """What the key was when it was last looked at and right; None if it never was, and when its time is over."""
+        """What the key was when it was last looked at; None if it was not right then, and when its time is over."""
         stored = self._known.get(api_keys.key_id_of(whole_key) or "")
         return stored if api_keys.authenticated(stored, whole_key, pepper=self._pepper) else None
 
 
-class _ForOrganization(SecurityBase):
+class ForOrganization(SecurityBase):
     """A dependency of routes below `/v0/orgs/{organization_id}`.
 
-    It reads the header itself: a dependency of a dependency costs a search as much as looking at the key.
+    The route admits the caller before it reads anything else of the request (`StrictRoute`), and FastAPI is given what
+    came of that. It reads the header itself: a dependency of a dependency costs a search as much as looking at the key.
     """
 
     model = HTTPBearerModel(description="An API key, `kb_<key id>_<secret>`.")
@@ -100,36 +106,59 @@ class _ForOrganization(SecurityBase):
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    def admitted(self, caller: Caller, organization_id: str) -> Caller:
+    async def __call__(self, request: Request, organization_id: str) -> "Caller | PresumedKey":  # noqa: ARG002  # in OpenAPI
+        """Return what `admit` returned."""
+        admitted: Caller | PresumedKey = request.scope["state"]["admitted"]
+        return admitted
+
+    async def admit(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | PresumedKey":
+        """Find out who calls, by the head of the request alone.
+
+        Args:
+            request: whose body need not have come.
+            organization_id: in its path.
+            at_once: whether the key must be looked at now, and may not be presumed.
+
+        Raises:
+            RequestError: 401 without a valid key; 403 if the key lacks the scope. `admin` implies every scope.
+            NotFound: the path names another organization, as for anything that is not there.
+        """
+        admitted = await self._admitted(request, organization_id, at_once=at_once)
+        request.scope["state"]["admitted"] = admitted
+        return admitted
+
+    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | PresumedKey":
+        raise NotImplementedError
+
+    def _check(self, caller: Caller, organization_id: str) -> Caller:
         if caller.organization_id != organization_id:
             raise NotFound("resource")
         caller.check(self._scope)
         return caller
 
 
-class CallerWith(_ForOrganization):
-    """Gives the `Caller` of a key with a scope.
+class CallerWith(ForOrganization):
+    """Gives the `Caller` of a key with a scope."""
 
-    401 without a valid key; 404 if the path names another organization, as for anything that is not there; 403 if
-    the key lacks `scope`. `admin` implies every scope.
+    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> Caller:  # noqa: ARG002  # it always does
+        return self._check(await caller_of(request), organization_id)
+
+
+class PresumedKeyWith(ForOrganization):
+    """Gives a `PresumedKey`.
+
+    For a route that looks at the key again before it pays for something, and in what it answers.
     """
 
-    async def __call__(self, request: Request, organization_id: str) -> Caller:
-        return self.admitted(await caller_of(request), organization_id)
-
-
-class PresumedKeyWith(_ForOrganization):
-    """The same for a route that looks at the key again before it pays for something, and in what it answers."""
-
-    async def __call__(self, request: Request, organization_id: str) -> PresumedKey:
+    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> PresumedKey:
         authentication, whole_key = _authentication(request), await _whole_key(request)
 
         async def look_again() -> PresumedKey:
             found = PresumedKey(await authentication.look(whole_key), looked_at=True, look_again=look_again)
-            self.admitted(found.caller, organization_id)
+            self._check(found.caller, organization_id)
             return found
 
-        stored = authentication.known(whole_key)
+        stored = None if at_once else authentication.known(whole_key)
         if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(self._scope):
             return await look_again()
         return PresumedKey(stored, looked_at=False, look_again=look_again)

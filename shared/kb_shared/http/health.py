@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from kb_shared.http import server
+from kb_shared.http.request_context import RequestContext
 from kb_shared.mongo.database import Database
 from kb_shared.settings import CommonSettings
 
@@ -96,4 +98,5 @@ async def serve_health_during(settings: CommonSettings, ready: Ready, work: Awai
 
 async def serve_health(settings: CommonSettings, ready: Ready, stop: asyncio.Event) -> None:
     """Serve nothing but health, for a service without routes, until `stop` is set."""
-    await server.run(Starlette(routes=health_routes(ready)), settings, stop)
+    context = Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)
+    await server.run(Starlette(routes=health_routes(ready), middleware=[context]), settings, stop)

@@ -75,6 +75,8 @@ def problem(
     headers: Mapping[str, str] | None = None,
     retry_after_s: float | None = None,
 ) -> JSONResponse:
+    # For the log.
+    request.scope["state"]["problem"] = slug
     body = {**problem_body(status, slug, detail, request_id=request_id_of(request.scope)), **(extra or {})}
     all_headers = dict(headers or {})
     if retry_after_s is not None:
@@ -108,7 +110,7 @@ async def _request_error(request: Request, error: Exception) -> JSONResponse:
 
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    fields = [_field_problem(found["loc"], found["msg"]) for found in error.errors()[:MAX_FIELDS]]
+    fields = [field_problem(found["loc"], found["msg"]) for found in error.errors()[:MAX_FIELDS]]
     return await _request_error(request, invalid_fields(fields))
 
 
@@ -124,7 +126,8 @@ def invalid_field(field: str, message: str) -> RequestError:
     return invalid_fields([{"field": field, "message": message}])
 
 
-def _field_problem(location: Sequence[object], message: str) -> dict[str, str]:
+def field_problem(location: Sequence[object], message: str) -> dict[str, str]:
+    """Tell what is wrong with the field at `location`, as pydantic gives it."""
     # The first part says body, query or path, which a reader knows.
     parts = [str(part) for part in location[1:]] or [str(location[0])]
     return {"field": ".".join(parts)[:MAX_FIELD_NAME_CHARACTERS], "message": message}

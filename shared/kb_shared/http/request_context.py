@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import MutableMapping
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 import structlog
@@ -11,6 +12,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kb_shared import tracing
+from kb_shared.http.body_deadline import BodyDeadline
+from kb_shared.http.exchange import Exchange
+from kb_shared.http.security_headers import with_security_headers
 
 HEADER = "X-Request-Id"
 PROBLEM_MEDIA_TYPE = "application/problem+json"
@@ -22,8 +26,9 @@ _USABLE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 class RequestContext:
     """The outermost layer of an application of ours."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, *, body_timeout_s: float) -> None:
         self._app = app
+        self._body_timeout_s = body_timeout_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -31,38 +36,49 @@ class RequestContext:
             return
         headers = Headers(scope=scope)
         request_id = _request_id(headers.get(HEADER))
-        scope.setdefault("state", {})["request_id"] = request_id
-        started = False
+        # Left when the answer has been sent, however long it streams.
+        with ExitStack() as held, structlog.contextvars.bound_contextvars(request_id=request_id):
+            scope.setdefault("state", {}).update(request_id=request_id, held=held)
+            tracing.start(headers.get(tracing.HEADER))
+            if "content-length" in headers or "transfer-encoding" in headers:
+                receive = BodyDeadline(receive, timeout_s=self._body_timeout_s)
+            await self._exchange(scope, receive, send, request_id)
 
-        async def send_with_id(message: Message) -> None:
-            nonlocal started
+    async def _exchange(self, scope: Scope, receive: Receive, send: Send, request_id: str) -> None:
+        exchange = Exchange(scope)
+        failed = False
+
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                started = True
+                exchange.status = int(message["status"])
                 MutableHeaders(scope=message)[HEADER] = request_id
+                message["headers"] = with_security_headers(message["headers"])
             await send(message)
 
-        with structlog.contextvars.bound_contextvars(request_id=request_id):
-            tracing.start(headers.get(tracing.HEADER))
-            try:
-                await self._app(scope, receive, send_with_id)
-            except Exception:  # the edge: whatever it was, the caller gets an answer and the log only its type
-                _log.exception("http.failed", method=scope["method"], route=_route_path(scope))
-                if started:
-                    raise
-                await _internal_error(request_id)(scope, receive, send_with_id)
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:  # the edge: whatever it was, the caller gets an answer and the log only its type
+            failed = True
+            _log.exception("http.failed", method=scope["method"], route=exchange.route)
+            if exchange.status is not None:
+                raise
+            await _internal_error(request_id)(scope, receive, send_with_headers)
+        finally:
+            exchange.end(failed=failed)
 
 
 def request_id_of(scope: MutableMapping[str, Any]) -> str:
     return str(scope["state"]["request_id"])
 
 
+def hold(scope: MutableMapping[str, Any], what: AbstractContextManager[object]) -> None:
+    """Enter `what` and leave it when the request has been answered."""
+    held: ExitStack = scope["state"]["held"]
+    held.enter_context(what)
+
+
 def _request_id(given: str | None) -> str:
     return given if given is not None and _USABLE.fullmatch(given) else secrets.token_hex(16)
-
-
-def _route_path(scope: Scope) -> str | None:
-    # The template, never the path itself: that holds ids.
-    return getattr(scope.get("route"), "path", None)
 
 
 def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dict[str, object]:

@@ -1,19 +1,33 @@
-"""Routes that refuse what they would otherwise ignore: unknown query parameters, ambiguous JSON, idempotency keys."""
+"""Routes that refuse what they would otherwise ignore: unknown query parameters, ambiguous JSON, idempotency keys.
+
+A request without a key that is right costs little: the key comes first, and what else the request has is not looked at
+before.
+"""
 
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final
 
 from fastapi import APIRouter
 from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kb_shared.errors import RequestError
 from kb_shared.http import problems, strict_json
+from kb_shared.http.admission import Admission
+from kb_shared.http.authentication import ForOrganization, PresumedKey
+from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
+from kb_shared.http.request_context import hold
 
 MAX_BODY_BYTES: Final = 2_000_000
+ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
+MAX_ERRORS: Final = 1_000
+"""Of a body. To list more would take long."""
 
 
 def organization_router(tag: str) -> APIRouter:
@@ -22,7 +36,7 @@ def organization_router(tag: str) -> APIRouter:
         prefix=ORGANIZATION_PATH,
         tags=[tag],
         route_class=StrictRoute,
-        responses=problems.responses(400, 401, 403, 404, 413, 415, 422, 503),
+        responses=problems.responses(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
     )
 
 
@@ -32,61 +46,121 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
-        takes_body = self.body_field is not None
+        body = None if self.body_field is None else TypeAdapter[Any](self.body_field.field_info.annotation)
+        for_organization = next(_authenticators(self.dependant), None)
 
-        async def handle_strictly(request: Request) -> Response:
+        async def checked(request: Request, organization_id: str) -> Response:
             _check_query(request, known)
             _refuse_idempotency_key(request)
-            if takes_body:
-                request = await _JsonRequest.read(request)
+            if body is not None:
+                request = await _JsonRequest.read(request, body, organization_id=organization_id)
             return await handle(request)
+
+        async def handle_strictly(request: Request) -> Response:
+            if for_organization is None:
+                return await checked(request, "")
+            organization_id = request.path_params["organization_id"]
+            places = _admission(request).places_for(self.endpoint)
+            hold(request.scope, places.taken())
+            admitted = await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
+            hold(request.scope, places.taken_by(organization_id))
+            try:
+                return await checked(request, organization_id)
+            except (RequestError, RequestValidationError):
+                # Nobody is told anything for a key that is no longer right.
+                if isinstance(admitted, PresumedKey) and not admitted.looked_at:
+                    await admitted.look_again()
+                raise
 
         return handle_strictly
 
 
 class _JsonRequest(Request):
-    """A request whose body was read and parsed once, within the limits."""
+    """A request whose body was read, parsed and validated once, within the limits."""
 
     _parsed: Any
 
     @classmethod
-    async def read(cls, request: Request) -> "_JsonRequest":
-        body = await _limited_body(request)
+    async def read(cls, request: Request, body: TypeAdapter[Any], *, organization_id: str) -> "_JsonRequest":
+        large_bodies = _large_bodies(request)
+
+        def take_place() -> None:
+            hold(request.scope, large_bodies.place())
+            hold(request.scope, large_bodies.place_of(organization_id))
+
+        received = await limited_body(request, most_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=take_place)
         read = cls(request.scope, request.receive)
-        read._body = body  # where Request itself keeps what it has read
-        if body:
-            read._parsed = _parse(request, body)
+        read._body = received  # where Request itself keeps what it has read
+        if received:
+            _check_media_type(request)
+            validate = partial(_validated, received, body)
+            is_large = len(received) > LARGE_BYTES
+            read._parsed = await large_bodies.thread.work(organization_id, validate) if is_large else validate()
         return read
 
     async def json(self) -> Any:
+        """Return the body as the route takes it; FastAPI's own validation leaves that as it is."""
         return self._parsed
 
 
-async def _limited_body(request: Request) -> bytes:
-    body = bytearray()
+async def limited_body(
+    request: Request, *, most_bytes: int, advice: str = "", on_large: Callable[[], None] | None = None
+) -> bytes:
+    """Read the body of a request.
+
+    Args:
+        request: whose body has not been read.
+        most_bytes: that it may have.
+        advice: for who sends more, beginning with a space; or nothing.
+        on_large: called once when it has more than `LARGE_BYTES`; may refuse it.
+
+    Raises:
+        RequestError: 413 `body-too-large`, 400 `incomplete-body`, 408 `request-timeout`.
+    """
+    body, is_large = bytearray(), False
     try:
         async for piece in request.stream():
             body += piece
-            if len(body) > MAX_BODY_BYTES:
-                raise RequestError(
-                    413,
-                    "body-too-large",
-                    f"Send at most {MAX_BODY_BYTES} bytes. Store a longer text of a document with "
-                    "PUT /documents/{document_id}/text and send its text_ref.",
-                )
+            if len(body) > LARGE_BYTES and not is_large and on_large is not None:
+                is_large = True
+                on_large()
+            if len(body) > most_bytes:
+                raise RequestError(413, "body-too-large", f"Send at most {most_bytes} bytes.{advice}")
     except ClientDisconnect:
         raise RequestError(400, "incomplete-body", "The connection ended before the body did.") from None
     return bytes(body)
 
 
-def _parse(request: Request, body: bytes) -> Any:
+def _has_large_body(request: Request) -> bool:
+    """Say whether its sender must be known before any of it is read."""
+    declared = request.headers.get("content-length")
+    return "transfer-encoding" in request.headers or (declared is not None and int(declared) > LARGE_BYTES)
+
+
+def _check_media_type(request: Request) -> None:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise RequestError(415, "unsupported-media-type", "Send JSON with `Content-Type: application/json`.")
+
+
+def _validated(received: bytes, body: TypeAdapter[Any]) -> Any:
     try:
-        return strict_json.parse(body)
+        parsed = strict_json.parse(received)
     except ValueError as error:
         raise RequestError(400, "malformed-json", f"The body is not usable JSON: {error}.") from None
+    try:
+        return body.validate_python(parsed)
+    except ValidationError as invalid:
+        raise _invalid_body(invalid) from None
+
+
+def _invalid_body(invalid: ValidationError) -> RequestError:
+    if invalid.error_count() > MAX_ERRORS:
+        return problems.invalid_field("body", f"Has {invalid.error_count()} errors, too many to list")
+    found = invalid.errors(include_url=False, include_context=False, include_input=False)
+    return problems.invalid_fields(
+        [problems.field_problem(("body", *each["loc"]), each["msg"]) for each in found[: problems.MAX_FIELDS]]
+    )
 
 
 def _check_query(request: Request, known: set[str]) -> None:
@@ -118,3 +192,20 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
     yield from (field.alias for field in dependant.query_params)
     for inner in dependant.dependencies:
         yield from _query_names(inner)
+
+
+def _authenticators(dependant: Dependant) -> Iterator[ForOrganization]:
+    for inner in dependant.dependencies:
+        if isinstance(inner.call, ForOrganization):
+            yield inner.call
+        yield from _authenticators(inner)
+
+
+def _admission(request: Request) -> Admission:
+    admission: Admission = request.app.state.admission
+    return admission
+
+
+def _large_bodies(request: Request) -> LargeBodies:
+    large_bodies: LargeBodies = request.app.state.large_bodies
+    return large_bodies

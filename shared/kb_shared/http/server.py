@@ -2,18 +2,24 @@
 
 import asyncio
 import contextlib
+import resource
 import socket
 from collections.abc import Iterator
+from functools import partial
+from typing import Final
 
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
+from kb_shared.http.connections import Connections
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
-from kb_shared.http.protocol import MAX_HEAD_BYTES, Protocol
+from kb_shared.http.protocol import Protocol
 from kb_shared.settings import CommonSettings
 
 GRACE_S = 10
+OTHER_OPEN_FILES: Final = 200
+"""For what else a service has open: connections to MongoDB, Kafka and providers."""
 
 _log = structlog.get_logger()
 
@@ -32,10 +38,11 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         OSError: the address is in use.
     """
     listener = _listen(settings.http_host, settings.http_port)
+    connections = Connections(limit=_possible_connections(settings.http_max_connections))
     config = uvicorn.Config(
         app,
-        http=Protocol,
-        h11_max_incomplete_event_size=MAX_HEAD_BYTES,
+        # uvicorn only calls it.
+        http=partial(Protocol, connections=connections, head_timeout_s=settings.http_head_timeout_s),  # type: ignore[arg-type]
         ws="none",
         log_config=None,
         access_log=False,
@@ -64,3 +71,18 @@ def _listen(host: str, port: int) -> socket.socket:
     # asyncio turns Nagle's algorithm off only where it sees that a socket is TCP's, which `create_server` leaves out:
     # without this each small answer waits 40 ms for the client's acknowledgement.
     return socket.socket(fileno=made.detach())
+
+
+def _possible_connections(wanted: int) -> int:
+    """Return how many connections there may be, so that opening files never fails for lack of descriptors."""
+    open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    possible = wanted if open_files == resource.RLIM_INFINITY else max(1, min(wanted, open_files - OTHER_OPEN_FILES))
+    if possible < wanted:
+        _log.warning(
+            "http.connections_limited",
+            connections=possible,
+            wanted=wanted,
+            remedy=f"allow this process {wanted + OTHER_OPEN_FILES} open files (ulimit -n), or set "
+            "KB_HTTP_MAX_CONNECTIONS to what it can have",
+        )
+    return possible

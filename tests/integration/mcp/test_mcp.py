@@ -32,6 +32,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.noisy_neighbour.connection import Connection, connected, head
 from tests.waiting import until
 
 FENCE = "A fence is a write that fails when the truth has changed."
@@ -265,3 +266,25 @@ async def test_without_a_key_nothing_is_answered(reached: Reached) -> None:
         wrong = await http.post(reached.url, json=body, headers=headers | {"Authorization": "Bearer kb_a_b"})
         assert wrong.status_code == 401
         assert (await http.get(reached.url)).status_code == 405
+
+
+@pytest.mark.parametrize("limits", [{"http_max_streams_of_organization": 1, "http_body_timeout_s": 1}])
+async def test_calls_are_limited_in_size_number_and_time(reached: Reached) -> None:
+    key = await key_for(reached.database, reached.settings, ORGANIZATION, Scope.READ)
+    start = {"Authorization": f"Bearer {key}", "Accept": "application/json", "Content-Type": "application/json"}
+    # The service itself: a gateway may answer for it.
+    url = f"http://{LOOPBACK}:{reached.settings.http_port}"
+
+    async def status_of(connection: Connection, length: int, body: bytes) -> int | None:
+        await connection.send(head("POST", "/mcp", {**start, "Content-Length": str(length)}) + body)
+        return await connection.status()
+
+    async def is_refused() -> bool:
+        async with connected(url) as another:
+            return await status_of(another, 2, b"{}") == 429
+
+    async with connected(url) as first, connected(url) as second:
+        assert await status_of(first, 200_000, b" " * 200_000) == 413
+        slow = asyncio.ensure_future(status_of(second, 10, b""))
+        await until(is_refused)
+        assert await slow == 408

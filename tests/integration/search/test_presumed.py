@@ -1,7 +1,7 @@
 """A search begins with the key and the KBs as they were when they were last looked at; nobody is to notice."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -9,6 +9,7 @@ from unittest.mock import Mock
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
 from kb_search import search_knowledge_base
 from kb_shared.errors import TransientError
@@ -351,3 +352,41 @@ async def test_a_kb_that_comes_after_it_was_asked_for_in_vain_is_found(
     assert (await ask(searcher, library, library.path)).status_code == 404
     await rows.insert_one(row)
     assert (await ask(searcher, library, library.path)).status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"{", b"{}", b" " * 70_000 + b"{}"])
+async def test_a_body_that_is_wrong_is_not_explained_to_a_revoked_key(
+    searcher: Searcher, library: Knowledge, search_database: Database, body: bytes
+) -> None:
+    await searcher.search(library, QUERY)
+    assert (await searcher.post_bytes(library.path, body)).status_code in {400, 422}
+    await revoke(search_database, searcher)
+    assert (await searcher.post_bytes(library.path, body)).status_code == 401
+
+
+async def test_no_large_body_is_read_for_a_revoked_key(
+    searcher: Searcher, library: Knowledge, search_database: Database
+) -> None:
+    await searcher.search(library, QUERY)
+    await revoke(search_database, searcher)
+    was_read = False
+
+    async def body() -> AsyncIterator[bytes]:
+        nonlocal was_read
+        was_read = True
+        yield b"{}"
+
+    headers = {"Authorization": f"Bearer {searcher.key}", "Content-Type": "application/json"}
+    for declared in ({"Content-Length": "1000000"}, {}):
+        answer = await searcher.http.post(library.path, content=body(), headers={**headers, **declared})
+        assert (answer.status_code, was_read) == (401, False)
+
+
+async def test_a_key_that_was_found_to_be_revoked_is_not_presumed_again(
+    searcher: Searcher, library: Knowledge, search_database: Database, app: FastAPI
+) -> None:
+    await searcher.search(library, QUERY)
+    assert app.state.authentication.known(searcher.key) is not None
+    await revoke(search_database, searcher)
+    assert (await ask(searcher, library, library.path)).status_code == 401
+    assert app.state.authentication.known(searcher.key) is None

@@ -51,3 +51,9 @@ async def test_the_service_answers_searches_until_it_is_asked_to_end(
     for told in (log, metrics):
         assert "canary" not in told
         assert key not in told
+    assert 'kb_build_info{service="kb-search",version="' in metrics
+    route = "/v0/orgs/{organization_id}/knowledge-bases/{kb_id}/search"
+    assert f'kb_http_requests_total{{method="POST",route="{route}",status="200"}} 1.0' in metrics
+    # Those of other services.
+    assert "kb_reconciler_last_success_timestamp_seconds" not in {line.split(" ")[0] for line in metrics.splitlines()}
+    assert "kb_outbox_pending" not in {line.split(" ")[0] for line in metrics.splitlines()}

@@ -12,6 +12,7 @@ from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import events_of, unless_left
+from kb_shared.http.admission import lasting
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
@@ -66,6 +67,7 @@ def runs_router(database: Database, preparation: Preparation, conductor: Conduct
     @router.post(
         "/runs", summary="Ask a model that searches", responses=responses(402, 409, 429), response_model=RunView
     )
+    @lasting
     async def start(body: RunRequest, caller: Searcher, request: Request) -> Response | RunView:
         """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
 

@@ -1,0 +1,61 @@
+"""One request and its answer, as metrics and logs tell of them."""
+
+from time import perf_counter
+from typing import Final
+
+import structlog
+from starlette.types import Scope
+
+from kb_shared import metrics
+
+METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+OTHER_METHOD: Final = "other"
+"""Callers may invent methods; labels are a closed set."""
+NO_ROUTE: Final = ""
+CALLER_LEFT: Final = 499
+"""Before the answer began."""
+PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
+"""Not logged: probes ask again and again, and are told the reason."""
+
+_log = structlog.get_logger()
+
+
+class Exchange:
+    """Begins with the head of a request; `end` counts and logs it."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+        self._begun = perf_counter()
+        self.status: int | None = None
+        """Of the answer; None until it begins."""
+
+    @property
+    def route(self) -> str:
+        """The template, never the path itself: that holds ids."""
+        route = self._scope.get("route")
+        if route is None and (endpoint := self._scope.get("endpoint")) is not None:
+            # FastAPI names only the routes that are its own.
+            routes = self._scope["app"].routes
+            route = next((each for each in routes if getattr(each, "endpoint", None) is endpoint), None)
+        return getattr(route, "path", NO_ROUTE)
+
+    def end(self, *, failed: bool) -> None:
+        """Count and log the exchange.
+
+        Args:
+            failed: whether an error was logged already.
+        """
+        status, route = self.status or CALLER_LEFT, self.route
+        method = self._scope["method"] if self._scope["method"] in METHODS else OTHER_METHOD
+        seconds = perf_counter() - self._begun
+        metrics.HTTP_REQUESTS.labels(route, method, str(status)).inc()
+        metrics.HTTP_REQUEST_SECONDS.labels(route, method).observe(seconds)
+        if status < 400 or failed or route in PROBED:  # the first status of an error
+            return
+        fields = {"method": method, "route": route, "status": status, "duration_s": round(seconds, 3)}
+        if (problem := self._scope["state"].get("problem")) is not None:
+            fields["problem"] = problem
+        if status >= 500:  # the first status of an error that is not the caller's
+            _log.warning("http.failed", **fields)
+        else:
+            _log.info("http.refused", **fields)

@@ -1,0 +1,29 @@
+"""Large bodies: few of them are in memory at once, and they are parsed beside the event loop."""
+
+from contextlib import AbstractContextManager
+from typing import Final
+
+from kb_shared.http.places import Places
+from kb_shared.http.shared_thread import SharedThread
+
+LARGE_BYTES: Final = 64_000
+"""What is smaller is parsed on the loop: that takes less time than a thread would delay the loop."""
+MOST: Final = 64
+MOST_OF_ORGANIZATION: Final = 16
+"""In memory at once."""
+
+
+class LargeBodies:
+    """Of an application."""
+
+    def __init__(self) -> None:
+        self.thread: Final = SharedThread("large-bodies")
+        self._places = Places("large bodies", MOST, MOST_OF_ORGANIZATION)
+
+    def place(self) -> AbstractContextManager[None]:
+        """Count a body that turns out to be large. Raises RequestError 503."""
+        return self._places.taken()
+
+    def place_of(self, organization_id: str) -> AbstractContextManager[None]:
+        """Count it for its organization. Raises RequestError 429."""
+        return self._places.taken_by(organization_id)
