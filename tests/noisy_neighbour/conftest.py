@@ -14,7 +14,7 @@ from tests.noisy_neighbour.innocent import Innocent
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
 from tests.noisy_neighbour.trial import Trial
 
-MAX_CONNECTIONS: Final = 100
+MAX_CONNECTIONS: Final = 300
 """Of each service, so that an attack can open more without running out of descriptors itself."""
 SERVICES = ("kb_api", "kb_search", "kb_indexer")
 

@@ -1,6 +1,14 @@
 """How many connections a server keeps, and which of them goes when there are too many."""
 
 from collections.abc import Callable, Hashable
+from typing import Final
+
+FIRST_CHANCE_S: Final = 0.1
+"""How long a new connection is kept for its first request, however many others come."""
+SURPLUS: Final = 0.25
+"""Of the limit. So many more there may be for as long as new connections have their first chance."""
+
+Close = Callable[[], None]
 
 
 class Connections:
@@ -11,13 +19,14 @@ class Connections:
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._count = 0
-        # In the order in which they began to wait.
-        self._new: dict[Hashable, Callable[[], None]] = {}
-        self._idle: dict[Hashable, Callable[[], None]] = {}
-        self._busy: dict[Hashable, Callable[[], None]] = {}
+        self._most = limit + int(limit * SURPLUS)
+        # Each in the order in which its connections came to it.
+        self._new: dict[Hashable, Close] = {}
+        self._silent: dict[Hashable, Close] = {}
+        self._idle: dict[Hashable, Close] = {}
+        self._busy: dict[Hashable, Close] = {}
 
-    def add(self, connection: Hashable, close: Callable[[], None]) -> bool:
+    def add(self, connection: Hashable, close: Close) -> bool:
         """Count a new connection, and close another one if there are too many.
 
         Args:
@@ -25,16 +34,19 @@ class Connections:
             close: closes it at once.
 
         Returns:
-            False if all others have a request under way.
+            False if there is no room: all others have a request under way, or have just been opened.
         """
-        self._count += 1
-        has_room = self._count <= self._limit or self._close_one()
         self._new[connection] = close
-        return has_room
+        if self._count <= self._limit or _close_oldest(self._silent):
+            return True
+        if self._count <= self._most and len(self._busy) < self._limit:
+            return True
+        return _close_oldest(self._idle)
 
-    def remove(self, connection: Hashable) -> None:
-        """Forget a connection that has ended."""
-        self._count -= self._pop(connection) is not None
+    def had_its_chance(self, connection: Hashable) -> None:
+        """Allow a new connection to be closed, unless it has brought a request by now."""
+        if connection in self._new:
+            self._move(connection, self._silent)
 
     def busy(self, connection: Hashable) -> None:
         """Keep the connection: it has brought a request."""
@@ -44,22 +56,29 @@ class Connections:
         """Allow the connection to be closed: its request was answered."""
         self._move(connection, self._idle)
 
-    def _move(self, connection: Hashable, to: dict[Hashable, Callable[[], None]]) -> None:
+    def remove(self, connection: Hashable) -> None:
+        """Forget a connection that has ended."""
+        self._pop(connection)
+
+    @property
+    def _count(self) -> int:
+        return len(self._new) + len(self._silent) + len(self._idle) + len(self._busy)
+
+    def _move(self, connection: Hashable, to: dict[Hashable, Close]) -> None:
         close = self._pop(connection)
         if close is not None:
             to[connection] = close
 
-    def _pop(self, connection: Hashable) -> Callable[[], None] | None:
-        for waiting in (self._busy, self._new, self._idle):
-            if connection in waiting:
-                return waiting.pop(connection)
+    def _pop(self, connection: Hashable) -> Close | None:
+        for kind in (self._busy, self._idle, self._new, self._silent):
+            if connection in kind:
+                return kind.pop(connection)
         return None
 
-    def _close_one(self) -> bool:
-        for waiting in (self._new, self._idle):
-            if waiting:
-                close = waiting.pop(next(iter(waiting)))
-                self._count -= 1
-                close()
-                return True
+
+def _close_oldest(kind: dict[Hashable, Close]) -> bool:
+    if not kind:
         return False
+    close = kind.pop(next(iter(kind)))
+    close()
+    return True

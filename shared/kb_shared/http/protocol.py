@@ -17,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from kb_shared import metrics
-from kb_shared.http.connections import Connections
+from kb_shared.http.connections import FIRST_CHANCE_S, Connections
 from kb_shared.http.events import MAX_PIECES, Events
 from kb_shared.http.lingering import LingeringTransport
 from kb_shared.http.request_context import HEADER, PROBLEM_MEDIA_TYPE, problem_body
@@ -69,6 +69,7 @@ class Protocol(H11Protocol):
         self.transport = self._transport = LingeringTransport(transport, self._is_being_sent_to)
         if self._all.add(self, transport.abort):
             self._expect_head()
+            self.loop.call_later(FIRST_CHANCE_S, self._all.had_its_chance, self)
         else:
             detail = (
                 "This service has as many connections as it takes, each with a request; try again after Retry-After."

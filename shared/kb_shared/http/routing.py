@@ -46,7 +46,9 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
-        body = None if self.body_field is None else TypeAdapter[Any](self.body_field.field_info.annotation)
+        body: TypeAdapter[Any] | None = None
+        if self.body_field is not None and (taken := self.body_field.field_info.annotation) is not None:
+            body = TypeAdapter(taken)
         for_organization = next(_authenticators(self.dependant), None)
 
         async def checked(request: Request, organization_id: str) -> Response:

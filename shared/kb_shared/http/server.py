@@ -12,7 +12,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from kb_shared.http.connections import Connections
+from kb_shared.http.connections import SURPLUS, Connections
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import Protocol
 from kb_shared.settings import CommonSettings
@@ -74,15 +74,16 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _possible_connections(wanted: int) -> int:
-    """Return how many connections there may be, so that opening files never fails for lack of descriptors."""
+    """Return how many connections there may be, so that opening a file never fails for lack of descriptors."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    possible = wanted if open_files == resource.RLIM_INFINITY else max(1, min(wanted, open_files - OTHER_OPEN_FILES))
+    if open_files == resource.RLIM_INFINITY:
+        return wanted
+    possible = max(1, min(wanted, int((open_files - OTHER_OPEN_FILES) / (1 + SURPLUS))))
     if possible < wanted:
         _log.warning(
             "http.connections_limited",
             connections=possible,
             wanted=wanted,
-            remedy=f"allow this process {wanted + OTHER_OPEN_FILES} open files (ulimit -n), or set "
-            "KB_HTTP_MAX_CONNECTIONS to what it can have",
+            remedy="allow this process more open files (ulimit -n), or lower KB_HTTP_MAX_CONNECTIONS",
         )
     return possible

@@ -172,16 +172,21 @@ async def test_a_small_body_that_is_not_read_does_not_end_the_connection(url: st
 
 
 async def test_a_new_connection_takes_the_place_of_one_that_has_never_asked() -> None:
-    async with serving(application(), http_max_connections=3) as url, AsyncExitStack() as opened:
+    async with serving(application(), http_max_connections=4) as url, AsyncExitStack() as opened:
         used = await opened.enter_async_context(connected(url))
         await used.send(GET)
         assert await used.status() == 401
-        silent = [await opened.enter_async_context(connected(url)) for _ in range(5)]
-        new = await opened.enter_async_context(connected(url))
-        await new.send(GET)
-        assert await new.status() == 401
-        async with asyncio.timeout(DEADLINE_S):
-            await silent[0].ended()
+        silent = [await opened.enter_async_context(connected(url)) for _ in range(3)]
+        oldest_ended = asyncio.ensure_future(silent[0].ended())
+
+        async def gives_way() -> bool:
+            async with connected(url) as new:
+                await new.send(GET)
+                assert await new.status() == 401
+            return oldest_ended.done()
+
+        # Each has a moment to send its first request.
+        await until(gives_way)
         await used.reader.readexactly(len("refused"))
         await used.send(GET)
         assert await used.status() == 401

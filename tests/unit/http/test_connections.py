@@ -1,0 +1,54 @@
+"""Which connection goes when there are too many."""
+
+from functools import partial
+
+from kb_shared.http.connections import Connections
+
+
+class Opened:
+    """Connections by their names."""
+
+    def __init__(self, *, limit: int) -> None:
+        self.connections = Connections(limit=limit)
+        self.closed: list[str] = []
+
+    def add(self, *names: str) -> list[bool]:
+        return [self.connections.add(name, partial(self.closed.append, name)) for name in names]
+
+
+def test_of_those_that_have_never_asked_the_oldest_goes_first_and_then_idle_ones() -> None:
+    opened = Opened(limit=4)
+    opened.add("idle", "silent-1", "silent-2", "busy")
+    opened.connections.busy("idle")
+    opened.connections.idle("idle")
+    opened.connections.busy("busy")
+    for name in ("silent-1", "silent-2"):
+        opened.connections.had_its_chance(name)
+    assert opened.add("a", "b") == [True, True]
+    assert opened.closed == ["silent-1", "silent-2"]
+    # One more than the limit there may be for a moment.
+    assert opened.add("c", "d") == [True, True]
+    assert opened.closed == ["silent-1", "silent-2", "idle"]
+
+
+def test_a_connection_that_was_just_opened_is_kept_for_its_first_request() -> None:
+    opened = Opened(limit=4)
+    # A quarter more than the limit.
+    assert opened.add("a", "b", "c", "d", "e", "f") == [True, True, True, True, True, False]
+    opened.connections.busy("a")
+    opened.connections.had_its_chance("a")
+    opened.connections.had_its_chance("b")
+    opened.add("g")
+    assert opened.closed == ["b"]
+
+
+def test_where_all_have_a_request_there_is_no_room() -> None:
+    opened = Opened(limit=4)
+    opened.add(*"abcd")
+    for name in "abcd":
+        opened.connections.busy(name)
+    assert opened.add("e") == [False]
+    opened.connections.remove("e")
+    opened.connections.remove("a")
+    assert opened.add("f") == [True]
+    assert opened.closed == []
