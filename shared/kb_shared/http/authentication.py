@@ -156,6 +156,7 @@ class PresumedKeyWith(ForOrganization):
         async def look_again() -> PresumedKey:
             found = PresumedKey(await authentication.look(whole_key), looked_at=True, look_again=look_again)
             self._check(found.caller, organization_id)
+            request.scope["state"]["admitted"] = found
             return found
 
         stored = None if at_once else authentication.known(whole_key)

@@ -4,7 +4,9 @@ A request without a key that is right costs little: the key comes first, and wha
 before.
 """
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -26,6 +28,8 @@ from kb_shared.http.request_context import hold
 MAX_BODY_BYTES: Final = 2_000_000
 ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
+TO_EXPLAIN_S: Final = 3.0
+"""For looking at a key again before an error is told."""
 MAX_ERRORS: Final = 1_000
 """Of a body. To list more would take long."""
 
@@ -64,14 +68,12 @@ class StrictRoute(APIRoute):
             organization_id = request.path_params["organization_id"]
             places = _admission(request).places_for(self.endpoint)
             hold(request.scope, places.taken())
-            admitted = await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
+            await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
             hold(request.scope, places.taken_by(organization_id))
             try:
                 return await checked(request, organization_id)
             except (RequestError, RequestValidationError):
-                # Nobody is told anything for a key that is no longer right.
-                if isinstance(admitted, PresumedKey) and not admitted.looked_at:
-                    await admitted.look_again()
+                await _confirm_key(request)
                 raise
 
         return handle_strictly
@@ -131,6 +133,16 @@ async def limited_body(
     except ClientDisconnect:
         raise RequestError(400, "incomplete-body", "The connection ended before the body did.") from None
     return bytes(body)
+
+
+async def _confirm_key(request: Request) -> None:
+    """Look at a key that was only presumed: whoever has one that is no longer right is told nothing else."""
+    admitted = request.scope["state"]["admitted"]
+    if isinstance(admitted, PresumedKey) and not admitted.looked_at:
+        # MongoDB may be what failed, and the caller has waited for it once already.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TO_EXPLAIN_S):
+                await admitted.look_again()
 
 
 def _has_large_body(request: Request) -> bool:
