@@ -14,8 +14,10 @@ from tests.noisy_neighbour.innocent import Innocent
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
 from tests.noisy_neighbour.trial import Trial
 
-MAX_CONNECTIONS: Final = 300
+MAX_CONNECTIONS: Final = 150
 """Of each service, so that an attack can open more without running out of descriptors itself."""
+SILENT_CONNECTIONS: Final = 180
+"""More than that, by less than a quarter, which may be open for a moment."""
 SERVICES = ("kb_api", "kb_search", "kb_indexer")
 
 

@@ -1,10 +1,12 @@
 import json
+import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.http.strict_json import parse
+from kb_shared.http.strict_json import MAX_VALUES, parse
 
 JSON_VALUES = st.recursive(
     st.none()
@@ -56,3 +58,46 @@ def test_what_is_ambiguous_or_cannot_be_stored_is_refused(body: bytes) -> None:
 
 def test_a_whole_surrogate_pair_is_a_character() -> None:
     assert parse(b'"\\ud83d\\ude00"') == "\N{GRINNING FACE}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"' + "," * 2 * MAX_VALUES + '"',
+        '["' + '\\"[{,' * MAX_VALUES + '\\\\", "' + ",{" * MAX_VALUES + '"]',
+        "[" + ",".join(["0"] * (MAX_VALUES - 1)) + "]",
+    ],
+)
+def test_what_stands_in_strings_is_no_value(text: str) -> None:
+    parse(text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" + ",".join(["0"] * (MAX_VALUES + 1)) + "]",
+        "[" + ",".join(['{"":0}'] * MAX_VALUES) + "]",
+        "[" + ",".join(["[]"] * MAX_VALUES) + "]",
+        '["\\\\",' + ",".join(['"\\""'] * MAX_VALUES) + "]",
+        '["",' + "[" * 2 * MAX_VALUES,
+    ],
+)
+def test_a_document_of_too_many_values_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="values"):
+        parse(text.encode())
+
+
+def test_refusing_many_values_takes_no_longer_than_parsing_what_is_taken() -> None:
+    def cpu_s(text: str) -> float:
+        begun = time.thread_time()
+        with suppress(ValueError):
+            parse(text.encode())
+        return time.thread_time() - begun
+
+    taken = "[" + ",".join(["[]"] * (MAX_VALUES // 2)) + "]"
+    for refused in (
+        "[" + ",".join(['{"":0}'] * 285_000) + "]",
+        '"\\"' * 600_000,
+        "[" + ",".join(["[]"] * 600_000) + "]",
+    ):
+        assert cpu_s(refused) < 3 * cpu_s(taken)

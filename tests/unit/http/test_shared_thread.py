@@ -1,0 +1,68 @@
+"""Work beside the event loop, in which organizations take turns."""
+
+import asyncio
+import threading
+from time import perf_counter
+
+from kb_shared.http.shared_thread import SHARE_OF_ORGANIZATION, SharedThread
+from tests.waiting import until
+
+
+async def test_an_organization_with_much_work_does_not_keep_others_waiting() -> None:
+    thread, done, may_begin = SharedThread("test"), list[str](), threading.Event()
+
+    async def work(organization_id: str, name: str) -> None:
+        def do() -> None:
+            may_begin.wait()
+            done.append(name)
+
+        await thread.work(organization_id, do)
+
+    async with asyncio.TaskGroup() as group:
+        for number in range(5):
+            group.create_task(work("busy", f"busy {number}"))
+        await asyncio.sleep(0)
+        group.create_task(work("other", "other"))
+        await asyncio.sleep(0)
+        may_begin.set()
+    assert done[:2] == ["busy 0", "other"]
+    assert len(done) == 6
+
+
+async def test_an_organization_has_a_share_of_the_threads_time() -> None:
+    thread, spans = SharedThread("test"), list[tuple[float, float]]()
+
+    def do() -> None:
+        begun = perf_counter()
+        while perf_counter() < begun + 0.05:
+            pass
+        spans.append((begun, perf_counter()))
+
+    await asyncio.gather(*(thread.work("busy", do) for _ in range(3)))
+    worked = sum(ended - begun for begun, ended in spans[:-1])
+    assert worked <= (spans[-1][0] - spans[0][0]) * SHARE_OF_ORGANIZATION * 1.1
+
+
+async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
+    thread = SharedThread("test")
+
+    def fail() -> None:
+        raise ValueError("it fails")
+
+    failed = await asyncio.gather(*(thread.work("org", fail) for _ in range(2)), return_exceptions=True)
+    assert [str(each) for each in failed] == ["it fails"] * 2
+
+
+async def test_a_caller_who_leaves_gives_the_turn_back() -> None:
+    thread, may_end, begun = SharedThread("test"), threading.Event(), threading.Event()
+
+    def wait() -> None:
+        begun.set()
+        may_end.wait()
+
+    leaving = asyncio.ensure_future(thread.work("org", wait))
+    await until(begun.is_set)
+    leaving.cancel()
+    next_one = asyncio.ensure_future(thread.work("org", lambda: "done"))
+    may_end.set()
+    assert await next_one == "done"
