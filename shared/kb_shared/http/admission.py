@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from starlette.types import Scope
+
 from kb_shared.http.places import Places
 from kb_shared.settings import HttpSettings
 
@@ -22,10 +24,9 @@ class Admission:
 
     def __init__(self, settings: HttpSettings) -> None:
         self._requests = Places("requests", settings.http_max_requests, settings.http_max_requests_of_organization)
-        self.streams: Final = Places(
-            "runs and streams", settings.http_max_streams, settings.http_max_streams_of_organization
-        )
+        self._streams = Places("runs and streams", settings.http_max_streams, settings.http_max_streams_of_organization)
 
-    def places_for(self, endpoint: object) -> Places:
-        """Return those that requests to `endpoint` take."""
-        return self.streams if getattr(endpoint, _LASTS, False) else self._requests
+    def admit(self, scope: Scope, organization_id: str, *, endpoint: object) -> None:
+        """Take a place for a request to `endpoint`. Raises RequestError 429, 503."""
+        places = self._streams if getattr(endpoint, _LASTS, False) else self._requests
+        places.take(scope, organization_id)

@@ -1,6 +1,5 @@
 """Large bodies: few of them are in memory at once, and they are parsed beside the event loop."""
 
-from contextlib import AbstractContextManager
 from typing import Final
 
 from kb_shared.http.places import Places
@@ -18,12 +17,4 @@ class LargeBodies:
 
     def __init__(self) -> None:
         self.thread: Final = SharedThread("large-bodies")
-        self._places = Places("large bodies", MOST, MOST_OF_ORGANIZATION)
-
-    def place(self) -> AbstractContextManager[None]:
-        """Count a body that turns out to be large. Raises RequestError 503."""
-        return self._places.taken()
-
-    def place_of(self, organization_id: str) -> AbstractContextManager[None]:
-        """Count it for its organization. Raises RequestError 429."""
-        return self._places.taken_by(organization_id)
+        self.places: Final = Places("large bodies", MOST, MOST_OF_ORGANIZATION)

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from starlette.types import Scope
+
 from kb_shared.errors import RequestError
+from kb_shared.http.request_context import hold
 
 RETRY_AFTER_S: Final = 1.0
 
@@ -24,34 +27,35 @@ class Places:
         self._what = what
         self._most = most
         self._most_of_organization = most_of_organization
-        self._taken = 0
-        self._taken_by: Counter[str] = Counter()
+        self._taken: Counter[str] = Counter()
+
+    def take(self, scope: Scope, organization_id: str) -> None:
+        """Count one more of an organization, until the request of `scope` has been answered.
+
+        Raises:
+            RequestError: 429 `too-many-at-once`, the organization has too many; 503 `overloaded`, there are too many.
+        """
+        hold(scope, self.taken(organization_id))
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Count one more. Raises RequestError 503 if there are too many."""
-        if self._taken >= self._most:
-            detail = f"This service works on {self._most} {self._what} already; try again after Retry-After."
-            raise RequestError(503, "overloaded", detail, retry_after_s=RETRY_AFTER_S)
-        self._taken += 1
+    def taken(self, organization_id: str) -> Iterator[None]:
+        """Count one more of an organization. Raises what `take` does."""
+        self._check(organization_id)
+        self._taken[organization_id] += 1
         try:
             yield
         finally:
-            self._taken -= 1
+            self._taken[organization_id] -= 1
+            if not self._taken[organization_id]:
+                del self._taken[organization_id]
 
-    @contextmanager
-    def taken_by(self, organization_id: str) -> Iterator[None]:
-        """Count one more of an organization. Raises RequestError 429 if it has too many."""
-        if self._taken_by[organization_id] >= self._most_of_organization:
+    def _check(self, organization_id: str) -> None:
+        if self._taken[organization_id] >= self._most_of_organization:
             detail = (
                 f"This organization may have {self._most_of_organization} {self._what} under way at once; try again "
                 "after Retry-After, and send fewer at the same time."
             )
             raise RequestError(429, "too-many-at-once", detail, retry_after_s=RETRY_AFTER_S)
-        self._taken_by[organization_id] += 1
-        try:
-            yield
-        finally:
-            self._taken_by[organization_id] -= 1
-            if not self._taken_by[organization_id]:
-                del self._taken_by[organization_id]
+        if self._taken.total() >= self._most:
+            detail = f"This service works on {self._most} {self._what} already; try again after Retry-After."
+            raise RequestError(503, "overloaded", detail, retry_after_s=RETRY_AFTER_S)

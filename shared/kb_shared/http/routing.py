@@ -1,7 +1,6 @@
 """Routes that refuse what they would otherwise ignore: unknown query parameters, ambiguous JSON, idempotency keys.
 
-A request without a key that is right costs little: the key comes first, and what else the request has is not looked at
-before.
+A request without a valid key costs little: the key comes first, and nothing else of the request is looked at before.
 """
 
 import asyncio
@@ -23,7 +22,6 @@ from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import ForOrganization, PresumedKey
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
-from kb_shared.http.request_context import hold
 
 MAX_BODY_BYTES: Final = 2_000_000
 ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
@@ -66,10 +64,9 @@ class StrictRoute(APIRoute):
             if for_organization is None:
                 return await checked(request, "")
             organization_id = request.path_params["organization_id"]
-            places = _admission(request).places_for(self.endpoint)
-            hold(request.scope, places.taken())
             await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
-            hold(request.scope, places.taken_by(organization_id))
+            # After the key: a stranger takes no place.
+            _admission(request).admit(request.scope, organization_id, endpoint=self.endpoint)
             try:
                 return await checked(request, organization_id)
             except (RequestError, RequestValidationError):
@@ -89,8 +86,7 @@ class _JsonRequest(Request):
         large_bodies = _large_bodies(request)
 
         def take_place() -> None:
-            hold(request.scope, large_bodies.place())
-            hold(request.scope, large_bodies.place_of(organization_id))
+            large_bodies.places.take(request.scope, organization_id)
 
         received = await limited_body(request, most_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=take_place)
         read = cls(request.scope, request.receive)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
+from kb_shared.errors import RequestError
 from kb_shared.http.admission import Admission, lasting
 from kb_shared.http.large_bodies import LARGE_BYTES, MOST_OF_ORGANIZATION
 from kb_shared.http.routing import MAX_BODY_BYTES, MAX_ERRORS
@@ -150,17 +151,18 @@ async def test_an_organization_with_too_many_requests_at_once_is_told_so_and_no_
     assert (await busy.request("GET", "/tags")).status_code == 200
 
 
-async def test_beyond_what_the_service_works_on_at_once_everybody_is_told_before_the_key_is_looked_up(
-    organization: Organization, other_settings: OtherSettings
+async def test_beyond_what_the_service_works_on_at_once_everybody_with_a_key_is_told_so(
+    new_organization: NewOrganization, other_settings: OtherSettings
 ) -> None:
     http = other_settings(http_max_requests=2)
-    organization = replace(organization, http=http)
-    async with under_way(organization, number=2):
-        refused = await http.get(f"{organization.base}/tags")
+    busy, other = [replace(await new_organization(), http=http) for _ in range(2)]
+    async with under_way(busy, number=2):
+        refused = await other.request("GET", "/tags")
         assert (refused.status_code, refused.json()["type"]) == (503, "overloaded")
         assert refused.headers["retry-after"] == "1"
+        assert (await http.get(f"{other.base}/tags")).status_code == 401
         assert (await http.get("/healthz")).status_code == 200
-    assert (await http.get(f"{organization.base}/tags")).status_code == 401
+    assert (await other.request("GET", "/tags")).status_code == 200
 
 
 async def test_what_was_refused_takes_no_place(organization: Organization, other_settings: OtherSettings) -> None:
@@ -194,6 +196,11 @@ def test_what_lasts_has_places_of_its_own(services: Services) -> None:
     async def quick() -> None: ...
 
     admission = Admission(services.settings.model_copy(update={"http_max_requests": 1, "http_max_streams": 1}))
-    with admission.places_for(stream).taken(), admission.places_for(quick).taken():
-        pass
-    assert admission.places_for(stream) is admission.streams
+    with ExitStack() as held:
+        scope = {"state": {"held": held}}
+        for endpoint in (stream, quick):
+            admission.admit(scope, "acme", endpoint=endpoint)
+        for endpoint in (stream, quick):
+            with pytest.raises(RequestError) as refused:
+                admission.admit(scope, "other", endpoint=endpoint)
+            assert refused.value.status == 503

@@ -16,9 +16,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from kb_search.mcp.tools import TOOLS, McpTools
-from kb_shared.http.admission import Admission
+from kb_shared.http.admission import Admission, lasting
 from kb_shared.http.authentication import Caller, caller_of
-from kb_shared.http.request_context import hold
 from kb_shared.http.routing import limited_body
 
 MAX_BODY_BYTES: Final = 128_000
@@ -55,12 +54,12 @@ class McpEndpoint:
         async with self._manager.run():
             yield
 
+    @lasting
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        admission: Admission = request.app.state.admission
-        hold(scope, admission.streams.taken())
         caller = await caller_of(request)
-        hold(scope, admission.streams.taken_by(caller.organization_id))
+        admission: Admission = request.app.state.admission
+        admission.admit(scope, caller.organization_id, endpoint=type(self).__call__)
         # The state of the request: where the handlers find it again.
         scope["state"]["caller"] = caller
         body = await limited_body(Request(scope, receive), most_bytes=MAX_BODY_BYTES)
