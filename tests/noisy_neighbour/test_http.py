@@ -30,7 +30,7 @@ async def test_large_bodies_without_a_key_cost_nobody_else_anything(trial: Trial
             for _ in range(4)
         )
 
-    tally = await trial.survives(attack)
+    tally = await trial.survives(attack, has_taken_place=lambda tally: tally["401"] > 0)
     assert tally.keys() == {"401"}
 
 
@@ -43,7 +43,7 @@ async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(tri
             for _ in range(4)
         )
 
-    tally = await trial.survives(attack)
+    tally = await trial.survives(attack, has_taken_place=lambda tally: tally["401"] > 0)
     assert tally.keys() == {"401"}
 
 
@@ -55,8 +55,7 @@ async def test_connections_that_never_send_a_whole_head_cost_nobody_else_anythin
             for _ in range(SILENT_CONNECTIONS)
         )
 
-    tally = await trial.survives(attack)
-    assert tally["opened"] > 2 * SILENT_CONNECTIONS
+    await trial.survives(attack, has_taken_place=lambda tally: tally["opened"] > 2 * SILENT_CONNECTIONS)
 
 
 async def test_bodies_that_never_come_cost_nobody_else_anything(trial: Trial) -> None:
@@ -69,8 +68,7 @@ async def test_bodies_that_never_come_cost_nobody_else_anything(trial: Trial) ->
             for _ in range(55)
         )
 
-    tally = await trial.survives(attack)
-    assert tally["429"] > 0
+    await trial.survives(attack, has_taken_place=lambda tally: tally["429"] > 0)
 
 
 async def test_large_bodies_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
@@ -86,9 +84,7 @@ async def test_large_bodies_of_another_organization_cost_nobody_else_anything(tr
             for _ in range(2)
         )
 
-    tally = await trial.survives(attack)
-    assert tally["400"] > 0
-    assert tally["422"] > 0
+    await trial.survives(attack, has_taken_place=lambda tally: tally["400"] > 0 and tally["422"] > 0)
 
 
 # Without a limit of searches a minute, which a deployment sets, they take all the time there is in the long form.
@@ -100,9 +96,7 @@ async def test_very_many_searches_of_another_organization_cost_nobody_else_anyth
         request = post(f"{attacker.path}/knowledge-bases/search", body, attacker.authorization)
         await together(send_again_and_again(attacker.kb_search_url, request, tally) for _ in range(55))
 
-    tally = await trial.survives(attack)
-    assert tally["200"] > 0
-    assert tally["429"] > 0
+    await trial.survives(attack, has_taken_place=lambda tally: tally["200"] > 0 and tally["429"] > 0)
 
 
 async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(trial: Trial) -> None:
@@ -115,7 +109,7 @@ async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(trial: 
         request = post(f"{attacker.path}/prompts", body, attacker.authorization)
         await together(send_again_and_again(attacker.kb_search_url, request, tally) for _ in range(8))
 
-    tally = await trial.survives(attack)
+    tally = await trial.survives(attack, has_taken_place=lambda tally: tally["422"] > 0)
     assert tally.keys() == {"422"}
 
 

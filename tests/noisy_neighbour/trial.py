@@ -12,6 +12,7 @@ from typing import Final
 
 from tests.noisy_neighbour.innocent import Experience, Innocent
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
+from tests.waiting import until
 
 SHORT_S: Final = 0.8
 LONG_S: Final = 60.0
@@ -31,19 +32,24 @@ class Trial:
     innocent: Innocent
     is_long: bool
 
-    async def survives(self, attack: Attack) -> Tally:
+    async def survives(self, attack: Attack, *, has_taken_place: Callable[[Tally], bool]) -> Tally:
         """Let the innocent organization work during `attack`, and check what it noticed.
 
+        Args:
+            attack: counts what it does.
+            has_taken_place: says by these counts whether it did what it is for; until then it goes on.
+
         Returns:
-            What the attack counted, so that a test can check that it took place.
+            What the attack counted.
         """
         calm = await self._calm() if self.is_long else None
         tally: Tally = Counter()
         attacking = asyncio.ensure_future(attack(self.neighbourhood, tally))
         try:
             async with self.innocent.at_work() as experience:
-                # An attack that ends by itself has failed.
                 await asyncio.wait([attacking], timeout=LONG_S if self.is_long else SHORT_S)
+                await until(lambda: attacking.done() or has_taken_place(tally), what="the attack")
+                # An attack that ends by itself has failed.
                 assert not attacking.done(), attacking
         finally:
             attacking.cancel()
