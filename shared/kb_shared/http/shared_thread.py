@@ -4,13 +4,13 @@ import asyncio
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from time import perf_counter
+from time import thread_time
 from typing import Final, TypeVar
 
 from kb_shared.turns import Turns
 
 SHARE_OF_ORGANIZATION: Final = 0.25
-"""Of the thread's time. While the thread works the loop is slower, for all organizations."""
+"""Of the thread's time, in seconds of CPU. While the thread works the loop is slower, for all organizations."""
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop waits for the interpreter's lock while the thread has it, each time that it wakes up. Python's own
 5 ms make a search, which wakes up some thirty times, four times as slow."""
@@ -40,11 +40,11 @@ class SharedThread:
 
         def timed() -> T:
             nonlocal took_s
-            begun = perf_counter()
+            begun = thread_time()
             try:
                 return do()
             finally:
-                took_s = perf_counter() - begun
+                took_s = thread_time() - begun
 
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
