@@ -20,7 +20,7 @@ _WEIGHT_OF_SIMILARITY: Final = 0.7
 _OLD: Final = timedelta(days=365)
 """At this age nothing is recent any more."""
 
-_SENTENCE_END: Final = re.compile(r"[.!?\u2026][\"')\]\u201d\u2019]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=\s*\n)")
+_SENTENCE_END: Final = re.compile(r"[.!?\u2026][\"')\]\u201d\u2019]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=[^\S\n]*\n)")
 _WORD_END: Final = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\S)")
 
 CountTokens: TypeAlias = Callable[[str], int]
@@ -118,4 +118,5 @@ def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, count: Coun
             low = middle
         else:
             high = middle - 1
-    return next((text[:cut] for cut in reversed(cuts[:low]) if text[:cut].strip()), "")
+    blank = len(text) - len(text.lstrip())
+    return next((text[:cut] for cut in reversed(cuts[:low]) if cut > blank), "")

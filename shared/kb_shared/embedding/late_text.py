@@ -7,7 +7,7 @@ hash changes with its surroundings, as its vector does.
 import re
 from typing import Final, NamedTuple
 
-_HEAD: Final = re.compile(r"(\d+):(\d+):")
+_HEAD: Final = re.compile(r"(\d{1,9}):(\d{1,9}):")
 
 
 class LateText(NamedTuple):

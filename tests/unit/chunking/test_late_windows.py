@@ -56,3 +56,8 @@ def test_a_chunk_has_another_hash_when_something_near_it_changed() -> None:
 def test_one_chunk_is_its_own_window_and_a_blank_text_has_none() -> None:
     assert windows_of(chunks_of("One sentence.")) == [("One sentence.", 0, 13)]
     assert chunks_of(" \n ") == []
+
+
+def test_a_query_that_begins_with_thousands_of_digits_is_a_piece_without_surroundings() -> None:
+    text = "1" * 5_000 + ":1:x"
+    assert LateText.read(text) == (text, 0, len(text))

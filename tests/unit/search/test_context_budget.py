@@ -91,3 +91,8 @@ def test_priorities_order_what_is_kept() -> None:
 def test_after_a_year_nothing_is_recent_any_more() -> None:
     old, older = (passage(text, age=timedelta(days=days)) for text, days in (("a", 366), ("b", 5_000)))
     assert positions(fitted(older, old, max_tokens=100, prioritize_by="balanced")) == [0, 1]
+
+
+@pytest.mark.parametrize("blank", ["\n", " \n", "\r\n"])
+def test_a_passage_that_begins_with_thousands_of_blank_lines_is_not_cut_to_blank_lines(blank: str) -> None:
+    assert fitted(passage(blank * 8_000 + "word " * 400), max_tokens=150).kept == []

@@ -12,7 +12,7 @@ from kb_search.search_knowledge_base import Answer
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-_LIKE_A_HEADER: Final = re.compile(r"^(\s*)\[document", re.IGNORECASE | re.MULTILINE)
+_LIKE_A_HEADER: Final = re.compile(r"^([^\S\n]*)\[document", re.IGNORECASE | re.MULTILINE)
 
 
 def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:

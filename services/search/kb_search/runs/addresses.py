@@ -12,6 +12,7 @@ from typing import Final
 _NO_PART: Final = " \t\n\r\f\v<"
 _ADDRESS: Final = re.compile(rf"(?:(?:https?|ftp):|www\.)[^{_NO_PART}]*", re.IGNORECASE)
 """As far as any program would take it for a part of the address."""
+_END: Final = re.compile(f"[{_NO_PART}]")
 _BEGINNING: Final = re.compile(r"(https?|ftp|www)([:.])", re.IGNORECASE)
 _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
 """Of an address among other text, such as in Markdown of its own."""
@@ -49,17 +50,23 @@ class NeutralPieces:
 
     def __init__(self, known: frozenset[str]) -> None:
         self._known = known
-        self._held = ""
+        self._held: list[str] = []
+        self._holds_address = False
 
     def take(self, piece: str) -> str:
         """What can be passed on after this piece."""
-        text = self._held + piece
+        if self._holds_address and _END.search(piece) is None:
+            # An address of many pieces is not looked at again with each of them.
+            self._held.append(piece)
+            return ""
+        text = "".join((*self._held, piece))
         begins = 1 + max(text.rfind(each) for each in _NO_PART)
         unfinished = _UNFINISHED.search(text, begins)
         end = len(text) if unfinished is None else unfinished.start()
-        self._held = text[end:]
+        self._held = [text[end:]]
+        self._holds_address = _ADDRESS.match(text, end) is not None
         return neutral(text[:end], self._known)
 
     def end(self) -> str:
         """What is left when no piece follows."""
-        return neutral(self._held, self._known)
+        return neutral("".join(self._held), self._known)

@@ -12,8 +12,8 @@ from kb_search.runs.passages import Passage, PassageBook
 _CODE: Final = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
 """Where `[1]` is an index and no citation."""
 _CITED: Final = re.compile(r"\[(\d{1,6}(?:\s*,\s*\d{1,6})*)\]")
-_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?', re.DOTALL)
-"""With the colon behind it if it is a name."""
+_JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)(\s*:)?', re.DOTALL)
+"""With the colon behind it if it is a name. A string that is not closed ends with the text."""
 _REMOVABLE: Final = re.compile(rf"[ \t]?{_CITED.pattern}")
 
 

@@ -1,0 +1,173 @@
+"""What one tenant writes must not decide how long the others wait: the time for a text grows as the text does.
+
+A chunk of 16,000 line feeds, which a scanner makes of empty pages, kept a search's event loop busy for two seconds. CPU
+time is compared with CPU time of the same run: where the work grows with the square of the length, 4 times the text
+takes 16 times as long.
+"""
+
+import importlib
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+
+from kb_indexer.chunking import ChunkerType, ChunkingConfig
+from kb_indexer.chunking.counted_text import CountedText
+from kb_indexer.chunking.outline import Outline
+from kb_indexer.chunking.tables import find_tables
+from kb_search.authoring.agent_tools import quick_name
+from kb_search.coalescing import Piece, merged
+from kb_search.context_budget import Passage, beginning, fit
+from kb_search.fusion import shape_of
+from kb_search.mcp.document_chunks import DocumentChunks
+from kb_search.mcp.shown import shown_chunks
+from kb_search.query import SearchQuery
+from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
+from kb_search.runs.citations import citations_of, without_marks, without_unknown
+from kb_search.runs.discussed_document import discussed
+from kb_search.runs.passages import Fence, PassageBook, cleaned
+from kb_shared.chat.completion import WholeCharacters, whole_characters
+from kb_shared.embedding.late_text import LateText
+from kb_shared.http import strict_json
+from kb_shared.tokens import count_tokens, token_starts, tokens_before
+from tests.unit.chunking.chunked import chunked
+from tests.unit.linear.growth import complaint
+from tests.unit.linear.texts import SHAPES, Shape, mixed
+from tests.unit.search.test_shown import KB
+
+ROOT: Final = Path(__file__).parents[3]
+NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
+MAX_TOKENS: Final = 300
+"""Above which a passage is cut."""
+PIECE: Final = 16
+"""Code points that a model streams at once."""
+
+Function = Callable[[str], object]
+
+
+def _show_chunk(text: str) -> object:
+    row: dict[str, Any] = {"_id": "d:1:0", "document_id": "d", "document_name": "name", "chunk_index": 0}
+    row |= {"start": 0, "end": len(text), "page_start": None, "chunk_text": text, "token_count": 1}
+    return shown_chunks(DocumentChunks(KB, [row], 0, 1))
+
+
+def _fit(text: str) -> object:
+    passages = [Passage(text, MAX_TOKENS + 1, 0.5, NOW)] * 2
+    return fit(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW, count=count_tokens)
+
+
+def _stream(text: str) -> object:
+    answer, characters = NeutralPieces(frozenset()), WholeCharacters()
+    for start in range(0, len(text), PIECE):
+        answer.take(characters.take(text[start : start + PIECE]))
+    return answer.end()
+
+
+def _parse(text: str) -> object:
+    try:
+        return strict_json.parse(text.encode())
+    except ValueError:
+        return None
+
+
+OF_SEARCH: Final[dict[str, Function]] = {
+    "MCP: chunks": _show_chunk,
+    "cleaned": cleaned,
+    "beginning": lambda text: beginning(text, MAX_TOKENS, count_tokens),
+    "fit": _fit,
+    "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
+    "merged": lambda text: merged([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
+    "fence": lambda text: Fence.fresh().around({"text": text}),
+    "words of a query": lambda text: SearchQuery(text).words,
+    "shape of a query": shape_of,
+    "name of a tool": lambda text: quick_name(text, ()),
+    "citations": lambda text: citations_of(text, PassageBook()),
+    "citations in JSON": lambda text: citations_of(json.dumps([text]), PassageBook(), is_json=True),
+    "without unknown citations": lambda text: without_unknown(text, PassageBook()),
+    "without marks": without_marks,
+    "without marks in JSON": lambda text: without_marks(json.dumps([text, {text: text}]), is_json=True),
+    "addresses": lambda text: addresses_in([text]),
+    "neutral": lambda text: neutral(text, frozenset()),
+    "streamed answer": _stream,
+    "whole characters": lambda text: whole_characters(text + "\ud800"),
+    "JSON": _parse,
+    "string in JSON": lambda text: _parse(json.dumps(text)),
+}
+OF_INDEXING: Final[dict[str, Function]] = {
+    "late text": LateText.read,
+    "tokens counted": count_tokens,
+    "places of tokens": token_starts,
+    "tokens before": tokens_before,
+    "counted text": lambda text: CountedText(text).count(0, len(text)),
+    "outline": lambda text: Outline(text).chunk_type(0, len(text)),
+    "tables": lambda text: [list(table.rows(text)) for table in find_tables(text)],
+}
+CHUNKERS: Final[dict[str, Function]] = {
+    str(chunker): partial(chunked, config=ChunkingConfig(chunker, 512, 50)) for chunker in ChunkerType
+}
+
+ONLY_WHOLE: Final = {
+    "kb_indexer.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
+    "kb_search.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
+    "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
+}
+"""Patterns that are not searched for everywhere in a text, and where they are tried as they are used."""
+
+
+def _patterns() -> dict[str, re.Pattern[str]]:
+    """All patterns of the services by name: nobody has to remember to try a new one."""
+    packages = [*ROOT.glob("services/*/kb_*"), ROOT / "shared" / "kb_shared"]
+    sources = [(package.parent, path) for package in packages for path in package.rglob("*.py")]
+    names = [
+        ".".join(path.relative_to(parent).with_suffix("").parts)
+        for parent, path in sorted(sources)
+        if "re.compile(" in path.read_text()
+    ]
+    return {
+        f"{name}.{attribute}": value
+        for name in names
+        for attribute, value in vars(importlib.import_module(name)).items()
+        if isinstance(value, re.Pattern)
+    }
+
+
+def _searching(pattern: re.Pattern[str]) -> Function:
+    return lambda text: (pattern.fullmatch(text), sum(1 for _ in pattern.finditer(text)))
+
+
+PATTERNS: Final[dict[str, Function]] = {
+    name: pattern.fullmatch if name in ONLY_WHOLE else _searching(pattern) for name, pattern in _patterns().items()
+}
+TRIED: Final = {**OF_SEARCH, **OF_INDEXING, **PATTERNS}
+
+
+def test_every_pattern_has_a_name_in_its_module() -> None:
+    """One that is written where it is used would not be tried here."""
+    inline = re.compile(r"\bre\.(?:sub|subn|split|search|match|findall|finditer)\(")
+    sources = [*ROOT.glob("services/*/kb_*/**/*.py"), *ROOT.glob("shared/kb_shared/**/*.py")]
+    assert len(PATTERNS) > 30
+    assert not [path.name for path in sources if inline.search(path.read_text())]
+    assert PATTERNS.keys() >= ONLY_WHOLE.keys()
+
+
+@pytest.mark.parametrize("function", TRIED.values(), ids=TRIED)
+def test_four_times_the_text_takes_about_four_times_as_long(function: Function) -> None:
+    assert not {shape: found for shape in SHAPES if (found := complaint(function, shape.text))}
+
+
+@pytest.mark.parametrize("chunker", CHUNKERS.values(), ids=CHUNKERS)
+def test_chunking_four_times_the_text_takes_about_four_times_as_long(chunker: Function) -> None:
+    # That the work of chunkers is linear on text of every script is counted in `chunking/test_work_is_linear.py`.
+    assert not {shape: found for shape in SHAPES[::3] if (found := complaint(chunker, shape.text))}
+
+
+@given(mixed)
+def test_no_mixture_of_characters_takes_more_than_linear_time(shape: Shape) -> None:
+    tried = OF_SEARCH | PATTERNS
+    assert not {name: found for name, function in tried.items() if (found := complaint(function, shape.text))}
