@@ -15,6 +15,7 @@ import numpy as np
 
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_local.model_server.hash_model import vector_of
+from kb_shared import text_normalization
 from kb_shared.contracts import topics
 from kb_shared.contracts.documents import (
     DocumentDeleted,
@@ -27,7 +28,7 @@ from kb_shared.embedding.vector import from_binary
 from tests.e2e.kafka_log import Message
 from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System
 
-_CUT = ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0)
+_CUT = ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0, text_normalization.CURRENT)
 
 
 @dataclass(frozen=True, slots=True)

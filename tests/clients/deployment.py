@@ -82,6 +82,7 @@ def _chunk(place: int, text: str) -> EmbeddedChunk:
     return EmbeddedChunk(
         chunk_index=place,
         chunk_hash=hashlib.sha256(text.encode()).hexdigest(),
+        passage_hash=hashlib.sha256(text.encode()).hexdigest(),
         text=text,
         vector=embed(text),
         token_count=len(text.split()),

@@ -1,7 +1,7 @@
 """Lucene's analyzers, by the names that Atlas gives them: from a text to the terms it is found under."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import Stemmer
@@ -70,16 +70,25 @@ class _Splitting:
         return list(self._split(text.lower()))
 
 
-class _Filtering:
-    """Lowercases, splits and then replaces each word, or leaves it out."""
+class Filtering:
+    """Changes a text, splits it, and then replaces each word or leaves it out."""
 
-    def __init__(self, split: Callable[[str], list[str]], term_of: Callable[[str], str | None]) -> None:
+    def __init__(
+        self,
+        split: Callable[[str], list[str]],
+        term_of: Callable[[str], str | None],
+        *,
+        before: Sequence[Callable[[str], str]] = (str.lower,),
+    ) -> None:
+        self._before = before
         self._split = split
         self._term_of = _Words(term_of)
 
     def terms(self, text: str) -> Terms:
+        for change in self._before:
+            text = change(text)
         term_of = self._term_of
-        return [term_of[word] for word in self._split(text.lower())]
+        return [term_of[word] for word in self._split(text)]
 
 
 class _Keyword:
@@ -92,8 +101,12 @@ class _Whitespace:
         return list(text.split())
 
 
+def without_possessive(word: str) -> str:
+    return _POSSESSIVE.sub("", word)
+
+
 def _english(word: str) -> str | None:
-    word = _POSSESSIVE.sub("", word)
+    word = without_possessive(word)
     return None if word in ENGLISH_STOP_WORDS else stem(word)
 
 
@@ -102,7 +115,7 @@ def _unless_stop_word(word: str) -> str | None:
 
 
 def _snowball(language: str) -> Analyzer:
-    return _Filtering(words, Stemmer.Stemmer(language).stemWord)
+    return Filtering(words, Stemmer.Stemmer(language).stemWord)
 
 
 ANALYZERS: dict[str, Analyzer] = {
@@ -110,7 +123,7 @@ ANALYZERS: dict[str, Analyzer] = {
     "lucene.keyword": _Keyword(),
     "lucene.simple": _Splitting(_LETTERS.findall),
     "lucene.whitespace": _Whitespace(),
-    "lucene.stop": _Filtering(_LETTERS.findall, _unless_stop_word),
-    "lucene.english": _Filtering(words, _english),
+    "lucene.stop": Filtering(_LETTERS.findall, _unless_stop_word),
+    "lucene.english": Filtering(words, _english),
     **{f"lucene.{language}": _snowball(language) for language in SNOWBALL_LANGUAGES},
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from kb_local.search_node.analyzers import ANALYZERS, Terms
+from kb_local.search_node.analyzers import Terms
 from kb_local.search_node.clauses import Bound
 from kb_local.search_node.errors import search_error
 from kb_local.search_node.text_definitions import (
@@ -103,7 +103,7 @@ class IndexedValues:
                 continue
             key = TextKey(path, name)
             self.settings[key] = of_field
-            terms = ANALYZERS[self._definition.index_analyzer(of_field)].terms(text)
+            terms = self._definition.index_analyzer(of_field).terms(text)
             # The elements of an array follow each other as if they were one text.
             found.terms[key] = found.terms[key] + terms if key in found.terms else terms
 

@@ -1,11 +1,12 @@
 """The definition of a search index of type `search`, checked by Atlas's rules."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from kb_local.search_node.analyzers import ANALYZERS, DEFAULT_ANALYZER, UNSUPPORTED
+from kb_local.search_node.analyzers import ANALYZERS, DEFAULT_ANALYZER, UNSUPPORTED, Analyzer
 from kb_local.search_node.arguments import Arguments
+from kb_local.search_node.custom_analyzers import custom_analyzers
 from kb_local.search_node.errors import definition_error, not_implemented
 
 ValueKind = Literal["boolean", "date", "number", "objectId", "string", "uuid"]
@@ -77,17 +78,23 @@ class TextDefinition:
     mapping: DocumentMapping = field(compare=False)
     analyzer: str | None = field(compare=False)
     search_analyzer: str | None = field(compare=False)
+    custom: Mapping[str, Analyzer] = field(compare=False)
+    """Analyzers of its own."""
 
     @property
     def top_fields(self) -> list[str] | None:
         """The fields of a document that indexing needs; None for all."""
         return None if self.mapping.dynamic else list(self.mapping.fields)
 
-    def index_analyzer(self, of: StringField) -> str:
-        return of.analyzer or self.analyzer or DEFAULT_ANALYZER
+    def index_analyzer(self, of: StringField) -> Analyzer:
+        return self._named(of.analyzer or self.analyzer or DEFAULT_ANALYZER)
 
-    def query_analyzer(self, of: StringField) -> str:
-        return of.search_analyzer or of.analyzer or self.search_analyzer or self.analyzer or DEFAULT_ANALYZER
+    def query_analyzer(self, of: StringField) -> Analyzer:
+        name = of.search_analyzer or of.analyzer or self.search_analyzer or self.analyzer or DEFAULT_ANALYZER
+        return self._named(name)
+
+    def _named(self, name: str) -> Analyzer:
+        return ANALYZERS[name] if name in ANALYZERS else self.custom[name]
 
 
 def parse_text_definition(source: object, *, where: str) -> TextDefinition:
@@ -95,26 +102,28 @@ def parse_text_definition(source: object, *, where: str) -> TextDefinition:
     definition = Arguments(source, where, definition_error)
     for key in DEFINITION_KEYS_IGNORED:
         definition.given(key)
-    for key in ("analyzers", "synonyms", "typeSets", "sort", "storedSource"):
+    for key in ("synonyms", "typeSets", "sort", "storedSource"):
         if definition.given(key):
             raise not_implemented(f"{key} of a search index")
-    analyzer, search_analyzer = _analyzer(definition, "analyzer"), _analyzer(definition, "searchAnalyzer")
+    custom = custom_analyzers(definition)
+    analyzer = _analyzer(definition, "analyzer", custom)
+    search_analyzer = _analyzer(definition, "searchAnalyzer", custom)
     definition.required("mappings")
-    mapping = _mapping(definition.child("mappings"))
+    mapping = _mapping(definition.child("mappings"), custom)
     definition.close()
-    return TextDefinition(dict(definition.source), mapping, analyzer, search_analyzer)
+    return TextDefinition(dict(definition.source), mapping, analyzer, search_analyzer, custom)
 
 
-def _analyzer(holder: Arguments, key: str) -> str | None:
+def _analyzer(holder: Arguments, key: str, custom: Collection[str]) -> str | None:
     name = holder.text(key)
     if name in UNSUPPORTED:
         raise not_implemented(f"the analyzer {name}")
-    if name is not None and name not in ANALYZERS:
+    if name is not None and name not in ANALYZERS and name not in custom:
         raise holder.refusal(f'refers to the analyzer "{name}", which is not defined', key)
     return name
 
 
-def _mapping(source: Arguments) -> DocumentMapping:
+def _mapping(source: Arguments, custom: Collection[str]) -> DocumentMapping:
     dynamic = source.given("dynamic")
     if isinstance(dynamic, dict):
         raise not_implemented("a typeSet of a search index")
@@ -123,12 +132,12 @@ def _mapping(source: Arguments) -> DocumentMapping:
     fields: dict[str, FieldMapping] = {}
     if source.given("fields") is not None:
         named = source.child("fields")
-        fields = {name: _field(named, name) for name in named.source}
+        fields = {name: _field(named, name, custom) for name in named.source}
     source.close()
     return DocumentMapping(bool(dynamic), fields)
 
 
-def _field(fields: Arguments, name: str) -> FieldMapping:
+def _field(fields: Arguments, name: str, custom: Collection[str]) -> FieldMapping:
     if fields.given(name) is None:
         raise fields.refusal("cannot be null", name)
     types = [fields.element(where, one) for where, one in fields.one_or_many(name)]
@@ -142,19 +151,19 @@ def _field(fields: Arguments, name: str) -> FieldMapping:
             raise fields.refusal(f'field contained multiple "[{kind}]" type definitions', name)
         by_type[kind] = one
     mapping = FieldMapping(
-        text=_string_field(by_type["string"]) if "string" in by_type else None,
+        text=_string_field(by_type["string"], custom) if "string" in by_type else None,
         token="token" in by_type,
         lowercase_token="token" in by_type and _lowercases(by_type["token"]),
         number=_number_field(by_type["number"]) if "number" in by_type else None,
         kinds=frozenset(kind for kind in ("boolean", "date", "objectId", "uuid") if kind in by_type),
-        document=_mapping(by_type["document"]) if "document" in by_type else None,
+        document=_mapping(by_type["document"], custom) if "document" in by_type else None,
     )
     for one in types:
         one.close()
     return mapping
 
 
-def _string_field(source: Arguments, *, within_multi: bool = False) -> StringField:
+def _string_field(source: Arguments, custom: Collection[str], *, within_multi: bool = False) -> StringField:
     if source.choice("indexOptions", INDEX_OPTIONS, default="offsets") in ("docs", "freqs"):
         raise not_implemented("a string field without positions")
     source.boolean("store", default=True)
@@ -165,23 +174,23 @@ def _string_field(source: Arguments, *, within_multi: bool = False) -> StringFie
         if within_multi:
             raise source.refusal("multi definition cannot contain nested multi definition")
         named = source.child("multi")
-        multi = {name: _multi_field(named, name) for name in named.source}
+        multi = {name: _multi_field(named, name, custom) for name in named.source}
     return StringField(
-        analyzer=_analyzer(source, "analyzer"),
-        search_analyzer=_analyzer(source, "searchAnalyzer"),
+        analyzer=_analyzer(source, "analyzer", custom),
+        search_analyzer=_analyzer(source, "searchAnalyzer", custom),
         longest=source.integer("ignoreAbove", default=0, bounds=(1, None)) or None,
         norms=source.choice("norms", ("include", "omit"), default="include") == "include",
         multi=multi,
     )
 
 
-def _multi_field(named: Arguments, name: str) -> StringField:
+def _multi_field(named: Arguments, name: str, custom: Collection[str]) -> StringField:
     if "." in name:
         raise named.refusal('multi path cannot contain "."', name)
     source = named.child(name)
     if source.required("type") != "string":
         raise source.refusal("multi definition must be string field")
-    parsed = _string_field(source, within_multi=True)
+    parsed = _string_field(source, custom, within_multi=True)
     source.close()
     return parsed
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import bson
 import numpy as np
 
-from kb_local.search_node.analyzers import ANALYZERS, Terms
+from kb_local.search_node.analyzers import Terms
 from kb_local.search_node.clauses import Bound, FieldPath, TextPath
 from kb_local.search_node.hits import Hits
 from kb_local.search_node.indexed_values import IndexedValues, TextKey
@@ -163,7 +163,7 @@ class _Searched:
         return self.paths.having(path, count=len(self.live))
 
     def _query_analyzer(self, key: TextKey) -> Callable[[str], Terms]:
-        return ANALYZERS[self.definition.query_analyzer(self.values.settings[key])].terms
+        return self.definition.query_analyzer(self.values.settings[key]).terms
 
 
 def _key_of(document_id: Any) -> bytes:

@@ -21,6 +21,7 @@ from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.text_normalization import for_model
 
 log = structlog.get_logger()
 
@@ -39,7 +40,10 @@ async def chunk_document(
         KbError: whatever `Embedder.embed` raises, where the chunker groups by meaning.
     """
     config = ChunkingConfig(
-        chunker_type=ChunkerType(kb.chunker_type), chunk_size=kb.chunk_size, chunk_overlap=kb.chunk_overlap
+        chunker_type=ChunkerType(kb.chunker_type),
+        chunk_size=kb.chunk_size,
+        chunk_overlap=kb.chunk_overlap,
+        text_normalization=kb.text_normalization,
     )
     pages = [PageSpan(page, start, end) for page, start, end in stored.pages]
     steps = chunking_steps(stored.text, config, pages=pages, max_chunks=kb.max_chunks_per_document)
@@ -52,7 +56,7 @@ async def chunk_document(
     while isinstance(outcome, VectorsWanted):
         # Kept for a week only: sentences are of use again when the document comes back changed, or a crash undid us.
         embedded = await embedder.embed(
-            outcome.texts,
+            [for_model(text, kb.text_normalization) for text in outcome.texts],
             model=kb.embedding_model,
             dimensions=kb.embedding_dimensions,
             purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document", short_lived=True),

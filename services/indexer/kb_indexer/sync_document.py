@@ -360,6 +360,7 @@ def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:
     return EmbeddedChunk(
         chunk_index=chunk.chunk_index,
         chunk_hash=chunk.chunk_hash,
+        passage_hash=chunk.passage_hash,
         text=chunk.text,
         vector=vector,
         token_count=chunk.token_count,

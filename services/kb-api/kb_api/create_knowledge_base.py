@@ -7,7 +7,7 @@ from kb_api import organizations
 from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_shared import tracing
+from kb_shared import text_normalization, tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseCreated
 from kb_shared.embedding.purchases import Purpose
@@ -69,6 +69,7 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
         coalesce_neighbors=asked.coalesce_neighbors,
         min_score=asked.min_score,
         text_analyzer=asked.text_analyzer,
+        text_normalization=text_normalization.CURRENT,
         filterable_metadata=tuple(dict.fromkeys(asked.filterable_metadata)),
         rate_limits=asked.rate_limits.model_dump(exclude_none=True),
         warnings=await _warnings(api, caller, model, chunk_size),

@@ -8,7 +8,7 @@ from kb_shared.errors import RequestError
 from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import Model
 from kb_shared.identifiers import Identifier
-from kb_shared.mongo.chunk_indexes import TextAnalyzer
+from kb_shared.mongo.text_analyzers import TextAnalyzer
 
 # Something to see, and no control characters.
 Name = Annotated[
@@ -44,7 +44,14 @@ FilterableMetadata = Annotated[
 ]
 PerMinute = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
-IMMUTABLE: Final = ("chunker_type", "chunk_size", "chunk_overlap", "embedding_model", "text_analyzer")
+IMMUTABLE: Final = (
+    "chunker_type",
+    "chunk_size",
+    "chunk_overlap",
+    "embedding_model",
+    "text_analyzer",
+    "text_normalization",
+)
 
 
 class RateLimits(Model):

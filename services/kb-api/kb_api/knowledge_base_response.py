@@ -30,6 +30,10 @@ class KnowledgeBaseView(BaseModel):
     coalesce_neighbors: int
     min_score: float | None
     text_analyzer: str
+    text_normalization: int = Field(
+        description="How texts are normalized for the model and the word index: 2 folds ligatures and soft hyphens and "
+        "cuts long white space; 1 leaves texts as they are, in knowledge bases made before there was 2."
+    )
     filterable_metadata: list[str]
     max_chunks_per_document: int
     rate_limits: RateLimitsView
@@ -63,6 +67,7 @@ class KnowledgeBaseView(BaseModel):
             coalesce_neighbors=kb.coalesce_neighbors,
             min_score=kb.min_score,
             text_analyzer=kb.text_analyzer,
+            text_normalization=kb.text_normalization,
             filterable_metadata=list(kb.filterable_metadata),
             max_chunks_per_document=kb.max_chunks_per_document,
             rate_limits=RateLimitsView.model_validate(dict(kb.rate_limits)),

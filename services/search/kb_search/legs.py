@@ -73,7 +73,7 @@ async def ask(
     most_words = steady(limit)
     legs = {"vector": _ask_vectors(target, limit, stopwatch)} if query.asks_vectors else {}
     if query.asks_words and words is None:
-        legs["text"] = _ask_words(target, query.words, most_words, stopwatch)
+        legs["text"] = _ask_words(target, query.words(target.kb.text_normalization), most_words, stopwatch)
     asked = await all_of(legs.values())
     scores = dict(zip(legs, asked, strict=True))
     if "text" in scores and len(scores["text"]) < most_words:

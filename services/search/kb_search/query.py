@@ -1,6 +1,7 @@
 """What is searched for."""
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
@@ -8,6 +9,7 @@ from typing import Final
 from kb_search.context_budget import PrioritizeBy
 from kb_search.filters import Criteria
 from kb_shared.mongo.query_log import Origin
+from kb_shared.text_normalization import AS_WRITTEN
 
 MAX_TOP_K: Final = 20
 MAX_SKIP: Final = 1_000
@@ -61,10 +63,14 @@ class SearchQuery:
     def asks_words(self) -> bool:
         return self.mode is not Mode.VECTOR
 
-    @property
-    def words(self) -> str:
-        """The text as far as words are looked for."""
-        for number, word in enumerate(_WORD.finditer(self.text), 1):
+    def words(self, text_normalization: int) -> str:
+        """Return the text, or so much of it as a word index takes, for a KB with this normalization."""
+        text = self.text
+        if text_normalization != AS_WRITTEN and not text.isascii():
+            # One character can stand for several words: U+FDFA for four. Each is normalized by itself, because to order
+            # the marks of a long text can take the square of its length.
+            text = "".join(unicodedata.normalize("NFKC", character) for character in text)
+        for number, word in enumerate(_WORD.finditer(text), 1):
             if number == _MOST_WORDS:
-                return self.text[: word.end()]
+                return text[: word.end()]
         return self.text

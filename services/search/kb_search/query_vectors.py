@@ -17,6 +17,7 @@ from kb_shared.errors import (
     UnknownModel,
 )
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.text_normalization import for_model
 
 _FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
 
@@ -26,15 +27,20 @@ async def embed_query(
 ) -> dict[str, Vector | KbError]:
     """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
 
+    It is normalized as the texts of the KB are.
+
     Returns:
         By KB id; the failure of whose model had none: the others can be searched. What `before_paying` raises is
         raised.
     """
-    by_model: dict[tuple[str, int], list[KnowledgeBase]] = {}
+    alike: dict[tuple[str, int, str], list[KnowledgeBase]] = {}
     for kb in kbs:
-        by_model.setdefault((kb.embedding_model, kb.embedding_dimensions), []).append(kb)
-    outcomes = await all_of(_embed(embedder, text, of_model[0], before_paying) for of_model in by_model.values())
-    return {kb.kb_id: outcome for of_model, outcome in zip(by_model.values(), outcomes, strict=True) for kb in of_model}
+        normalized = for_model(text, kb.text_normalization)
+        alike.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
+    outcomes = await all_of(
+        _embed(embedder, normalized, those[0], before_paying) for (_, _, normalized), those in alike.items()
+    )
+    return {kb.kb_id: outcome for those, outcome in zip(alike.values(), outcomes, strict=True) for kb in those}
 
 
 async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying: BeforePaying) -> Vector | KbError:

@@ -3,9 +3,9 @@
 Both can filter by the same fields: the fixed ones, and of metadata the keys in the KB's `filterable_metadata`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 from pymongo.operations import SearchIndexModel
 
@@ -13,6 +13,8 @@ from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Collection, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.search_indexes import SearchIndex, search_required
+from kb_shared.mongo.text_analyzers import folding
+from kb_shared.text_normalization import AS_WRITTEN
 
 VECTOR_INDEX: Final = "kb_vector_index"
 TEXT_INDEX: Final = "kb_text_index"
@@ -25,28 +27,7 @@ DATE_PATH: Final = "upload_date"
 FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")
 METADATA: Final = "metadata_snapshot"
 
-TextAnalyzer: TypeAlias = Literal[
-    "lucene.standard",
-    "lucene.english",
-    "lucene.armenian",
-    "lucene.basque",
-    "lucene.catalan",
-    "lucene.danish",
-    "lucene.dutch",
-    "lucene.finnish",
-    "lucene.french",
-    "lucene.german",
-    "lucene.hungarian",
-    "lucene.italian",
-    "lucene.norwegian",
-    "lucene.portuguese",
-    "lucene.romanian",
-    "lucene.russian",
-    "lucene.spanish",
-    "lucene.swedish",
-]
-"""How texts become words: split only, or by the word stems of a language as well."""
-
+_FIELDS: Final = "fields"
 # A key may have values of different types in different documents.
 _ANY_VALUE: Final[list[Row]] = [{"type": "token"}, {"type": "number"}, {"type": "boolean"}, {"type": "date"}]
 
@@ -80,8 +61,16 @@ def vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> Se
     )
 
 
-def text_index(analyzer: str, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
-    """The search index of words. A `string` is for words only: `equals` finds nothing there, so filters have tokens."""
+def text_index(
+    analyzer: str, filterable_metadata: Iterable[str] = (), *, text_normalization: int = AS_WRITTEN
+) -> SearchIndexModel:
+    """The search index of words. A `string` is for words only: `equals` finds nothing there, so filters have tokens.
+
+    Args:
+        analyzer: how texts become words.
+        filterable_metadata: distinct metadata keys that can be compared.
+        text_normalization: how texts are normalized before they become words.
+    """
     fields: dict[str, Any] = {path: {"type": "string"} for path in TEXT_PATHS}
     fields |= {path: {"type": "token"} for path in TOKEN_PATHS}
     fields[DATE_PATH] = {"type": "date"}
@@ -91,20 +80,27 @@ def text_index(analyzer: str, filterable_metadata: Iterable[str] = ()) -> Search
     return SearchIndexModel(
         name=TEXT_INDEX,
         type="search",
-        definition={"analyzer": analyzer, "mappings": {"dynamic": False, "fields": fields}},
+        definition={**_analysis(analyzer, text_normalization), "mappings": {"dynamic": False, "fields": fields}},
     )
+
+
+def _analysis(analyzer: str, text_normalization: int) -> Row:
+    if text_normalization == AS_WRITTEN:
+        return {"analyzer": analyzer}
+    custom = folding(analyzer)
+    return {"analyzer": custom["name"], "analyzers": [custom]}
 
 
 def wanted(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
     """The indexes of a KB by name."""
     return {
         VECTOR_INDEX: vector_index(kb.embedding_dimensions, kb.filterable_metadata),
-        TEXT_INDEX: text_index(kb.text_analyzer, kb.filterable_metadata),
+        TEXT_INDEX: text_index(kb.text_analyzer, kb.filterable_metadata, text_normalization=kb.text_normalization),
     }
 
 
 async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
-    """Create what is missing, and bring up to date what filters by other keys; an old index answers meanwhile.
+    """Create what is missing, and bring up to date what is defined otherwise; an old index answers meanwhile.
 
     Raises:
         SearchUnavailable: the deployment has no Atlas search.
@@ -115,8 +111,9 @@ async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
         if missing:
             await collection.create_search_indexes(missing)
         for name, index in found.items():
-            if _filters_by(index) != set(kb.filterable_metadata):
-                await collection.update_search_index(name, wanted(kb)[name].document["definition"])
+            definition = wanted(kb)[name].document["definition"]
+            if not says(index.definition, definition):
+                await collection.update_search_index(name, definition)
 
 
 async def state(collection: Collection, kb: KnowledgeBase) -> IndexState:
@@ -135,16 +132,32 @@ async def _found(collection: Collection) -> dict[str, SearchIndex]:
 def _state(index: SearchIndex, kb: KnowledgeBase) -> IndexState:
     if index.status == "FAILED":
         return IndexState.FAILED
-    if _filters_by(index) != set(kb.filterable_metadata):
+    if not says(index.definition, wanted(kb)[index.name].document["definition"]):
         return IndexState.MISSING
     # While an index is updated the old definition is queryable and the status says BUILDING.
     return IndexState.READY if index.queryable and index.status == "READY" else IndexState.BUILDING
 
 
-def _filters_by(index: SearchIndex) -> set[str]:
-    """The metadata keys that an index can compare."""
-    if index.name == VECTOR_INDEX:
-        paths = [field["path"] for field in index.definition["fields"] if field["type"] == "filter"]
-        return {path.removeprefix(f"{METADATA}.") for path in paths if path.startswith(f"{METADATA}.")}
-    mapping = index.definition["mappings"]["fields"].get(METADATA, {})
-    return set(mapping.get("fields", ()))
+def says(found: Row | Mapping[str, Any], definition: Row) -> bool:
+    """Tell whether a definition as the deployment lists it says all of `definition`, and has no other fields.
+
+    The deployment may add options that were left out, and leave out those that are false.
+    """
+    return _says(_fields_by_path(found), _fields_by_path(definition))
+
+
+def _says(found: Any, definition: Any) -> bool:
+    if isinstance(definition, dict):
+        return isinstance(found, Mapping) and all(
+            _says(found.get(name), value) and (name != _FIELDS or found[name].keys() == value.keys())
+            for name, value in definition.items()
+        )
+    if isinstance(definition, list):
+        return isinstance(found, list) and len(found) == len(definition) and all(map(_says, found, definition))
+    return bool(found == definition) or (definition is False and found is None)
+
+
+def _fields_by_path(definition: Mapping[str, Any]) -> Row:
+    """The fields of a vector index are a list in any order, those of a text index a mapping."""
+    fields = definition.get(_FIELDS)
+    return {**definition, _FIELDS: {one["path"]: one for one in fields}} if isinstance(fields, list) else {**definition}

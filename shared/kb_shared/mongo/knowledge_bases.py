@@ -17,6 +17,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
 INDEXES = [
@@ -65,6 +66,8 @@ class KnowledgeBase:
     coalesce_neighbors: int = 0
     min_score: float | None = None
     text_analyzer: str = "lucene.standard"
+    text_normalization: int = AS_WRITTEN
+    """Normalization of texts for the model and the word index; a row from before this field counts as 1."""
     filterable_metadata: tuple[str, ...] = ()
     filters_building: tuple[str, ...] = ()
     """Those of `filterable_metadata` that the search indexes do not know yet."""
@@ -83,6 +86,8 @@ class KnowledgeBase:
             self.chunk_overlap,
             self.embedding_model,
             self.embedding_dimensions,
+            # A row from before this field keeps its hash; with another one all of its documents would be indexed again.
+            *(() if self.text_normalization == AS_WRITTEN else (self.text_normalization,)),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
@@ -307,6 +312,7 @@ def _to_row(kb: KnowledgeBase) -> Row:
         "status": str(kb.status),
         "rate_limits": dict(kb.rate_limits),
         "paused_at": kb.paused_at,
+        "text_normalization": kb.text_normalization,
     }
 
 
@@ -314,4 +320,10 @@ def from_row(row: Row) -> KnowledgeBase:
     """What a row says."""
     fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
     fields |= {name: tuple(row.get(name, ())) for name in _LISTS}
-    return KnowledgeBase(kb_id=row["_id"], status=Status(row["status"]), paused_at=row.get("paused_at"), **fields)
+    return KnowledgeBase(
+        kb_id=row["_id"],
+        status=Status(row["status"]),
+        paused_at=row.get("paused_at"),
+        text_normalization=row.get("text_normalization", AS_WRITTEN),
+        **fields,
+    )

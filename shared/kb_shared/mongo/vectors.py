@@ -1,7 +1,7 @@
 """`kb_vectors_{kb_id}`: the chunks of a KB, with version ranges.
 
 The search index trails this collection by a second or more and answers with ids that are looked up here afterwards.
-So an id always means the same text and the same vector (`{document_id}:{chunk_hash[:24]}:{n}`), and what a swap
+So an id always means the same text and the same vector (`{document_id}:{passage_hash[:24]}:{n}`), and what a swap
 replaces stays for a while: a chunk is live from version `since`, and until version `until` once that is set.
 `found_chunks` says what a reader may show of chunks in any state (rule 1 of the architecture).
 """
@@ -79,6 +79,8 @@ class EmbeddedChunk:
 
     chunk_index: int
     chunk_hash: str
+    passage_hash: str
+    """The same only for chunks with the same vector and the same `text`."""
     text: str
     vector: "Vector"
     token_count: int
@@ -108,9 +110,9 @@ def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, Em
     ids: dict[str, EmbeddedChunk] = {}
     occurrences: dict[str, int] = {}
     for chunk in chunks:
-        n = occurrences.get(chunk.chunk_hash, 0)
-        occurrences[chunk.chunk_hash] = n + 1
-        ids[f"{document_id}:{chunk.chunk_hash[:24]}:{n}"] = chunk
+        n = occurrences.get(chunk.passage_hash, 0)
+        occurrences[chunk.passage_hash] = n + 1
+        ids[f"{document_id}:{chunk.passage_hash[:24]}:{n}"] = chunk
     return ids
 
 

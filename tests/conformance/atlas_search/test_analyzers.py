@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_shared.mongo.text_analyzers import folding
 from tests.conformance.atlas_search.deployment import (
     Collection,
     Document,
@@ -110,3 +111,54 @@ async def test_a_query_is_analyzed_by_the_search_analyzer(analyzed: Collection) 
     # What was indexed is a stem, and what is asked for is taken as it is.
     assert await search_ids(analyzed, {"text": {"query": "runs", "path": "searched"}}) == []
     assert await search_ids(analyzed, {"text": {"query": "run", "path": "searched"}}) == ["english"]
+
+
+TYPESET = {
+    "ligature": "\ufb01lters of co\ufb00ee",
+    "plain": "filters of coffee",
+    "hyphenated": "fil\u00adters",
+    "wide": "\uff26ilters",
+    "elided": "l\u2019avion",
+}
+
+
+@pytest.fixture(scope="module")
+async def folded(atlas: AsyncMongoClient[Document]) -> AsyncIterator[Collection]:
+    """Texts analyzed as new knowledge bases have them analyzed, by the path `text` with one name a language."""
+    async with own_collection(atlas) as collection:
+        languages = ("standard", "english", "french")
+        analyzers = [folding(f"lucene.{language}") for language in languages]
+        names = {language: one["name"] for language, one in zip(languages, analyzers, strict=True)}
+        multi = {language: {"type": "string", "analyzer": name} for language, name in names.items()}
+        definition = mappings({"text": {"type": "string", "multi": multi}}, analyzers=analyzers)
+        await collection.insert_many([{"_id": name, "text": text} for name, text in TYPESET.items()])
+        await create_ready_texts(collection, definition)
+
+        async def complete() -> bool:
+            return len(await search_ids(collection, {"exists": {"path": "text"}})) == len(TYPESET)
+
+        await eventually(complete)
+        yield collection
+
+
+FOLDED: list[tuple[str | None, str, set[str]]] = [
+    (None, "filters", {"plain"}),
+    ("standard", "filters", {"ligature", "plain", "hyphenated", "wide"}),
+    ("standard", "\ufb01lters", {"ligature", "plain", "hyphenated", "wide"}),
+    ("standard", "FIL\u00adTERS", {"ligature", "plain", "hyphenated", "wide"}),
+    ("standard", "filter", set()),
+    ("standard", "of", {"ligature", "plain"}),
+    ("english", "\ufb01ltering", {"ligature", "plain", "hyphenated", "wide"}),
+    ("english", "co\ufb00ee's", {"ligature", "plain"}),
+    ("english", "of", set()),
+    ("french", "avion", {"elided"}),
+    ("french", "l'avion", {"elided"}),
+]
+
+
+@pytest.mark.parametrize(("analyzer", "query", "expected"), FOLDED)
+async def test_a_text_is_found_however_it_is_typeset(
+    folded: Collection, analyzer: str | None, query: str, expected: set[str]
+) -> None:
+    path: Any = "text" if analyzer is None else {"value": "text", "multi": analyzer}
+    assert set(await search_ids(folded, {"text": {"query": query, "path": path}})) == expected

@@ -5,7 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pymongo.operations import SearchIndexModel
 
+from kb_shared import text_normalization
 from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.mongo import chunk_indexes
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
@@ -16,7 +18,9 @@ READ = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 METADATA: list[dict[str, Any]] = [{"key": "text"}, {"key": 7}, {"key": 7.5}, {"key": True}, {"key": READ}, {}]
 
 
-def knowledge_base(*filterable: str, analyzer: str = "lucene.english") -> KnowledgeBase:
+def knowledge_base(
+    *filterable: str, analyzer: str = "lucene.english", normalization: int = text_normalization.CURRENT
+) -> KnowledgeBase:
     return KnowledgeBase(
         kb_id="k",
         organization_id="o",
@@ -38,6 +42,7 @@ def knowledge_base(*filterable: str, analyzer: str = "lucene.english") -> Knowle
         created_by="k",
         updated_by="k",
         text_analyzer=analyzer,
+        text_normalization=normalization,
         filterable_metadata=filterable,
     )
 
@@ -110,8 +115,9 @@ async def test_what_is_all_negative_finds_what_has_no_value_too(things: Collecti
     assert await found(things, negative) == [2, 3, 4, 5]
 
 
-async def test_ensuring_twice_changes_nothing(things: Collection) -> None:
-    kb = knowledge_base("key")
+@pytest.mark.parametrize("normalization", [1, 2])
+async def test_ensuring_twice_changes_nothing(things: Collection, normalization: int) -> None:
+    kb = knowledge_base("key", normalization=normalization)
     await ready(things, kb)
     before = [dict(one) async for one in await things.list_search_indexes()]
     await chunk_indexes.ensure(things, kb)
@@ -131,3 +137,40 @@ async def test_indexes_are_brought_up_to_date_for_other_keys(
     await ready(things, changed)
     expected = [2] if after else []
     assert await found(things, {"range": {"path": "metadata_snapshot.key", "gt": 7}}) == expected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        knowledge_base("key", normalization=1),
+        knowledge_base("key", analyzer="lucene.standard"),
+        replace(knowledge_base("key"), embedding_dimensions=8),
+    ],
+    ids=["another normalization", "another analyzer", "other dimensions"],
+)
+async def test_an_index_that_is_defined_otherwise_is_brought_up_to_date(
+    things: Collection, before: KnowledgeBase
+) -> None:
+    await ready(things, before)
+    kb = knowledge_base("key")
+    assert await chunk_indexes.state(things, kb) is IndexState.MISSING
+    await ready(things, kb)
+    await fill(things)
+    assert await found(things, query="pad\u00addles") == [0, 1, 2, 3, 4, 5]
+
+
+async def test_a_knowledge_base_without_normalization_keeps_the_analyzer_it_was_made_with(things: Collection) -> None:
+    kb = knowledge_base("key", normalization=1)
+    fields = chunk_indexes.text_index("lucene.english", ["key"]).document["definition"]["mappings"]["fields"]
+    definition = {"analyzer": "lucene.english", "mappings": {"dynamic": False, "fields": fields}}
+    await things.create_search_indexes(
+        [
+            SearchIndexModel(definition, TEXT_INDEX, type="search"),
+            chunk_indexes.vector_index(kb.embedding_dimensions, ["key"]),
+        ]
+    )
+    await ready(things, kb)
+    versions = [one["latestDefinitionVersion"]["version"] async for one in await things.list_search_indexes()]
+    assert versions == [0, 0]
+    await fill(things)
+    assert await found(things, query="pad\u00addles") == []

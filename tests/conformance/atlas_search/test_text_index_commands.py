@@ -26,8 +26,17 @@ NAME = "texts"
 WORD = {"text": {"query": "word", "path": "s"}}
 
 
+STANDARD = {"type": "standard"}
+
+
 def string(**more: Any) -> Document:
     return {"s": {"type": "string", **more}}
+
+
+def custom(name: str = "mine", **parts: Any) -> Document:
+    """An index whose texts go through an analyzer of its own."""
+    analyzer = {"name": name, "tokenizer": STANDARD, **parts}
+    return mappings(string(), analyzer=name, analyzers=[analyzer])
 
 
 async def test_a_new_text_index_becomes_ready_and_queryable(things: Collection) -> None:
@@ -73,6 +82,21 @@ ACCEPTED: dict[str, Document] = {
         {"a": {"type": "document", "fields": {"b": {"type": "document", "dynamic": True}}}}
     ),
     "options of strings": mappings(string(indexOptions="positions", store=False, norms="omit", ignoreAbove=100)),
+    "an analyzer of its own": custom(charFilters=[{"type": "icuNormalize"}], tokenFilters=[{"type": "lowercase"}]),
+    "an analyzer of its own for one field": mappings(
+        string(analyzer="mine"), analyzers=[{"name": "mine", "tokenizer": {"type": "keyword"}}]
+    ),
+    "every part of an analyzer": custom(
+        charFilters=[{"type": "icuNormalize"}],
+        tokenFilters=[
+            {"type": "englishPossessive"},
+            {"type": "lowercase"},
+            {"type": "stopword", "tokens": ["of", "the"]},
+            {"type": "regex", "pattern": "^l'", "replacement": "", "matches": "first"},
+            {"type": "snowballStemming", "stemmerName": "french"},
+            {"type": "porterStemming"},
+        ],
+    ),
     "options of numbers": mappings({"n": {"type": "number", "representation": "int64", "indexDoubles": False}}),
 }
 
@@ -93,6 +117,16 @@ REFUSED: dict[str, tuple[Document, str]] = {
     "an unknown option": (mappings(string(surprise=1)), 'unrecognized field "surprise"'),
     "a type twice": (mappings({"s": [{"type": "token"}, {"type": "token"}]}), 'contained multiple "[token]"'),
     "an analyzer that is not there": (mappings(string(analyzer="lucene.klingon")), "lucene.klingon"),
+    "an analyzer that has a name of Atlas's": (custom("lucene.mine"), "lucene."),
+    "two analyzers of one name": (
+        mappings(string(), analyzers=[{"name": "mine", "tokenizer": STANDARD}] * 2),
+        "mine",
+    ),
+    "an analyzer without a tokenizer": (mappings(string(), analyzers=[{"name": "mine"}]), '.tokenizer" is required'),
+    "a part of an analyzer with an unknown option": (
+        custom(charFilters=[{"type": "icuNormalize", "form": "nfc"}]),
+        'unrecognized field "form"',
+    ),
     "an empty analyzer": (mappings(string(), analyzer=""), '.analyzer" cannot be empty'),
     "another normalizer": (
         mappings({"s": {"type": "token", "normalizer": "upper"}}),

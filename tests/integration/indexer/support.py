@@ -31,6 +31,7 @@ from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
 from kb_local.model_server.hash_model import vector_of
+from kb_shared import text_normalization
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import Payload, decode, encode
 from kb_shared.contracts.documents import (
@@ -66,6 +67,7 @@ from kb_shared.mongo import (
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.settings import EmbeddingSettings
+from kb_shared.text_normalization import for_model
 
 DIMENSIONS = 16
 CHUNK_SIZE = 32
@@ -151,10 +153,10 @@ def chunks_of_text(text: str) -> list[Chunk]:
 
 
 def chunks_for(kb: KnowledgeBase, text: str) -> list[Chunk]:
-    config = ChunkingConfig(ChunkerType(kb.chunker_type), kb.chunk_size, kb.chunk_overlap)
+    config = ChunkingConfig(ChunkerType(kb.chunker_type), kb.chunk_size, kb.chunk_overlap, kb.text_normalization)
 
     def embed(texts: Sequence[str]) -> list[Vector]:
-        return [vector_of(text, dimensions=kb.embedding_dimensions) for text in texts]
+        return [vector_of(for_model(text, kb.text_normalization), dimensions=kb.embedding_dimensions) for text in texts]
 
     return chunk_text(text, config, embed=embed)
 
@@ -303,6 +305,7 @@ class Tenant:
         max_chunks: int = 2000,
         chunker_type: ChunkerType = ChunkerType.RECURSIVE,
         chunk_size: int = CHUNK_SIZE,
+        normalization: int = text_normalization.CURRENT,
     ) -> KnowledgeBase:
         """What the life cycle of kb-api leaves behind: the KB, its slots, its collection and both kinds of indexes."""
         now = datetime.now(UTC)
@@ -327,6 +330,7 @@ class Tenant:
             updated_at=now,
             created_by="test",
             updated_by="test",
+            text_normalization=normalization,
         )
 
         async def work(session: Session) -> None:

@@ -173,7 +173,14 @@ async def until_built(organization: Organization, kb_id: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "field", [{"chunker_type": "word"}, {"chunk_size": 100}, {"chunk_overlap": 1}, {"embedding_model": "hash-8"}]
+    "field",
+    [
+        {"chunker_type": "word"},
+        {"chunk_size": 100},
+        {"chunk_overlap": 1},
+        {"embedding_model": "hash-8"},
+        {"text_normalization": 1},
+    ],
 )
 async def test_w3_an_immutable_field_is_named_with_what_to_do_instead(
     organization: Organization, field: dict[str, Any]

@@ -41,6 +41,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
         "coalesce_neighbors": 0,
         "min_score": None,
         "text_analyzer": "lucene.standard",
+        "text_normalization": 2,
         "filterable_metadata": [],
         "max_chunks_per_document": 2000,
         "rate_limits": {"requests_per_minute": None, "tokens_per_minute": None},
@@ -233,6 +234,7 @@ async def test_the_most_overlap_that_is_taken_is_the_most_that_a_chunker_takes(o
         ({"rate_limits": {"requests_per_minute": 0}}, "rate_limits.requests_per_minute"),
         ({"rate_limits": {"tokens_per_minute": 1.5}}, "rate_limits.tokens_per_minute"),
         ({"text_analyzer": "lucene.klingon"}, "text_analyzer"),
+        ({"text_normalization": 1}, "text_normalization"),
         ({"kb_id": "0" * 24}, "kb_id"),
         ({"embedding_dimensions": 3}, "embedding_dimensions"),
     ],
@@ -329,3 +331,13 @@ async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization:
     )
     assert (response.status_code, response.json()["type"]) == (400, "idempotency-key-not-available")
     assert await rows_of(organization, knowledge_bases.NAME) == []
+
+
+async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_they_are(
+    organization: Organization,
+) -> None:
+    kb_id = (await organization.create())["kb_id"]
+    await organization.database[knowledge_bases.NAME].update_one({"_id": kb_id}, {"$unset": {"text_normalization": 1}})
+    assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["text_normalization"] == 1
+    await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"name": "Renamed"})
+    assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["text_normalization"] == 1

@@ -21,6 +21,7 @@ from kb_shared.mongo import (
     knowledge_bases,
     leases,
     outbox,
+    text_analyzers,
 )
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
@@ -128,11 +129,13 @@ async def test_the_text_index_has_the_analyzer_that_was_asked_for(organization: 
     assert (await organization.until_status(kb_id, "indexing"))["text_analyzer"] == "lucene.german"
     collection = organization.database[(await organization.stored(kb_id)).vector_collection]
     [index] = await (await collection.list_search_indexes(chunk_indexes.TEXT_INDEX)).to_list()
-    assert index["latestDefinition"]["analyzer"] == "lucene.german"
+    analyzers = index["latestDefinition"]["analyzers"]
+    assert analyzers == [text_analyzers.folding("lucene.german")]
+    assert index["latestDefinition"]["analyzer"] == analyzers[0]["name"]
 
 
 def test_every_analyzer_that_may_be_asked_for_is_one_of_the_local_stack_too() -> None:
-    assert set(get_args(chunk_indexes.TextAnalyzer)) <= ANALYZERS.keys()
+    assert set(get_args(text_analyzers.TextAnalyzer)) <= ANALYZERS.keys()
 
 
 async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(organization: Organization) -> None:

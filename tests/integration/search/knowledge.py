@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kb_local.model_server.hash_model import vector_of
+from kb_shared import text_normalization
 from kb_shared.identifiers import new_kb_id
 from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slots, knowledge_bases, vectors
@@ -36,6 +37,7 @@ class Document:
     tag_ids: Sequence[str] = ()
     upload_date: datetime = JANUARY
     metadata: Mapping[str, Any] | None = None
+    normalization: int = text_normalization.CURRENT
 
     def snapshot(self) -> Snapshot:
         metadata = self.metadata or {}
@@ -45,9 +47,10 @@ class Document:
         return [
             EmbeddedChunk(
                 chunk_index=n,
-                chunk_hash=hashlib.sha256(text.encode()).hexdigest(),
+                chunk_hash=_hash(text_normalization.for_model(text, self.normalization)),
+                passage_hash=_hash(text),
                 text=text,
-                vector=vector_of(text, dimensions=DIMENSIONS),
+                vector=vector_of(text_normalization.for_model(text, self.normalization), dimensions=DIMENSIONS),
                 token_count=len(text.split()),
                 start=0,
                 end=len(text),
@@ -58,6 +61,10 @@ class Document:
             )
             for n, text in enumerate(self.texts)
         ]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -187,6 +194,7 @@ async def create(
         updated_at=JANUARY,
         created_by="k",
         updated_by="k",
+        text_normalization=text_normalization.CURRENT,
     )
     knowledge = Knowledge(database, replace(kb, **fields))
 

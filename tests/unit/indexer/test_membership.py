@@ -140,3 +140,18 @@ def test_a_new_revision_of_the_same_content_is_only_taken_down() -> None:
 @pytest.mark.parametrize("field", ["name", "description", "min_score", "coalesce_neighbors", "status", "tags_version"])
 def test_what_does_not_decide_chunks_and_vectors_does_not_change_the_hash_of_the_configuration(field: str) -> None:
     assert kb("a", **{field: "other"}).config_hash == kb("b").config_hash
+
+
+def test_a_knowledge_base_that_is_older_than_normalization_keeps_its_hash_of_the_configuration() -> None:
+    # Another hash would have every document of it indexed anew.
+    old = replace(
+        kb("a"),
+        chunker_type="recursive",
+        chunk_size=512,
+        chunk_overlap=128,
+        embedding_model="text-embedding-3-small",
+        embedding_dimensions=1536,
+        text_normalization=1,
+    )
+    assert old.config_hash == "9f2c3084dd8556a4"
+    assert replace(old, text_normalization=2).config_hash != old.config_hash

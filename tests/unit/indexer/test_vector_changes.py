@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,6 +30,7 @@ def chunk(index: int, text: str) -> EmbeddedChunk:
     return EmbeddedChunk(
         chunk_index=index,
         chunk_hash=chunk_hash,
+        passage_hash=chunk_hash,
         text=text,
         vector=vector,
         token_count=1,
@@ -189,3 +191,13 @@ def test_what_the_chunks_carry_of_the_document_is_renewed_in_place() -> None:
     assert {(row["document_name"], tuple(row["tag_ids"]), row["since"]) for row in rows.values()} == {
         ("e.pdf", ("a", "b"), 1)
     }
+
+
+def test_an_id_names_a_passage_and_not_the_vector_that_passages_share() -> None:
+    # "filter" with a ligature and without: embedded alike, and shown as it is written.
+    first, second = chunk(0, "filter"), replace(chunk(1, "filter"), text="\ufb01lter", passage_hash="b" * 64)
+    assert list(chunk_ids("d", [first, second, first])) == [
+        f"d:{first.passage_hash[:24]}:0",
+        f"d:{'b' * 24}:0",
+        f"d:{first.passage_hash[:24]}:1",
+    ]

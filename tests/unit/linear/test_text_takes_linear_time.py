@@ -35,6 +35,7 @@ from kb_search.runs.passages import Fence, PassageBook, cleaned
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
+from kb_shared.text_normalization import FOLDED, for_model
 from kb_shared.tokens import count_tokens, token_starts, tokens_before
 from tests.unit.chunking.chunked import chunked
 from tests.unit.linear.growth import complaint
@@ -84,7 +85,7 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
     "merged": lambda text: merged([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
     "fence": lambda text: Fence.fresh().around({"text": text}),
-    "words of a query": lambda text: SearchQuery(text).words,
+    "words of a query": lambda text: SearchQuery(text).words(FOLDED),
     "shape of a query": shape_of,
     "name of a tool": lambda text: quick_name(text, ()),
     "citations": lambda text: citations_of(text, PassageBook()),
@@ -106,6 +107,7 @@ OF_INDEXING: Final[dict[str, Function]] = {
     "tokens before": tokens_before,
     "counted text": lambda text: CountedText(text).count(0, len(text)),
     "outline": lambda text: Outline(text).chunk_type(0, len(text)),
+    "normalized for the model": lambda text: for_model(text, FOLDED),
     "tables": lambda text: [list(table.rows(text)) for table in find_tables(text)],
 }
 CHUNKERS: Final[dict[str, Function]] = {

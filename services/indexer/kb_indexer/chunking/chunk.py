@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kb_shared.embedding.late_text import LateText
+from kb_shared.text_normalization import AS_WRITTEN, for_model
 
 MIN_OWN_TOKENS = 16
 """Fewer would not hold one code point (up to 4 tokens) together with the ones it may not be parted from."""
@@ -27,6 +28,9 @@ class ChunkerType(StrEnum):
 class ChunkingConfig:
     """How a knowledge base cuts its documents; sizes are tokens of `cl100k_base`.
 
+    Attributes:
+        text_normalization: how what is embedded of a chunk is normalized; its own text never is.
+
     Raises:
         ValueError: an overlap that leaves a chunk fewer than `MIN_OWN_TOKENS` of its own.
     """
@@ -34,6 +38,7 @@ class ChunkingConfig:
     chunker_type: ChunkerType
     chunk_size: int
     chunk_overlap: int
+    text_normalization: int = AS_WRITTEN
 
     def __post_init__(self) -> None:
         if self.chunk_overlap < 0:
@@ -90,7 +95,11 @@ class Chunk:
         surroundings: with what around it the chunk is embedded; None but for the `late` chunker, which has neither
             context nor heading path embedded.
         chunk_type: `heading`, `table` or `code` when the chunk is nothing else, otherwise `text`.
+        text_normalization: how `embedded_text` is normalized; `surroundings` are already.
+        embedded_text: exactly what is embedded: a line with the heading path, the context, the text, together
+            normalized; or the text in its surroundings.
         chunk_hash: SHA-256 in hex of `embedded_text`.
+        passage_hash: the same only for chunks with the same `embedded_text` and the same `text`.
     """
 
     chunk_index: int
@@ -104,16 +113,26 @@ class Chunk:
     page_end: int | None
     chunk_type: str
     surroundings: LateText | None = None
+    text_normalization: int = AS_WRITTEN
+    embedded_text: str = field(init=False)
     chunk_hash: str = field(init=False)
+    passage_hash: str = field(init=False)
 
     def __post_init__(self) -> None:
-        digest = hashlib.sha256(self.embedded_text.encode()).hexdigest()
-        object.__setattr__(self, "chunk_hash", digest)
+        embedded = self._embedded()
+        chunk_hash = _sha256(embedded)
+        # Ids of knowledge bases with normalization 1 were always made of the hash of what is embedded.
+        passage_hash = chunk_hash if self.text_normalization == AS_WRITTEN else _sha256(chunk_hash + self.text)
+        object.__setattr__(self, "embedded_text", embedded)
+        object.__setattr__(self, "chunk_hash", chunk_hash)
+        object.__setattr__(self, "passage_hash", passage_hash)
 
-    @property
-    def embedded_text(self) -> str:
-        """Exactly what is embedded: a line with the heading path, the context, the text; or the text in its window."""
+    def _embedded(self) -> str:
         if self.surroundings is not None:
             return self.surroundings.written()
         heading_line = f"{HEADING_SEPARATOR.join(self.heading_path)}\n" if self.heading_path else ""
-        return f"{heading_line}{self.context}{self.text}"
+        return for_model(f"{heading_line}{self.context}{self.text}", self.text_normalization)
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()

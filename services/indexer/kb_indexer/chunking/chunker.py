@@ -81,6 +81,7 @@ def chunking_steps(
                 page_end=page_end,
                 chunk_type=outline.chunk_type(span.start, span.end),
                 surroundings=around,
+                text_normalization=config.text_normalization,
             )
         )
         previous = span
@@ -93,7 +94,7 @@ def _with_surroundings(
     if config.chunker_type is not ChunkerType.LATE:
         return ((span, None) for span in spans)
     spans = list(spans)
-    return zip(spans, surroundings(text, spans), strict=True)
+    return zip(spans, surroundings(text, spans, text_normalization=config.text_normalization), strict=True)
 
 
 def _context(counted: CountedText, previous: SizedSpan | None, span: SizedSpan, config: ChunkingConfig) -> str:

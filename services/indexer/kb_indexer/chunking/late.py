@@ -5,13 +5,19 @@ from typing import Final
 
 from kb_indexer.chunking.chunk import SizedSpan
 from kb_shared.embedding.late_text import LateText
+from kb_shared.text_normalization import AS_WRITTEN, fold, is_blank
 
 WINDOW_TOKENS: Final = 2_000
 """A window is as many neighbouring chunks as fit: what one chunk costs to read, it costs once for all of them."""
 
 
-def surroundings(text: str, spans: Sequence[SizedSpan]) -> Iterator[LateText]:
-    """Yield each span in its window, in order; windows do not overlap."""
+def surroundings(text: str, spans: Sequence[SizedSpan], *, text_normalization: int) -> Iterator[LateText]:
+    """Yield each span in its window, normalized for the model, in order; windows do not overlap."""
+    for late_text in _as_written(text, spans):
+        yield late_text if text_normalization == AS_WRITTEN else _folded(late_text)
+
+
+def _as_written(text: str, spans: Sequence[SizedSpan]) -> Iterator[LateText]:
     window: list[SizedSpan] = []
     for span in spans:
         if window and sum(each.token_count for each in window) + span.token_count > WINDOW_TOKENS:
@@ -25,3 +31,12 @@ def _in_window(text: str, spans: Sequence[SizedSpan]) -> Iterator[LateText]:
     for span in spans:
         start = spans[0].start
         yield LateText(text[start : spans[-1].end], span.start - start, span.end - start)
+
+
+def _folded(late_text: LateText) -> LateText:
+    """Fold each part by itself, so that the new offsets of the piece are known; no white space is in two parts."""
+    window, start, end = late_text
+    before, piece, after = fold(window[:start]), fold(window[start:end]), fold(window[end:])
+    if is_blank(piece):
+        return late_text
+    return LateText(before + piece + after, len(before), len(before) + len(piece))

@@ -112,8 +112,20 @@ async def test_hits_that_are_gone_do_not_shorten_a_limited_answer(mongod: Mongod
         assert [hit["_id"] for hit in hits] == list(range(15, 20))
 
 
+def own_analyzer(**parts: Any) -> Document:
+    analyzer = {"name": "own", "tokenizer": {"type": "standard"}} | parts
+    return mappings(dynamic=True, analyzers=[analyzer])
+
+
 DEFINITIONS: dict[str, Document] = {
-    "custom analyzers": mappings(dynamic=True, analyzers=[{"name": "own", "tokenizer": {"type": "standard"}}]),
+    "another character filter": own_analyzer(charFilters=[{"type": "htmlStrip"}]),
+    "another tokenizer": own_analyzer(tokenizer={"type": "nGram", "minGram": 1, "maxGram": 2}),
+    "a shorter longest word": own_analyzer(tokenizer={"type": "standard", "maxTokenLength": 10}),
+    "another token filter": own_analyzer(tokenFilters=[{"type": "icuFolding"}]),
+    "another stemmer": own_analyzer(tokenFilters=[{"type": "snowballStemming", "stemmerName": "irish"}]),
+    "references to groups": own_analyzer(
+        tokenFilters=[{"type": "regex", "pattern": "(a)", "replacement": "$1", "matches": "all"}]
+    ),
     "synonyms": mappings(dynamic=True, synonyms=[{"name": "own"}]),
     "stored source": mappings(dynamic=True, storedSource=True),
     "type sets": {"mappings": {"dynamic": {"typeSet": "own"}}},

@@ -1,0 +1,37 @@
+"""What Atlas's `icuNormalize` makes of a text: NFKC_Casefold, Lucene's ICUNormalizer2CharFilter as it is by default.
+
+Letters are small, compatibility characters such as ligatures and full-width forms are those they stand for, and what
+nobody sees, such as soft hyphens and zero-width joiners, is left out.
+"""
+
+import unicodedata
+
+import regex
+
+_IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
+
+
+class _Folds(dict[int, str]):
+    """What each character becomes, worked out when it is first met."""
+
+    def __missing__(self, code_point: int) -> str:
+        folded = self[code_point] = _folded(chr(code_point))
+        return folded
+
+
+_FOLDS = _Folds()
+
+
+def icu_normalize(text: str) -> str:
+    if text.isascii():
+        return text.lower()
+    return unicodedata.normalize("NFC", text.translate(_FOLDS))
+
+
+def _folded(character: str) -> str:
+    """Return the NFKC_CF property of a character, as the Unicode standard derives it (3.13, R5 and D147)."""
+    folded = unicodedata.normalize("NFD", character)
+    for _ in range(2):
+        folded = unicodedata.normalize("NFKC", folded.casefold())
+    seen: str = _IGNORABLE.sub("", folded)
+    return seen

@@ -1,0 +1,50 @@
+"""Passages are found however they and the query are typeset."""
+
+import pytest
+
+from kb_shared.mongo.database import Database
+from kb_shared.text_normalization import AS_WRITTEN
+from tests.integration.search.conftest import ORGANIZATION, Searcher
+from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.test_modes import contents
+from tests.integration.search.test_several import search
+
+TYPESET = "the co\ufb00ee \ufb01l\u00adter     hums"
+PLAIN = "the coffee filter  hums"
+OTHER = "nothing of the kind"
+
+
+@pytest.mark.parametrize("query", ["coffee filter", "co\ufb00ee \ufb01lter", "cof\u00adfee \uff46ilter"])
+@pytest.mark.parametrize(("written", "analyzer"), [(TYPESET, "lucene.standard"), (PLAIN, "lucene.english")])
+async def test_words_are_found_however_they_are_typeset(
+    searcher: Searcher, search_database: Database, query: str, written: str, analyzer: str
+) -> None:
+    knowledge = await create(search_database, ORGANIZATION, text_analyzer=analyzer)
+    await knowledge.index(Document("d", [OTHER, written]))
+    assert contents(await searcher.search(knowledge, query, mode="text")) == [written]
+
+
+async def test_a_query_is_embedded_as_the_texts_of_the_knowledge_base_are(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("d", [OTHER, TYPESET]))
+    for number, query in enumerate((PLAIN, TYPESET)):
+        answer = await searcher.search(knowledge, query, mode="vector", top_k=1)
+        assert contents(answer) == [TYPESET]
+        assert answer["results"][0]["relevance"] == pytest.approx(1)
+        assert answer["spu_charged"] == int(number == 0)
+
+
+async def test_a_knowledge_base_without_normalization_is_searched_as_before(
+    searcher: Searcher, search_database: Database, knowledge: Knowledge
+) -> None:
+    older = await create(search_database, ORGANIZATION, text_normalization=AS_WRITTEN)
+    await older.index(Document("d", [OTHER, TYPESET], normalization=AS_WRITTEN))
+    await knowledge.index(Document("e", [OTHER, TYPESET]))
+    assert (await searcher.search(older, "coffee", mode="text"))["results"] == []
+    answer = await searcher.search(older, TYPESET, mode="vector", top_k=1)
+    assert answer["results"][0]["relevance"] == pytest.approx(1)
+    # Together each is asked in its own way.
+    both = await search(searcher, older, knowledge, query=TYPESET, mode="vector", top_k=2)
+    assert [round(one["relevance"], 4) for one in both["results"]] == [1, 1]
+    assert both["spu_charged"] == 1
