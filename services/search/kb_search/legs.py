@@ -42,6 +42,8 @@ class Ranking:
     candidates: Sequence[Candidate]
     exhausted: bool
     """There is nothing beyond."""
+    no_more_words: bool
+    """The word index has nothing beyond."""
     doubtful: bool
     """There may be: an index gave fewer than it was asked for, and counts what is gone from the collection as given."""
     words: Mapping[str, float] | None = None
@@ -85,6 +87,7 @@ async def ask(
     return Ranking(
         fuse(scores.get("vector", {}), words or scores.get("text", {}), weights),
         exhausted=no_more_words and no_more_vectors,
+        no_more_words=no_more_words,
         doubtful=no_more_words and fewer_vectors,
         words=words,
     )

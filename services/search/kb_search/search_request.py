@@ -40,7 +40,10 @@ class SearchRequest(Model):
         None,
         ge=0,
         le=1,
-        description="Least relevance of a match; by default what the knowledge base says. Not with mode `text`.",
+        description=(
+            "Least relevance of a match that only the vectors found; by default what the knowledge base says. Not with "
+            "mode `text`."
+        ),
     )
     coalesce_neighbors: int | None = Field(
         None,

@@ -47,9 +47,10 @@ class Hit:
         """Sorts the best first; equal scores stand in a fixed order, so that pages neither repeat nor miss a hit."""
         return *self.scores.order, self.place
 
-    def is_relevant(self, min_score: float | None) -> bool:
+    def passes(self, min_score: float | None) -> bool:
+        """Tell whether it stays under a minimum of relevance; a match of the word index always does (ADR 20)."""
         relevance = self.relevance
-        return min_score is None or relevance is None or relevance >= min_score
+        return min_score is None or self.scores.text is not None or relevance is None or relevance >= min_score
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ class Found:
     """What is known of the hits in one KB."""
 
     hits: Sequence[Hit]
-    """Those that may be shown and are relevant enough, best first; enough of them for the page if there are."""
+    """Those that may be shown and pass the minimum, best first; enough of them for the page if there are."""
     unread: int
     """Candidates beyond."""
     is_all: bool
@@ -142,7 +143,9 @@ def showable(
     return sorted(hits, key=lambda hit: hit.order)
 
 
-def found_of(hits: Sequence[Hit], unread: Sequence[Candidate], *, min_score: float | None, exhausted: bool) -> Found:
+def found_of(
+    hits: Sequence[Hit], unread: Sequence[Candidate], *, min_score: float | None, exhausted: bool, no_more_words: bool
+) -> Found:
     """Tell what is known of a KB.
 
     Args:
@@ -150,15 +153,16 @@ def found_of(hits: Sequence[Hit], unread: Sequence[Candidate], *, min_score: flo
         unread: candidates that were not read.
         min_score: of relevance.
         exhausted: the indexes have nothing beyond the candidates.
+        no_more_words: the index of words has nothing beyond them.
     """
-    relevant = [hit for hit in hits if hit.is_relevant(min_score)]
+    passing = [hit for hit in hits if hit.passes(min_score)]
     if min_score is None:
-        return Found(relevant, len(unread), is_all=exhausted and not unread)
+        return Found(passing, len(unread), is_all=exhausted and not unread)
     scores = [one.vector for one in (*(hit.scores for hit in hits), *unread) if one.vector is not None]
     # Whatever the vector index still has is worse than a hit that is not relevant enough already.
-    cut = bool(scores) and min(scores) < min_score
-    left = [one for one in unread if (not cut if one.vector is None else one.vector >= min_score)]
-    return Found(relevant, len(left), is_all=(exhausted or cut) and not left)
+    cut = no_more_words and bool(scores) and min(scores) < min_score
+    left = [one for one in unread if one.text is not None or one.vector is None or one.vector >= min_score]
+    return Found(passing, len(left), is_all=(exhausted or cut) and not left)
 
 
 def page_of(found: Sequence[Found], *, skip: int, top_k: int) -> Page:

@@ -36,7 +36,7 @@ class Snapshot:
         self._unchecked: Presumption | None = presumption
 
     async def hits(self, target: Target, ranking: Ranking, query: SearchQuery, *, min_score: float | None) -> Found:
-        """Read candidates, the best first, until all that the page needs may be shown and are relevant.
+        """Read candidates, the best first, until all that the page needs may be shown and pass the minimum.
 
         Fewer, if there are no more. Raises Outdated.
         """
@@ -51,8 +51,8 @@ class Snapshot:
         while True:
             ids = [candidate.chunk_id for candidate in ranking.candidates[read:size]]
             if ids or count_up_to or self._unchecked:
-                # Only what is shown needs a relevance, unless that decides what is shown.
-                compared = slice(query.skip, query.wanted) if min_score is None else slice(read, size)
+                # Where the vector index gave no score, only what is shown needs one: no minimum looks at it.
+                compared = slice(query.skip, query.wanted)
                 found_rows = await found_chunks.read(
                     target.chunks,
                     self._session,
@@ -72,11 +72,9 @@ class Snapshot:
                 count_up_to = 0
             read = min(size, len(ranking.candidates))
             hits = showable(target.kb.kb_id, ranking.candidates[:read], rows, indexed)
-            if min_score is not None:
-                hits = await self.with_relevance(target, hits)
             unread = ranking.candidates[read:]
             has_all = ranking.exhausted or sum(row["until"] is None for row in rows.values()) == in_all
-            found = found_of(hits, unread, min_score=min_score, exhausted=has_all)
+            found = found_of(hits, unread, min_score=min_score, exhausted=has_all, no_more_words=ranking.no_more_words)
             if (len(found.hits) >= query.wanted or not found.unread) and not giving_way(found.hits, unread):
                 return found
             size = through_ties(ranking.candidates, max(size * _WIDER, candidates_for(query.wanted)))

@@ -24,8 +24,8 @@ class KnowledgeBaseTool:
     """Of the agent's own choice, unique in the agent."""
     tool_description: str
     default_top_k: int
-    default_min_score: float
-    """Of relevance, 0..1."""
+    default_min_score: float | None
+    """Of relevance, 0..1; None: what the KB says."""
 
 
 @dataclass(frozen=True, slots=True)

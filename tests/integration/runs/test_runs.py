@@ -375,12 +375,40 @@ async def test_an_agent_searches_with_its_tools_and_is_told_of_a_kb_that_is_gone
     assert [each["document_id"] for each in run["citations"]] == ["fence"]
 
 
+async def test_a_knowledge_base_that_was_added_by_its_id_alone_shows_the_passages_of_a_plain_search(
+    author: Author, knowledge: Knowledge, scripted: ScriptedModel
+) -> None:
+    agent = await author.make("/agents", name="A", model=scripted.name)
+    tools = f"/agents/{agent['agent_id']}/knowledge-base-tools"
+    agent = await author.make(tools, kb_id=knowledge.kb.kb_id)
+    tool = agent["tools"][0]
+    word = BREAD.split()[0]
+    plain = {"query": word}
+
+    async def passages(**arguments: Any) -> list[str]:
+        query = json.dumps(plain | arguments)
+        await scripted.says({"tool_calls": [call(tool["tool_name"], query)]}, {"text": "Nothing."})
+        run = await author.run(agent_id=agent["agent_id"], messages=QUESTION)
+        [told] = [message["content"] for message in run["messages"] if message["role"] == "tool"]
+        return [name for name in ("bread.md", "fence.md") if name in told]
+
+    # The vectors of the hash model are near for equal texts only, so 0.7 would leave nothing.
+    assert await passages() == ["bread.md", "fence.md"]
+    assert await passages(min_score=0.99) == ["bread.md"], "found by its word"
+    await author.ask("PATCH", tools, {"tool_id": tool["tool_id"], "default_min_score": 0.99})
+    assert await passages() == ["bread.md"]
+    assert await passages(min_score=0) == ["bread.md", "fence.md"]
+    changed = await author.ask("PATCH", tools, {"tool_id": tool["tool_id"], "default_min_score": None})
+    assert changed.json()["tools"][0]["default_min_score"] is None
+    assert await passages() == ["bread.md", "fence.md"]
+
+
 async def test_tools_are_changed_and_removed(author: Author, knowledge: Knowledge, scripted: ScriptedModel) -> None:
     agent = await author.make("/agents", name="A", model=scripted.name)
     path = f"/agents/{agent['agent_id']}"
     agent = await author.make(f"{path}/knowledge-base-tools", kb_id=knowledge.kb.kb_id)
     tool_id = agent["tools"][0]["tool_id"]
-    assert (agent["tools"][0]["default_top_k"], agent["tools"][0]["default_min_score"]) == (5, 0.7)
+    assert (agent["tools"][0]["default_top_k"], agent["tools"][0]["default_min_score"]) == (5, None)
     body = {"tool_id": tool_id, "tool_name": "facts", "default_top_k": 20}
     changed = (await author.ask("PATCH", f"{path}/knowledge-base-tools", body)).json()
     assert (changed["tools"][0]["tool_name"], changed["tools"][0]["default_top_k"]) == ("facts", 20)

@@ -74,20 +74,33 @@ async def test_by_words_alone_nothing_is_embedded_or_charged_and_nothing_has_a_r
     assert await search_database["embedding_cache"].count_documents({}) == 0
 
 
-async def test_least_relevance_holds_for_what_words_found_too(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_minimum_never_removes_what_the_words_found(searcher: Searcher, library: Knowledge) -> None:
     query = "kayak"
     limit = (relevance(query, NAMED) + 1) / 2
-    assert NAMED in contents(await searcher.search(library, query, min_score=relevance(query, NAMED) - 1e-4))
-    assert NAMED not in contents(await searcher.search(library, query, min_score=limit))
+    answer = await searcher.search(library, query, min_score=limit)
+    assert contents(answer) == [NAMED]
+    assert answer["results"][0]["relevance"] == pytest.approx(relevance(query, NAMED), abs=1e-5)
+    assert (answer["total_count"], answer["total_count_is_exact"]) == (1, True)
+    assert contents(await searcher.search(library, query, min_score=limit, mode="vector")) == []
 
 
-async def test_the_knowledge_bases_own_least_relevance_does_not_empty_a_search_by_words(
+async def test_the_knowledge_bases_own_minimum_does_not_remove_what_the_words_found(
     searcher: Searcher, search_database: Database
 ) -> None:
     strict = await create(search_database, "acme", min_score=0.99)
-    await strict.index(Document("d", [NAMED]))
-    assert contents(await searcher.search(strict, "kayak", mode="text")) == [NAMED]
-    assert contents(await searcher.search(strict, "kayak")) == []
+    await strict.index(Document("d", [NAMED, NEAR]))
+    for mode in ("text", "hybrid"):
+        assert contents(await searcher.search(strict, "kayak", mode=mode)) == [NAMED]
+    assert contents(await searcher.search(strict, "kayak", mode="vector")) == []
+
+
+async def test_more_that_the_words_found_than_a_page_holds_is_counted_and_turned_to(
+    searcher: Searcher, knowledge: Knowledge
+) -> None:
+    await knowledge.index(Document("d", [f"kayak {n}" for n in range(130)]))
+    pages = [await searcher.search(knowledge, "kayak", min_score=0.999, top_k=20, skip=skip) for skip in (0, 60, 120)]
+    assert [len(one["results"]) for one in pages] == [20, 20, 10]
+    assert pages[-1]["total_count"] == 130
 
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_search.authoring.agent_tools import MAX_NAME, quick_name
-from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, understood
+from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, parameters_of_search, understood
 from kb_shared.chat.completion import ToolCall
 
 TOOL = KnowledgeTool("search", "Search", ["kb1"], default_top_k=3, min_score=0.5)
@@ -23,6 +23,20 @@ def test_a_call_is_a_query_of_the_tools_own_kbs_with_its_defaults() -> None:
     assert (asked.tool.kb_ids, asked.query.text, asked.query.top_k, asked.query.min_score) == (["kb1"], "x", 3, 0.5)
 
 
+@pytest.mark.parametrize("min_score", [0, 0.3, 0.9, 1])
+def test_a_model_may_lower_and_raise_the_least_relevance(min_score: float) -> None:
+    assert understood(call(json.dumps({"query": "x", "min_score": min_score})), TOOLS).query.min_score == min_score
+    assert understood(call('{"query": "x", "min_score": null}'), TOOLS).query.min_score == TOOL.min_score
+
+
+def test_a_model_is_told_of_the_least_relevance_beside_the_number_of_passages() -> None:
+    properties = TOOL.described()["function"]["parameters"]["properties"]
+    assert list(properties)[1:3] == ["top_k", "min_score"]
+    assert (properties["min_score"]["minimum"], properties["min_score"]["maximum"]) == (0, 1)
+    assert "0.5 by default" in properties["min_score"]["description"]
+    assert "none by default" in parameters_of_search(5)["properties"]["min_score"]["description"]
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -33,7 +47,9 @@ def test_a_call_is_a_query_of_the_tools_own_kbs_with_its_defaults() -> None:
         '{"query": "x", "kb_id": "other"}',
         '{"query": "x", "kb_ids": ["other"]}',
         '{"query": "x", "organization_id": "other"}',
-        '{"query": "x", "min_score": 0}',
+        '{"query": "x", "min_score": -0.1}',
+        '{"query": "x", "min_score": 1.1}',
+        '{"query": "x", "min_score": "0.5"}',
         '{"query": "x", "max_iterations": 100}',
         '{"query": "x", "top_k": 1000}',
         '{"query": "x", "top_k": "3"}',

@@ -128,7 +128,7 @@ def found(
     candidates = ranked({f"d:{n}": score for n, score in enumerate(scores)})
     read = candidates[: len(candidates) - unread]
     hits = showable(kb_id, read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
-    return found_of(hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted)
+    return found_of(hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted, no_more_words=True)
 
 
 def page(*found: Found, skip: int = 0, top_k: int = 20) -> Page:
@@ -159,13 +159,26 @@ def test_candidates_that_were_not_read_count_but_are_no_promise() -> None:
     assert (relevant.total_count, relevant.total_count_is_exact) == (2, False)
 
 
-def test_what_only_the_text_index_found_is_relevant_by_the_cosine_that_is_computed_for_it() -> None:
-    by_words = fuse({}, {"d:0": 7.0}, Weights(1.0, 1.0))
-    [hit] = showable("k", by_words, {"d:0": row("d:0")}, ["d"])
-    assert hit.relevance is None
-    near, far = (replace(hit, cosine_score=score) for score in (0.8, 0.6))
-    known = found_of([near, far], [], min_score=0.7, exhausted=True)
-    assert [one.relevance for one in known.hits] == [0.8]
+def test_a_minimum_never_removes_what_the_words_found() -> None:
+    by_words = fuse({"d:1": 0.6, "d:2": 0.5}, {"d:0": 7.0, "d:1": 1.0}, Weights(1.0, 1.0))
+    hits = showable("k", by_words, {name: row(name) for name in ("d:0", "d:1", "d:2")}, ["d"])
+    hits = [replace(hit, cosine_score=0.1) if hit.scores.vector is None else hit for hit in hits]
+    known = found_of(hits, [], min_score=0.7, exhausted=True, no_more_words=True)
+    assert {hit.chunk["_id"] for hit in known.hits} == {"d:0", "d:1"}
+    assert known.is_all
+
+
+def test_where_a_minimum_cuts_the_vectors_there_may_still_be_more_words() -> None:
+    words = {"d:2": 7.0, "d:3": 6.0, "d:4": 5.0}
+    candidates = fuse({"d:0": 0.9, "d:1": 0.6, "d:4": 0.5}, words, Weights(1.0, 0.5))
+    beyond = {"d:3", "d:4"}
+    read = [one for one in candidates if one.chunk_id not in beyond]
+    hits = showable("k", read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    unread = [one for one in candidates if one.chunk_id in beyond]
+    known = found_of(hits, unread, min_score=0.7, exhausted=False, no_more_words=True)
+    assert (len(known.hits), known.unread, known.is_all) == (2, 2, False)
+    assert not found_of(hits, [], min_score=0.7, exhausted=False, no_more_words=False).is_all
+    assert found_of(hits, [], min_score=0.7, exhausted=False, no_more_words=True).is_all
 
 
 def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_once() -> None:
@@ -173,7 +186,7 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
     together = page(second, first)
     assert [(hit.kb_id, hit.chunk["_id"]) for hit in together.hits] == [("k1", "d:0"), ("k1", "d:1")]
     others = showable("k2", ranked({"e:0": 0.1}), {"e:0": row("e:0", document_id="e")}, ["e"])
-    third = found_of(others, [], min_score=None, exhausted=True)
+    third = found_of(others, [], min_score=None, exhausted=True, no_more_words=True)
     assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
 

@@ -34,7 +34,7 @@ class ToolView(BaseModel):
     tool_name: str
     tool_description: str
     default_top_k: int
-    default_min_score: float
+    default_min_score: float | None
     is_broken: bool = Field(description="Its knowledge base is gone; the model is told so when it calls the tool.")
 
 
@@ -139,7 +139,8 @@ def agent_tools_router(writing: Writing) -> APIRouter:
 
     @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool")
     async def change_tool(agent_id: str, body: ChangeTool, caller: Writer) -> AgentView:
-        fields = body.model_dump(exclude={"tool_id"}, exclude_none=True)
+        given = body.model_dump(exclude={"tool_id"}, exclude_unset=True)
+        fields = {name: value for name, value in given.items() if value is not None or name == "default_min_score"}
         return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
 
     @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")

@@ -78,11 +78,11 @@ class AddTool(Model):
     tool_name: ToolName | None = None
     tool_description: ToolDescription | None = None
     default_top_k: TopK = 5
-    default_min_score: MinScore = 0.7
+    default_min_score: MinScore | None = None
 
 
 class ChangeTool(Model):
-    """What is left out stays as it is."""
+    """What is left out stays as it is; a `default_min_score` of null takes the minimum away."""
 
     tool_id: ObjectId
     tool_name: ToolName | None = None

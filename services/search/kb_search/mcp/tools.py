@@ -150,7 +150,7 @@ class McpTools:
         caller.check(Scope.SEARCH)
         await self._limits.take_search(caller)
         query = replace(
-            asked.to_query(default_top_k=DEFAULT_TOP_K, min_score=None), max_tokens=self._max_passage_tokens
+            asked.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
         )
         answer = await self._search.search_several(
             caller.organization_id, asked.kb_ids, query, Asker(caller.key_id, "mcp"), key=None

@@ -40,16 +40,16 @@ class KnowledgeTool:
     """All are searched."""
     default_top_k: int = DEFAULT_TOP_K
     min_score: float | None = None
-    """Of relevance; what each KB says when None."""
+    """Of relevance, unless a call says otherwise; what each KB says when None."""
 
     def described(self) -> Tool:
         """The function-calling schema of the tool."""
-        parameters = parameters_of_search(self.default_top_k)
+        parameters = parameters_of_search(self.default_top_k, self.min_score)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
-def parameters_of_search(default_top_k: int) -> dict[str, Any]:
+def parameters_of_search(default_top_k: int, default_min_score: float | None = None) -> dict[str, Any]:
     """The JSON schema of `SearchArguments`, as models are told of it."""
     return {
         "type": "object",
@@ -60,6 +60,15 @@ def parameters_of_search(default_top_k: int) -> dict[str, Any]:
                 "minimum": 1,
                 "maximum": MAX_TOP_K,
                 "description": f"How many passages; {default_top_k} by default.",
+            },
+            "min_score": {
+                "type": "number",
+                "minimum": 0,
+                "maximum": 1,
+                "description": (
+                    "Least relevance of passages that are only similar in meaning (those with words of the query "
+                    f"always come); {_written(default_min_score)} by default."
+                ),
             },
             "metadata_filter": {
                 "type": "object",
@@ -79,21 +88,26 @@ def parameters_of_search(default_top_k: int) -> dict[str, Any]:
     }
 
 
+def _written(min_score: float | None) -> str:
+    return "none" if min_score is None else f"{min_score:g}"
+
+
 class SearchArguments(Model):
     """What a model may say of a search."""
 
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
+    min_score: Annotated[float, Field(ge=0, le=1)] | None = None
     metadata_filter: dict[str, Any] | None = None
     coalesce_neighbors: Annotated[int, Field(ge=0, le=MAX_NEIGHBORS)] | None = None
     upload_date_from: Timestamp | None = None
     upload_date_to: Timestamp | None = None
 
-    def to_query(self, *, default_top_k: int, min_score: float | None) -> SearchQuery:
+    def to_query(self, *, default_top_k: int, default_min_score: float | None) -> SearchQuery:
         return SearchQuery(
             text=self.query,
             top_k=self.top_k or default_top_k,
-            min_score=min_score,
+            min_score=default_min_score if self.min_score is None else self.min_score,
             coalesce_neighbors=self.coalesce_neighbors,
             criteria=Criteria(
                 metadata_filter=self.metadata_filter,
@@ -139,7 +153,7 @@ def understood(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> Asked:
     if tool is None:
         raise UnusableCall(f"There is no such tool. There are: {', '.join(sorted(tools)) or 'none'}.")
     arguments = _arguments(call.arguments)
-    return Asked(tool, arguments.to_query(default_top_k=tool.default_top_k, min_score=tool.min_score))
+    return Asked(tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score))
 
 
 def _arguments(written: str) -> SearchArguments:
