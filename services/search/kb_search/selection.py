@@ -48,7 +48,7 @@ class Hit:
         return *self.scores.order, self.place
 
     def passes(self, min_score: float | None) -> bool:
-        """Tell whether it stays under a minimum of relevance; a match of the word index always does (ADR 20)."""
+        """Tell whether it stays under a minimum of relevance; a match of the word index always does (ADR 22)."""
         relevance = self.relevance
         return min_score is None or self.scores.text is not None or relevance is None or relevance >= min_score
 

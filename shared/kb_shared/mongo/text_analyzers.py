@@ -2,7 +2,7 @@
 
 Atlas's own analyzers take a text as it is typeset: `ﬁlter`, written with a ligature, is another word than `filter`. A
 custom analyzer folds first, by NFKC_Casefold, and then does what the analyzer of the language does, as far as Atlas
-offers the parts (ADR 19): the English one can be put together from its own parts, the others get Snowball's stemmer for
+offers the parts (ADR 21): the English one can be put together from its own parts, the others get Snowball's stemmer for
 their language and keep stop words.
 """
 
