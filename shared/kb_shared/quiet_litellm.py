@@ -22,6 +22,7 @@ with warnings.catch_warnings():
     from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
     from litellm.types import utils as answers
     from litellm.types.router import LiteLLM_Params
+    from openai import AsyncAzureOpenAI, AsyncOpenAI
 
     # Else built in the first call, with a warning that is fatal where warnings are errors.
     for _model in (
@@ -35,7 +36,7 @@ with warnings.catch_warnings():
     ):
         _model.model_rebuild()
 
-__all__ = ["LITELLM_ERRORS", "AsyncHTTPHandler", "failure_of", "httpx", "litellm"]
+__all__ = ["LITELLM_ERRORS", "AsyncAzureOpenAI", "AsyncHTTPHandler", "AsyncOpenAI", "failure_of", "httpx", "litellm"]
 
 # `max_retries=0` alone is overruled by this default: three requests a call, asleep through Retry-After.
 litellm.DEFAULT_MAX_RETRIES = 0

@@ -10,16 +10,21 @@ from typing import Any, Final, TypeAlias
 
 from kb_shared.chat.completion import Completion, Message, Question, ToolCall, WholeCharacters, whole_characters
 from kb_shared.chat.models import BundledChatModel, ChatModel
-from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified
-from kb_shared.embedding.public_transport import transport_to_named_addresses
-from kb_shared.errors import ProviderUnavailable
+from kb_shared.embedding.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.embedding.named_addresses import NamedAddresses
+from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified, timed_out
 from kb_shared.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
-from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, litellm
+from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
 """Told each piece of the text as it comes."""
 
 _BYTES_PER_TOKEN: Final = 3
+_LONGEST_TOKEN_BYTES: Final = 64
+_BYTES_PER_PIECE: Final = 1_024
+"""Of a piece of a streamed answer beside its text; a piece holds a token at least."""
+_BYTES_AROUND_ANSWER: Final = 1_048_576
+_TOKENS_UNLESS_SAID: Final = 131_072
 
 
 class _BadAnswer(Exception):
@@ -48,9 +53,7 @@ class ChatProvider:
 
     def __init__(self, *, private_addresses: bool = False) -> None:
         """Wire it; `private_addresses` says whether organizations may name addresses that are not public."""
-        transport = transport_to_named_addresses(private=private_addresses)
-        # A redirect would lead wherever the organization's server likes.
-        self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
+        self._named_addresses = NamedAddresses(private=private_addresses)
 
     async def complete(
         self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
@@ -75,11 +78,11 @@ class ChatProvider:
                 completion = await self._ask(question, model, timeout_s, on_text)
         except TimeoutError:
             status_class: StatusClass = "timeout"
-            failure: Exception = ProviderUnavailable(
-                f"the provider of {model.name!r} did not finish in time", error_type="provider_timeout"
-            )
+            failure: Exception = timed_out(model.name)
         except _BadAnswer as wrong:
             status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
+        except AnswerTooLarge:
+            status_class, failure = "bad_answer", bad_answer(model.name, "it is longer than its tokens can be")
         except LITELLM_ERRORS as error:
             status_class, failure = classified(model.name, failure_of(error))
         else:
@@ -94,32 +97,47 @@ class ChatProvider:
 
     async def close(self) -> None:
         """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
-        await self._to_named_addresses.close()
+        await self._named_addresses.close()
 
     async def _ask(self, question: Question, model: ChatModel, timeout_s: float, on_text: OnText | None) -> Completion:
         request = self._request(question, model, timeout_s)
         if on_text is None:
-            answer = await litellm.acompletion(**request)
+            with answers_up_to(_largest_answer(question, model, streamed=False)):
+                answer = await litellm.acompletion(**request)
             return _completion(answer, question, model)
-        pieces = await litellm.acompletion(**request, stream=True, stream_options={"include_usage": True})
-        try:
-            kept = []
-            characters = WholeCharacters()
-            of_arguments: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
-            async for piece in pieces:
-                _mend_calls(piece, of_arguments)
-                kept.append(piece)
-                if text := characters.take(_text_of(piece) or ""):
-                    await on_text(text)
-            if text := characters.end():
+        with answers_up_to(_largest_answer(question, model, streamed=True)):
+            pieces = await litellm.acompletion(**request, stream=True, stream_options={"include_usage": True})
+            try:
+                kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(question, model, streamed=True))
+            finally:
+                # Else the provider goes on writing for nobody.
+                await pieces.aclose()
+        return _completion(litellm.stream_chunk_builder(kept), question, model)
+
+    async def _listen(self, pieces: Any, on_text: OnText, *, max_bytes: int) -> list[Any]:
+        """Pass the text on as it comes, and return the pieces.
+
+        Raises:
+            _BadAnswer: the answer breaks off, or does not end.
+        """
+        kept = []
+        size = 0
+        characters = WholeCharacters()
+        of_arguments: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
+        async for piece in pieces:
+            _mend_calls(piece, of_arguments)
+            kept.append(piece)
+            size += _BYTES_PER_PIECE + _written(piece)
+            if size > max_bytes:
+                raise _BadAnswer("it is longer than its tokens can be")
+            if text := characters.take(_text_of(piece) or ""):
                 await on_text(text)
-            # litellm ends an answer properly that the provider did not.
-            if pieces.received_finish_reason is None:
-                raise _BadAnswer("it breaks off")
-            return _completion(litellm.stream_chunk_builder(kept), question, model)
-        finally:
-            # Else the provider goes on writing for nobody.
-            await pieces.aclose()
+        if text := characters.end():
+            await on_text(text)
+        # litellm ends an answer properly that the provider did not.
+        if pieces.received_finish_reason is None:
+            raise _BadAnswer("it breaks off")
+        return kept
 
     def _request(self, question: Question, model: ChatModel, timeout_s: float) -> dict[str, Any]:
         request: dict[str, Any] = {
@@ -132,8 +150,10 @@ class ChatProvider:
         }
         if model.api_base is not None:
             request["api_base"] = model.api_base
-        if model.access is not None and model.access.api_base is not None:
-            request["client"] = self._to_named_addresses
+        if (client := self._named_addresses.client(model.route, model.access)) is not None:
+            request["client"] = client
+            # Else LiteLLM asks some models of Azure over another API, and connects by a client of its own.
+            request["_skip_responses_api_bridge"] = True
         if question.tools:
             request["tools"] = [dict(tool) for tool in question.tools]
         if question.schema is not None and model.takes_schema:
@@ -148,6 +168,21 @@ class ChatProvider:
 
 def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
+
+
+def _largest_answer(question: Question, model: ChatModel, *, streamed: bool) -> int:
+    tokens = question.max_completion_tokens or model.max_output_tokens or _TOKENS_UNLESS_SAID
+    return tokens * (_LONGEST_TOKEN_BYTES + (_BYTES_PER_PIECE if streamed else 0)) + _BYTES_AROUND_ANSWER
+
+
+def _written(piece: Any) -> int:
+    """Count the characters of all that a piece adds to the answer."""
+    if not piece.choices:
+        return 0
+    delta = piece.choices[0].delta
+    texts = [delta.content, getattr(delta, "reasoning_content", None)]
+    texts += [call.function.arguments for call in delta.tool_calls or ()]
+    return sum(len(text) for text in texts if isinstance(text, str))
 
 
 def _text_of(piece: Any) -> str | None:

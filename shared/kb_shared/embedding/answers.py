@@ -11,11 +11,16 @@ import numpy as np
 import pybase64
 from numpy.typing import NDArray
 
+from kb_shared.embedding.models import MAX_DIMENSIONS
 from kb_shared.embedding.vector import Vector
 
 
 class BadAnswer(Exception):
     """The answer is not one usable vector per text; `str()` says how, quoting nothing of it."""
+
+
+class TooManyDimensions(Exception):
+    """The vectors have more dimensions than an index takes; `str()` says how many."""
 
 
 def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vector]:
@@ -28,12 +33,15 @@ def vectors_of(entries: Any, *, count: int, dimensions: int | None) -> list[Vect
 
     Raises:
         BadAnswer: a text has no vector or two, or a vector is of another size, not finite, or zero.
+        TooManyDimensions: more than `MAX_DIMENSIONS`.
     """
     vectors = [_decoded(entry) for entry in _in_order_of_the_texts(entries, count)]
     wanted = len(vectors[0]) if dimensions is None else dimensions
     for vector in vectors:
         if vector.ndim != 1 or not len(vector) == wanted > 0:
             raise BadAnswer(f"a vector of shape {vector.shape} where {wanted} dimensions were expected")
+    if wanted > MAX_DIMENSIONS:
+        raise TooManyDimensions(f"vectors of {wanted} dimensions, and no more than {MAX_DIMENSIONS} can be searched")
     _check_values(np.stack(vectors))
     return vectors
 

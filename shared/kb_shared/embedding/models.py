@@ -17,7 +17,8 @@ from kb_shared.errors import ProviderKeyMissing, UnknownModel
 InputType = Literal["document", "query"]
 
 OPENAI_API_BASE: Final = "https://api.openai.com/v1"
-MAX_HASH_DIMENSIONS: Final = 8192
+MAX_DIMENSIONS: Final = 8192
+"""Of a vector: an Atlas index takes no more."""
 
 _OPENAI_COMPATIBLE: Final = "hosted_vllm/"
 _HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
@@ -149,7 +150,7 @@ class ModelCatalogue:
             return _late(name, self._late[name])
         if local := LOCAL_MODELS.get(name):
             return self._local(name, label=name, dimensions=local.dimensions, max_input_tokens=local.max_input_tokens)
-        if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_HASH_DIMENSIONS:
+        if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_DIMENSIONS:
             return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
         bundled = self._bundled_model(name)
         used = access or access_of_environment(name, bundled.provider, self._environment)

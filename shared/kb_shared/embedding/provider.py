@@ -1,17 +1,30 @@
 """The only door to providers of embeddings."""
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from kb_shared.embedding.answers import BadAnswer, vectors_of
+from kb_shared.embedding.answers import BadAnswer, TooManyDimensions, vectors_of
+from kb_shared.embedding.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.embedding.late_models import LateModelFailed, LateModels
-from kb_shared.embedding.models import BundledModel, InputType, Model
-from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified, late_model_failed
-from kb_shared.embedding.public_transport import transport_to_named_addresses
+from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, InputType, Model
+from kb_shared.embedding.named_addresses import NamedAddresses
+from kb_shared.embedding.provider_errors import (
+    StatusClass,
+    answer_too_large,
+    bad_answer,
+    classified,
+    late_model_failed,
+    timed_out,
+)
 from kb_shared.embedding.vector import Vector
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
-from kb_shared.quiet_litellm import LITELLM_ERRORS, AsyncHTTPHandler, failure_of, litellm
+from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
+
+_BYTES_PER_DIMENSION: Final = 40
+"""Of a vector in JSON: a number with all its digits, a comma, a line of its own that is indented."""
+_BYTES_AROUND_VECTORS: Final = 65_536
 
 
 def bundled_models() -> dict[str, BundledModel]:
@@ -35,14 +48,12 @@ class Provider:
         """Wire it.
 
         Args:
-            timeout_s: of a call.
+            timeout_s: of a whole call, the last byte of its answer included.
             private_addresses: whether organizations may name addresses that are not public.
         """
         self._timeout_s = timeout_s
         self._late_models = LateModels()
-        transport = transport_to_named_addresses(private=private_addresses)
-        # A redirect would lead wherever the organization's server likes.
-        self._to_named_addresses = AsyncHTTPHandler(transport=transport, follow_redirects=False)
+        self._named_addresses = NamedAddresses(private=private_addresses)
 
     async def embed(
         self, texts: Sequence[str], *, model: Model, dimensions: int | None, input_type: InputType
@@ -59,16 +70,20 @@ class Provider:
             ProviderUnavailable: timeout, no connection, 408, 409, 429, 5xx, or an answer that can't be used.
             ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
             BatchRefused: 400, 413, 422, or a text that is too long: ask for fewer.
-            ProviderRefused: any other 4xx.
+            ProviderRefused: any other 4xx, or an answer that is larger than a right one can be.
         """
         EMBEDDING_API_CALLS.labels(model.label).inc()
         began = time.perf_counter()
         try:
             entries = await self._ask(texts, model, dimensions, input_type)
             vectors = vectors_of(entries, count=len(texts), dimensions=dimensions)
+        except TimeoutError:
+            status_class: StatusClass = "timeout"
+            failure: Exception = timed_out(model.name)
         except BadAnswer as wrong:
-            status_class: StatusClass = "bad_answer"
-            failure: Exception = bad_answer(model.name, str(wrong))
+            status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
+        except (AnswerTooLarge, TooManyDimensions) as too_large:
+            status_class, failure = "bad_answer", answer_too_large(model.name, str(too_large))
         except LITELLM_ERRORS as error:
             status_class, failure = classified(model.name, failure_of(error))
         except LateModelFailed as failed:
@@ -84,16 +99,20 @@ class Provider:
     async def close(self) -> None:
         """Close the connections. litellm shares them between all of its callers in this process."""
         self._late_models.close()
-        await self._to_named_addresses.close()
+        await self._named_addresses.close()
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
     async def _ask(self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType) -> Any:
         """Return `data` of an OpenAI answer."""
-        if model.late_source is None:
-            return (await litellm.aembedding(**self._request(texts, model, dimensions, input_type))).data
-        vectors = await self._late_models.embed(model.late_source, texts, input_type)
-        return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+        if model.late_source is not None:
+            vectors = await self._late_models.embed(model.late_source, texts, input_type)
+            return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+        request = self._request(texts, model, dimensions, input_type)
+        with answers_up_to(_largest_answer(len(texts), dimensions)):
+            # LiteLLM's own timeout is of each read: a server that sends a byte now and then would never run into it.
+            async with asyncio.timeout(self._timeout_s):
+                return (await litellm.aembedding(**request)).data
 
     def _request(
         self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType
@@ -107,8 +126,8 @@ class Provider:
         }
         if model.api_base is not None:
             request["api_base"] = model.api_base
-        if model.access is not None and model.access.api_base is not None and model.base64:
-            request["client"] = self._to_named_addresses
+        if (client := self._named_addresses.client(model.route, model.access)) is not None:
+            request["client"] = client
         if model.base64:
             request["encoding_format"] = "base64"
         if model.input_types:
@@ -117,3 +136,7 @@ class Provider:
         if dimensions is not None and model.default_dimensions not in {None, dimensions}:
             request["dimensions"] = dimensions
         return request
+
+
+def _largest_answer(texts: int, dimensions: int | None) -> int:
+    return texts * (dimensions or MAX_DIMENSIONS) * _BYTES_PER_DIMENSION + _BYTES_AROUND_VECTORS

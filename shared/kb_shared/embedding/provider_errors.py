@@ -163,6 +163,16 @@ def bad_answer(model: str, how: str) -> ProviderUnavailable:
     return ProviderUnavailable(f"the provider of {model!r} answered wrongly: {how}", error_type="bad_answer")
 
 
+def timed_out(model: str) -> ProviderUnavailable:
+    """Make the error of an answer that has not ended when its time is over, even if parts of it came."""
+    return ProviderUnavailable(f"the provider of {model!r} did not finish in time", error_type="provider_timeout")
+
+
+def answer_too_large(model: str, how: str) -> ProviderRefused:
+    """Make the error of a 200 with more in it than a right answer can have: asking again would only cost as much."""
+    return ProviderRefused(f"the provider of {model!r} answered with {how}", error_type="answer_too_large")
+
+
 def late_model_failed(model: str, how: str) -> ProviderUnavailable:
     """The error of a model in this process: operators mend it, and work waits for that."""
     return ProviderUnavailable(f"the model {model!r} of this deployment fails: {how}", error_type="late_model_failed")

@@ -8,6 +8,7 @@ import httpcore
 import httpx
 from httpcore import SOCKET_OPTION, AnyIOBackend, AsyncNetworkBackend, AsyncNetworkStream
 
+from kb_shared.embedding.capped_answers import CappedTransport
 from kb_shared.public_addresses import NotPublic, public_addresses_of
 
 
@@ -52,11 +53,14 @@ def _tls() -> SSLContext:
     return httpx.create_ssl_context(trust_env=False)
 
 
-def transport_to_named_addresses(*, private: bool) -> httpx.AsyncHTTPTransport:
-    """A transport that reaches nothing of our own network, whatever a name means; unless `private` says it may."""
+def transport_to_named_addresses(*, private: bool) -> httpx.AsyncBaseTransport:
+    """Make a transport that reaches nothing of our own network, whatever a name means; unless `private` says it may.
+
+    It reads no more of an answer than `answers_up_to` says.
+    """
     transport = httpx.AsyncHTTPTransport(trust_env=False, verify=_tls())
     if private:
-        return transport
+        return CappedTransport(transport)
     # httpx has no parameter for it.
     transport._pool = httpcore.AsyncConnectionPool(  # noqa: SLF001  # see above
         ssl_context=_tls(),
@@ -65,4 +69,4 @@ def transport_to_named_addresses(*, private: bool) -> httpx.AsyncHTTPTransport:
         keepalive_expiry=5.0,
         network_backend=_PublicOnly(),
     )
-    return transport
+    return CappedTransport(transport)

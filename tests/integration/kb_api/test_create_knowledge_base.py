@@ -17,7 +17,9 @@ from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
 from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.models import MAX_DIMENSIONS
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_ledger
+from tests.hostile_provider import Behaviour, gives_vectors, gzip_bomb, hostile_provider
 from tests.integration.kb_api.conftest import MODEL, NewOrganization
 from tests.integration.kb_api.organization import Organization
 
@@ -341,3 +343,24 @@ async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_
     assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["text_normalization"] == 1
     await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"name": "Renamed"})
     assert (await organization.ok("GET", f"/knowledge-bases/{kb_id}"))["text_normalization"] == 1
+
+
+@pytest.mark.parametrize(
+    "behaviour", [gives_vectors(200_000), gives_vectors(MAX_DIMENSIONS + 1), gzip_bomb(10_000_000)]
+)
+async def test_a_model_whose_answers_no_index_can_take_is_refused(
+    services: Services, new_organization: NewOrganization, behaviour: Behaviour
+) -> None:
+    settings = services.settings.model_copy(update={"allow_private_providers": True})
+    embedder = create_embedder(services.database, settings, patience_s=0.2)
+    deployed = create_services(settings, services.database, embedder)
+    transport = httpx.ASGITransport(create_app(deployed))
+    async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
+        organization = replace(await new_organization(), http=http)
+        async with hostile_provider(behaviour) as hostile:
+            named = {"api_key": "sk-of-an-organization", "api_base": hostile.api_base}
+            await organization.ok("PUT", "/llm-providers/openai", json=named)
+            asked = {"name": "n", "embedding_model": "text-embedding-3-small"}
+            assert await organization.refused("POST", "/knowledge-bases", json=asked) == (422, "provider-refused")
+            assert len(hostile.asked) == 1
+    await embedder.close()

@@ -1,0 +1,130 @@
+"""Answers of servers that a tenant named, read up to a limit: whatever such a server sends fills no memory.
+
+Compression is not asked for. An answer that is compressed all the same is decompressed here, in small pieces: its
+length after that is what counts.
+"""
+
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import httpx
+
+MAX_ERROR_BYTES: Final = 65_536
+"""Of an answer that is an error: the rest is left out."""
+_UNLESS_SAID_BYTES: Final = 1_048_576
+_PIECE_BYTES: Final = 65_536
+_WINDOW_BITS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+
+_Decode: TypeAlias = Callable[[bytes], Iterator[bytes]]
+
+
+class AnswerTooLarge(httpx.DecodingError):
+    """Has more bytes than a right answer can have."""
+
+
+@dataclass(slots=True)
+class _Limit:
+    max_bytes: int
+    exceeded: bool = False
+
+    def exceed(self) -> AnswerTooLarge:
+        self.exceeded = True
+        return AnswerTooLarge(f"more than {self.max_bytes} bytes")
+
+
+_limit: ContextVar[_Limit | None] = ContextVar("answer_limit", default=None)
+
+
+@contextmanager
+def answers_up_to(max_bytes: int) -> Iterator[None]:
+    """Limit the answers to requests that are sent within this.
+
+    Raises:
+        AnswerTooLarge: whatever error the libraries between here and the transport made of it.
+    """
+    limit = _Limit(max_bytes)
+    token = _limit.set(limit)
+    try:
+        yield
+    except Exception:
+        if limit.exceeded:
+            raise limit.exceed() from None
+        raise
+    finally:
+        _limit.reset(token)
+
+
+class CappedTransport(httpx.AsyncBaseTransport):
+    """Sends requests by another transport and limits what is read of the answers."""
+
+    def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
+        self._inner = inner
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        limit = _limit.get() or _Limit(_UNLESS_SAID_BYTES)
+        request.headers["accept-encoding"] = "identity"
+        response = await self._inner.handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        decode = _decoder(response.headers.get("content-encoding", "identity"))
+        if decode is None:
+            await response.aclose()
+            raise httpx.DecodingError("the answer is compressed in a way that was not asked for", request=request)
+        # Of the bytes as they were sent.
+        headers = [
+            (name, value)
+            for name, value in response.headers.raw
+            if name.lower() not in (b"content-encoding", b"content-length")
+        ]
+        stream = _Capped(response.stream, decode, None if response.is_error else limit)
+        return httpx.Response(response.status_code, headers=headers, stream=stream, extensions=response.extensions)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Capped(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, decode: _Decode, limit: _Limit | None) -> None:
+        """Wire it; without a limit what is above `MAX_ERROR_BYTES` is left out."""
+        self._stream = stream
+        self._decode = decode
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = left_decoded = MAX_ERROR_BYTES if self._limit is None else self._limit.max_bytes
+        async for raw in self._stream:
+            left -= len(raw)
+            for piece in self._decode(raw):
+                left_decoded -= len(piece)
+                if left_decoded < 0:
+                    break
+                yield piece
+            if min(left, left_decoded) < 0:
+                if self._limit is None:
+                    return
+                raise self._limit.exceed()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _decoder(encoding: str) -> _Decode | None:
+    encoding = encoding.strip().lower()
+    if encoding in ("", "identity"):
+        return lambda raw: iter((raw,))
+    if encoding not in _WINDOW_BITS:
+        return None
+    decompressor = zlib.decompressobj(_WINDOW_BITS[encoding])
+
+    def decode(raw: bytes) -> Iterator[bytes]:
+        try:
+            while piece := decompressor.decompress(raw, _PIECE_BYTES):
+                yield piece
+                raw = decompressor.unconsumed_tail
+        except zlib.error:
+            raise httpx.DecodingError("the answer can't be decompressed") from None
+
+    return decode
