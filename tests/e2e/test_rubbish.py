@@ -50,7 +50,9 @@ def _rubbish(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
         (with_data(pages=[{"page": 1, "start": 0, "end": 10**9}]), "bad-data"),
         (with_data(text=None, text_ref=foreign), "unknown-text-ref"),
         (with_data(text=None, text_ref=foreign.replace("others", good.organization_id)), "unknown-text-ref"),
-        (with_data(document_id="another", text=None, text_ref="../" + foreign), "unknown-text-ref"),
+        (with_data(text=None, text_ref="../" + foreign), "unknown-text-ref"),
+        (with_data(document_id="another"), "key-mismatch"),
+        (with_data(organization_id="others"), "key-mismatch"),
         (with_data(text="x" * MAX_EVENT_BYTES), "too-large"),
     ]
 

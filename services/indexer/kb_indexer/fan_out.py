@@ -17,6 +17,7 @@ from kb_indexer.crowds import Crowds
 from kb_indexer.isolation import Isolation
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.projection import apply
+from kb_indexer.record_keys import require_key
 from kb_indexer.truth import Truth
 from kb_shared import tracing
 from kb_shared.contracts.cloudevents import Envelope, Payload, decode
@@ -30,6 +31,7 @@ from kb_shared.contracts.documents import (
     TagDeleted,
     TagsChanged,
     TagUpserted,
+    key_of,
 )
 from kb_shared.errors import Rejected, TransientError
 from kb_shared.failpoints import reach
@@ -83,6 +85,7 @@ class FanOut:
     async def handle(self, record: Record) -> None:
         tracing.start(tracing.from_headers(record.headers))
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
+        require_key(record, key_of(event))
         with mongo_errors():
             # What dies of an event must not be put down to a document.
             async with self._isolation.side_by_side():

@@ -19,6 +19,7 @@ from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
+from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.source import SOURCE
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
@@ -27,7 +28,7 @@ from kb_shared import tracing
 from kb_shared.announcements import Announcement, announce
 from kb_shared.budget import Room
 from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.commands import INDEX_REQUESTS, SyncDocument
+from kb_shared.contracts.commands import INDEX_REQUESTS, SyncDocument, key_of
 from kb_shared.contracts.outcomes import DocumentIndexFailed
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -109,6 +110,7 @@ class SyncDocumentHandler:
     async def handle(self, record: Record) -> None:
         tracing.start(tracing.from_headers(record.headers))
         _, command = decode(record.value, INDEX_REQUESTS)
+        require_key(record, key_of(command))
         structlog.contextvars.bind_contextvars(
             organization_id=command.organization_id, kb_id=command.kb_id, document_id=command.document_id
         )
