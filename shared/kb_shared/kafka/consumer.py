@@ -43,7 +43,8 @@ class Consumer:
         leave_group: tell the broker when we stop, so that others take over at once and not after the session timeout.
             Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
         max_in_flight: records handled at once.
-        per_group: of these for one group. Default three quarters, so that a newcomer finds a slot.
+        per_group: of these for one group of an organization. Default three quarters, so that the organization's others
+            find a slot. The organization itself may hold seven for each that is still free.
         max_replay: offsets of a partition that a crash may repeat; a record that is tried again for long holds its
             partition up once so many came after it.
         max_held_bytes: keys and values in memory.

@@ -23,8 +23,8 @@ class Gate:
 class Intake:
     """Decides which partitions to hold back.
 
-    A lane closes when enough of its records wait to keep all slots busy, a partition when a crash would repeat too
-    many of its records, all of them when what is held in memory is too large.
+    A lane closes when enough of its records wait to keep all slots busy, whichever organization has its share of them;
+    a partition when a crash would repeat too many of its records; all of them when what is held in memory is too large.
     """
 
     def __init__(self, *, max_in_flight: int, max_replay: int, max_held_bytes: int) -> None:
@@ -37,13 +37,13 @@ class Intake:
         self,
         partitions: Mapping[TopicPartition, Lane],
         *,
-        active: Mapping[Lane, int],
+        in_stock: Mapping[Lane, int],
         replay_windows: Mapping[TopicPartition, int],
         held_bytes: int,
     ) -> frozenset[TopicPartition]:
         """Return those of `partitions` whose records should not come now."""
         full = self._memory.update(held_bytes)
-        closed_lanes = {lane for lane, gate in self._lanes.items() if gate.update(active[lane])}
+        closed_lanes = {lane for lane, gate in self._lanes.items() if gate.update(in_stock[lane])}
         return frozenset(
             partition
             for partition, lane in partitions.items()

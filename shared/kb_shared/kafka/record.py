@@ -33,9 +33,14 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a record stands in line: groups take turns, records of one place go one after the other."""
+    """Where a record stands in line: organizations take turns, and so do the groups within each of them.
 
+    Records of one place are handled one after the other.
+    """
+
+    organization_id: str
     group: str
+    """Of the organization's work, such as what concerns one knowledge base."""
     key: str
 
 

@@ -1,16 +1,27 @@
-"""Which record runs next: order within a place, turns between groups, a share for the bulk lane. Pure."""
+"""Which record runs next: order within a place, turns between organizations and their groups, a share for bulk work.
+
+Pure.
+"""
 
 import math
 from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Sized
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from kb_shared.kafka.record import Place
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
+Queue = TypeVar("Queue", bound=Sized)
 
 BULK_SHARE = 0.1
+SLOTS_FOR_EACH_FREE_ONE = 7
+"""An organization may hold so many for each that is still free: seven eighths of all while it is alone, and less the
+more the others hold. Several that never finish leave slots free together, too."""
+COUNTED_SHARE = 0.25
+"""Of the slots: as many records of one organization count as work in stock."""
 
 
 class Lane(Enum):
@@ -18,6 +29,10 @@ class Lane(Enum):
 
     LIVE = auto()
     BULK = auto()
+
+
+_Group: TypeAlias = tuple[str, str]
+"""The organization and the name of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,30 +44,38 @@ class _Waiting(Generic[Item]):
 class Scheduler(Generic[Item]):
     """Items wait here until a slot is theirs.
 
-    Of one place a single item runs at a time, in the order of `add`, whichever lane they came by. Groups take turns,
-    and none has more than `per_group` items running, so that a newcomer finds a free slot beside the busiest.
-    An item that must be tried again later is suspended: it keeps its place's turn and gives its slot away.
+    Of one place a single item runs at a time, in the order of `add`, whichever lane they came by. Organizations take
+    turns, and within an organization its groups do. Both are bounded, so that a newcomer finds a free slot beside the
+    busiest. An item that must be tried again later is suspended: it keeps its place's turn and gives its slot away.
     """
 
     def __init__(self, *, max_in_flight: int, per_group: int) -> None:
+        """Begin empty.
+
+        Args:
+            max_in_flight: slots, which are items that run at once.
+            per_group: of these for one group of an organization.
+        """
         self._max_in_flight = max_in_flight
         self._per_group = per_group
         # With a single slot there is nothing to share: live work would wait for ever.
         self._bulk_reserve = min(math.ceil(max_in_flight * BULK_SHARE), max_in_flight - 1)
+        self._counted = max(1, int(max_in_flight * COUNTED_SHARE))
         self._queues: dict[Place, deque[_Waiting[Item]]] = {}
-        self._ready: dict[Lane, OrderedDict[str, deque[Place]]] = {lane: OrderedDict() for lane in Lane}
+        self._ready: dict[Lane, _Turns] = {lane: _Turns() for lane in Lane}
         self._running: dict[Place, _Waiting[Item]] = {}
         self._suspended: set[Place] = set()
-        self._running_of_group: Counter[str] = Counter()
+        self._running_of_organization: Counter[str] = Counter()
+        self._running_of_group: Counter[_Group] = Counter()
         self._running_in_lane: Counter[Lane] = Counter()
-        self._active: Counter[Lane] = Counter()
+        self._active: dict[Lane, Counter[str]] = {lane: Counter() for lane in Lane}
 
     def add(self, item: Item, place: Place, lane: Lane = Lane.LIVE) -> None:
         queue = self._queues.setdefault(place, deque())
         queue.append(_Waiting(item, lane))
         if place in self._suspended:
             return
-        self._active[lane] += 1
+        self._active[lane][place.organization_id] += 1
         if len(queue) == 1 and place not in self._running:
             self._line_up(place)
 
@@ -68,7 +91,7 @@ class Scheduler(Generic[Item]):
     def finish(self, place: Place) -> None:
         """The item running at `place` is done with; the next of that place may run."""
         lane = self._release_slot(place).lane
-        self._active[lane] -= 1
+        self._deactivate(place, [lane])
         if place in self._queues:
             self._line_up(place)
 
@@ -78,17 +101,26 @@ class Scheduler(Generic[Item]):
         queue = self._queues.setdefault(place, deque())
         queue.appendleft(waiting)
         self._suspended.add(place)
-        self._active.subtract(entry.lane for entry in queue)
+        self._deactivate(place, [entry.lane for entry in queue])
 
     def wake(self, place: Place) -> None:
         """The suspended item at `place` may run again."""
         self._suspended.remove(place)
-        self._active.update(entry.lane for entry in self._queues[place])
+        for entry in self._queues[place]:
+            self._active[entry.lane][place.organization_id] += 1
         self._line_up(place)
 
-    def active(self, lane: Lane) -> int:
-        """Items running or waiting, without those that stand behind a suspended one: they hold nobody up."""
-        return self._active[lane]
+    def in_stock(self, lane: Lane) -> int:
+        """Count the items that run or wait, of one organization up to a quarter of the slots.
+
+        What one organization has beyond that keeps no slot busy that others could not use. Items behind a suspended
+        one hold nobody up and do not count.
+        """
+        return sum(min(items, self._counted) for items in self._active[lane].values())
+
+    def _deactivate(self, place: Place, lanes: Iterable[Lane]) -> None:
+        for lane in lanes:
+            _count_down(self._active[lane], place.organization_id)
 
     def _lanes_by_claim(self) -> tuple[Lane, Lane]:
         if self._running_in_lane[Lane.BULK] < self._bulk_reserve:
@@ -96,22 +128,19 @@ class Scheduler(Generic[Item]):
         return Lane.LIVE, Lane.BULK
 
     def _line_up(self, place: Place) -> None:
-        lane = self._queues[place][0].lane
-        self._ready[lane].setdefault(place.group, deque()).append(place)
+        self._ready[self._queues[place][0].lane].add(place)
 
     def _take_turn(self, lane: Lane) -> Place | None:
-        """Take the next ready place of the group whose turn it is, skipping groups that have all they may have."""
-        groups = self._ready[lane]
-        group = next((group for group in groups if self._running_of_group[group] < self._per_group), None)
-        if group is None:
-            return None
-        places = groups[group]
-        place = places.popleft()
-        if places:
-            groups.move_to_end(group)
-        else:
-            del groups[group]
-        return place
+        """Take the next ready place, skipping organizations and groups that have all they may have."""
+        return self._ready[lane].take(may_run=self._may_run, may_run_group=self._may_run_group)
+
+    def _may_run(self, organization_id: str) -> bool:
+        held = self._running_of_organization[organization_id]
+        free = self._max_in_flight - len(self._running)
+        return held == 0 or held + 1 <= SLOTS_FOR_EACH_FREE_ONE * (free - 1)
+
+    def _may_run_group(self, organization_id: str, group: str) -> bool:
+        return self._running_of_group[organization_id, group] < self._per_group
 
     def _start(self, place: Place) -> Item:
         queue = self._queues[place]
@@ -119,14 +148,56 @@ class Scheduler(Generic[Item]):
         if not queue:
             del self._queues[place]
         self._running[place] = waiting
-        self._running_of_group[place.group] += 1
+        self._running_of_organization[place.organization_id] += 1
+        self._running_of_group[place.organization_id, place.group] += 1
         self._running_in_lane[waiting.lane] += 1
         return waiting.item
 
     def _release_slot(self, place: Place) -> _Waiting[Item]:
         waiting = self._running.pop(place)
         self._running_in_lane[waiting.lane] -= 1
-        self._running_of_group[place.group] -= 1
-        if not self._running_of_group[place.group]:
-            del self._running_of_group[place.group]
+        _count_down(self._running_of_organization, place.organization_id)
+        _count_down(self._running_of_group, (place.organization_id, place.group))
         return waiting
+
+
+class _Turns:
+    """Ready places of a lane: organizations take turns, and within each its groups."""
+
+    def __init__(self) -> None:
+        self._organizations: OrderedDict[str, OrderedDict[str, deque[Place]]] = OrderedDict()
+
+    def add(self, place: Place) -> None:
+        groups = self._organizations.setdefault(place.organization_id, OrderedDict())
+        groups.setdefault(place.group, deque()).append(place)
+
+    def take(self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]) -> Place | None:
+        """Take the place whose turn it is among those that may run, or return None."""
+        for organization_id, groups in self._organizations.items():
+            if not may_run(organization_id):
+                continue
+            group = next((group for group in groups if may_run_group(organization_id, group)), None)
+            if group is not None:
+                return self._pop(organization_id, group)
+        return None
+
+    def _pop(self, organization_id: str, group: str) -> Place:
+        groups = self._organizations[organization_id]
+        place = groups[group].popleft()
+        _end_turn(groups, group)
+        _end_turn(self._organizations, organization_id)
+        return place
+
+
+def _end_turn(turns: OrderedDict[str, Queue], name: str) -> None:
+    """Put `name` behind the others, or forget it if nothing of it waits."""
+    if turns[name]:
+        turns.move_to_end(name)
+    else:
+        del turns[name]
+
+
+def _count_down(counts: Counter[Key], key: Key) -> None:
+    counts[key] -= 1
+    if not counts[key]:
+        del counts[key]

@@ -101,7 +101,7 @@ class Tenure:
         """Partitions whose records should not come now."""
         return self._intake.held_back(
             self.lanes,
-            active={lane: self._scheduler.active(lane) for lane in Lane},
+            in_stock={lane: self._scheduler.in_stock(lane) for lane in Lane},
             replay_windows=self.ledger.replay_windows(),
             held_bytes=self._held_bytes,
         )
@@ -121,7 +121,7 @@ class Tenure:
         except Exception:
             # A bug, but one record must not stop all: `handle` will have to judge it.
             log.exception("record.not_placed", topic=record.topic, partition=record.partition, offset=record.offset)
-            return Place(group="unplaced", key=f"{record.topic}/{record.partition}")
+            return Place(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
 
     def _start_what_may_run(self) -> None:
         while self.open and (job := self._scheduler.start_next()) is not None:

@@ -121,7 +121,7 @@ class Recorder:
 
     def place(self, record: Record) -> Place:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, key)
+        return Place(group, "", key)
 
     async def handle(self, record: Record) -> None:
         value = (record.value or b"").decode()

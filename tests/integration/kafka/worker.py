@@ -44,7 +44,7 @@ class Jobs:
 
     def place(self, record: Record) -> Place:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, key)
+        return Place(group, "", key)
 
     async def handle(self, record: Record) -> None:
         await asyncio.sleep(random.expovariate(1 / MEAN_JOB_S))

@@ -24,7 +24,7 @@ class FakeHandler:
 
     def place(self, record: Record) -> Place:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, key)
+        return Place(group, group, key)
 
     async def handle(self, record: Record) -> None:
         self.tried.append(record.offset)

@@ -12,7 +12,7 @@ from tests.unit.kafka.fakes import FakeDeadLetters, FakeHandler, record
 
 
 def a_job() -> Job:
-    return Job(record(0), Place("a", "1"), OffsetTracker(0))
+    return Job(record(0), Place("a", "a", "1"), OffsetTracker(0))
 
 
 def raising(error: BaseException) -> FakeHandler:

@@ -14,7 +14,7 @@ def held_back(
     intake: Intake, *, live: int = 0, bulk: int = 0, windows: Mapping[TopicPartition, int] | None = None, held: int = 0
 ) -> frozenset[TopicPartition]:
     return intake.held_back(
-        PARTITIONS, active={Lane.LIVE: live, Lane.BULK: bulk}, replay_windows=windows or {}, held_bytes=held
+        PARTITIONS, in_stock={Lane.LIVE: live, Lane.BULK: bulk}, replay_windows=windows or {}, held_bytes=held
     )
 
 

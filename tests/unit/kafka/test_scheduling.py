@@ -9,8 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from kb_shared.kafka.record import Place
 from kb_shared.kafka.scheduling import Lane, Scheduler
 
-MAX_IN_FLIGHT = 5
-PER_GROUP = 3
+MAX_IN_FLIGHT = 9
+PER_GROUP = 4
+COUNTED = 2
+"""A quarter of the slots."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +22,16 @@ class Item:
     lane: Lane
 
 
-places = st.builds(Place, group=st.sampled_from("abcd"), key=st.sampled_from("1234"))
+places = st.builds(
+    Place,
+    organization_id=st.sampled_from(["acme", "bolt", "core"]),
+    group=st.sampled_from("ab"),
+    key=st.sampled_from("1234"),
+)
+
+
+Claimant = str | tuple[str, str]
+"""An organization, or one of its groups."""
 
 
 class SchedulerRules(RuleBasedStateMachine):
@@ -33,7 +44,7 @@ class SchedulerRules(RuleBasedStateMachine):
         self.waiting: dict[Place, list[Item]] = defaultdict(list)
         self.running: dict[Place, Item] = {}
         self.suspended: set[Place] = set()
-        self.overtaken: Counter[tuple[Lane, str, str]] = Counter()
+        self.overtaken: Counter[tuple[Lane, Claimant, Claimant]] = Counter()
 
     @rule(place=places, lane=st.sampled_from(Lane))
     def add(self, place: Place, lane: Lane) -> None:
@@ -78,14 +89,20 @@ class SchedulerRules(RuleBasedStateMachine):
     @invariant()
     def slots_are_bounded(self) -> None:
         assert len(self.running) <= MAX_IN_FLIGHT
-        assert all(n <= PER_GROUP for n in Counter(place.group for place in self.running).values())
+        assert all(n <= PER_GROUP for n in Counter(map(group_of, self.running)).values())
 
     @invariant()
-    def active_counts_all_but_what_stands_behind_a_pause(self) -> None:
+    def no_organization_alone_holds_the_last_slot(self) -> None:
+        held = Counter(place.organization_id for place in self.running)
+        assert all(n < MAX_IN_FLIGHT - 1 for n in held.values())
+
+    @invariant()
+    def of_an_organization_a_quarter_of_the_slots_counts_as_stock_without_what_stands_behind_a_pause(self) -> None:
         for lane in Lane:
             items = [*self.running.values()]
             items += [item for place, queue in self.waiting.items() if place not in self.suspended for item in queue]
-            assert self.scheduler.active(lane) == sum(item.lane is lane for item in items)
+            of_each = Counter(item.place.organization_id for item in items if item.lane is lane)
+            assert self.scheduler.in_stock(lane) == sum(min(n, COUNTED) for n in of_each.values())
 
     def teardown(self) -> None:
         """Whatever happened, all that is left runs to its end in order."""
@@ -101,40 +118,102 @@ class SchedulerRules(RuleBasedStateMachine):
     def _startable(self) -> list[Item]:
         if len(self.running) >= MAX_IN_FLIGHT:
             return []
-        of_group = Counter(place.group for place in self.running)
         return [
             queue[0]
             for place, queue in self.waiting.items()
-            if queue and place not in self.running and place not in self.suspended and of_group[place.group] < PER_GROUP
+            if queue and place not in self.running and place not in self.suspended and self._is_allowed(place)
         ]
 
+    def _is_allowed(self, place: Place) -> bool:
+        of_group = sum(group_of(other) == group_of(place) for other in self.running)
+        of_organization = sum(other.organization_id == place.organization_id for other in self.running)
+        left_free = MAX_IN_FLIGHT - len(self.running) - 1
+        return of_group < PER_GROUP and (of_organization == 0 or of_organization + 1 <= 7 * left_free)
+
     def _check_turn(self, item: Item, startable: list[Item]) -> None:
-        """A group that could have run is not passed twice by the same other group of its lane."""
-        groups = {other.place.group for other in startable if other.lane is item.lane} - {item.place.group}
-        for group in groups:
-            self.overtaken[item.lane, group, item.place.group] += 1
-            assert self.overtaken[item.lane, group, item.place.group] <= 1
+        """Who could have run is not passed twice by the same other of its lane: organizations first, then groups."""
+        rivals = [other.place for other in startable if other.lane is item.lane]
+        others: set[Claimant] = {place.organization_id for place in rivals}
+        others |= {group_of(place) for place in rivals if place.organization_id == item.place.organization_id}
+        passed = others - {item.place.organization_id, group_of(item.place)}
+        for claimant in passed:
+            winner = item.place.organization_id if isinstance(claimant, str) else group_of(item.place)
+            self.overtaken[item.lane, claimant, winner] += 1
+            assert self.overtaken[item.lane, claimant, winner] <= 1
+        waiting_on = {place.organization_id for place in rivals} | {group_of(place) for place in rivals}
+        won = {item.place.organization_id, group_of(item.place)}
         for key in list(self.overtaken):
-            if key[0] is item.lane and key[1] not in groups:
+            lane, claimant, _ = key
+            if lane is item.lane and (claimant in won or claimant not in waiting_on):
                 # It ran, or was not able to: either way it waits no longer for this turn.
                 del self.overtaken[key]
+
+
+def group_of(place: Place) -> tuple[str, str]:
+    return place.organization_id, place.group
 
 
 SchedulerRules.TestCase.settings = settings(stateful_step_count=60)
 TestSchedulerRules = SchedulerRules.TestCase
 
 
-def place(group: str, key: str = "k") -> Place:
-    return Place(group, key)
+def place(group: str, key: str = "k", *, organization: str = "acme") -> Place:
+    return Place(organization, group, key)
 
 
-def test_the_busiest_group_leaves_slots_for_a_newcomer() -> None:
-    scheduler = Scheduler[str](max_in_flight=4, per_group=3)
-    for n in range(10):
-        scheduler.add(f"hot {n}", place("hot", str(n)))
-    assert [scheduler.start_next() for _ in range(4)] == ["hot 0", "hot 1", "hot 2", None]
-    scheduler.add("newcomer", place("quiet"))
-    assert scheduler.start_next() == "newcomer"
+def started(scheduler: Scheduler[str]) -> Counter[str]:
+    """Start all that may start; how many of each."""
+    return Counter(iter(scheduler.start_next, None))
+
+
+def test_the_busiest_group_leaves_slots_for_others_of_its_organization() -> None:
+    scheduler = Scheduler[str](max_in_flight=32, per_group=24)
+    for n in range(40):
+        scheduler.add("hot", place("hot", str(n)))
+    assert started(scheduler) == {"hot": 24}
+    for n in range(40):
+        scheduler.add("second", place("second", str(n)))
+    assert started(scheduler) == {"second": 4}
+
+
+def test_the_groups_of_an_organization_together_leave_slots_for_another() -> None:
+    scheduler = Scheduler[str](max_in_flight=32, per_group=24)
+    for n in range(200):
+        scheduler.add("greedy", place(f"kb {n % 5}", str(n)))
+    assert started(scheduler) == {"greedy": 28}
+    scheduler.add("newcomer", place("kb", organization="bolt"))
+    assert started(scheduler) == {"newcomer": 1}
+
+
+def test_several_organizations_that_never_finish_together_leave_slots_free() -> None:
+    scheduler = Scheduler[str](max_in_flight=32, per_group=24)
+    for n in range(200):
+        for organization in ("a", "b", "c", "d"):
+            scheduler.add(organization, place(f"kb {n % 5}", str(n), organization=organization))
+    held = started(scheduler)
+    assert max(held.values()) - min(held.values()) <= 1
+    assert sum(held.values()) == 30
+    scheduler.add("newcomer", place("kb", organization="e"))
+    assert started(scheduler) == {"newcomer": 1}
+
+
+def test_an_organization_with_many_groups_has_one_turn_as_one_with_a_single_group_has() -> None:
+    scheduler = Scheduler[str](max_in_flight=1, per_group=1)
+    for n in range(8):
+        scheduler.add(f"many/{n % 4}", place(f"kb {n % 4}", str(n), organization="many"))
+    for n in range(4):
+        scheduler.add("single", place("kb", str(n), organization="single"))
+    order = []
+    while (item := scheduler.start_next()) is not None:
+        order.append(item)
+        organization, _, _ = item.partition("/")
+        running = next(iter(scheduler._running))
+        assert running.organization_id == organization
+        scheduler.finish(running)
+    assert order == [
+        "many/0", "single", "many/1", "single", "many/2", "single", "many/3", "single",
+        "many/0", "many/1", "many/2", "many/3",
+    ]  # fmt: skip
 
 
 def test_a_suspended_item_gives_its_slot_away_but_not_its_turn() -> None:
@@ -156,14 +235,22 @@ def test_a_suspended_item_gives_its_slot_away_but_not_its_turn() -> None:
 def test_bulk_work_gets_a_tenth_of_the_slots_under_live_load_and_all_of_them_without() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     for n in range(30):
-        scheduler.add("live", place("l", str(n)), Lane.LIVE)
-        scheduler.add("bulk", place("b", str(n)), Lane.BULK)
-    assert Counter(scheduler.start_next() for _ in range(10)) == {"live": 9, "bulk": 1}
+        scheduler.add("live", place("l", str(n), organization=f"live {n}"), Lane.LIVE)
+        scheduler.add("bulk", place("b", str(n), organization=f"bulk {n}"), Lane.BULK)
+    assert started(scheduler) == {"live": 9, "bulk": 1}
 
     idle = Scheduler[str](max_in_flight=10, per_group=10)
     for n in range(30):
-        idle.add("bulk", place("b", str(n)), Lane.BULK)
-    assert Counter(idle.start_next() for _ in range(11)) == {"bulk": 10, None: 1}
+        idle.add("bulk", place("b", str(n), organization=f"bulk {n}"), Lane.BULK)
+    assert started(idle) == {"bulk": 10}
+
+
+def test_bulk_work_gets_its_tenth_also_where_live_work_of_the_same_organization_takes_all_it_may() -> None:
+    scheduler = Scheduler[str](max_in_flight=10, per_group=10)
+    for n in range(30):
+        scheduler.add("live", place("l", str(n)), Lane.LIVE)
+        scheduler.add("bulk", place("b", str(n)), Lane.BULK)
+    assert started(scheduler) == {"live": 7, "bulk": 1}
 
 
 def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
