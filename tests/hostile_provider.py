@@ -50,8 +50,8 @@ class HostileProvider:
         await until(lambda: len(self.asked) >= times, what=f"{times} requests to the hostile provider")
 
     async def was_left(self) -> None:
-        """Wait until nobody waits for an answer any more."""
-        await until(lambda: self.waited_for == 0, what="nobody waits for the hostile provider")
+        """Wait until nobody waits for an answer any more, for less than a call takes to time out."""
+        await until(lambda: self.waited_for == 0, what="nobody waits for the hostile provider", within_s=30)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

@@ -9,6 +9,7 @@ from datetime import timedelta
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.crowds import Crowds
+from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.isolation import Isolation
@@ -62,6 +63,7 @@ class Indexer:
     sweeper: Sweeper
     backfills: BackfillRunner
     series: ForgottenSeries
+    deletions: DeletedKnowledgeBases
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`: consumers finish what they began and commit, then the rest ends.
@@ -77,6 +79,7 @@ class Indexer:
                     self.sweeper.run(),
                     self.backfills.run(),
                     self.series.run(),
+                    self.deletions.run(),
                     self.kafka.run(),
                 )
             ]
@@ -128,8 +131,16 @@ def _wire(
     isolation = Isolation()
     crowds = Crowds(database)
     fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds)
+    deletions = DeletedKnowledgeBases(truth, embedder)
     sync = SyncDocumentHandler(
-        database, embedder, truth=truth, leases=leases, probe=probe, threads=threads, isolation=isolation
+        database,
+        embedder,
+        truth=truth,
+        leases=leases,
+        probe=probe,
+        threads=threads,
+        isolation=isolation,
+        deletions=deletions,
     )
     return Indexer(
         kafka=watch_kafka(
@@ -164,6 +175,7 @@ def _wire(
         sweeper=Sweeper(database, requests, crowds=crowds, interval_s=settings.sweep_interval_s),
         backfills=BackfillRunner(database, requests, lease=lease),
         series=ForgottenSeries(database),
+        deletions=deletions,
     )
 
 

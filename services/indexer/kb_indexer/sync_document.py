@@ -18,6 +18,7 @@ import structlog
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
+from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.record_keys import require_key
@@ -96,6 +97,7 @@ class SyncDocumentHandler:
         probe: SearchableProbe,
         threads: ChunkingThreads,
         isolation: Isolation,
+        deletions: DeletedKnowledgeBases,
     ) -> None:
         self._database = database
         self._truth = truth
@@ -104,6 +106,7 @@ class SyncDocumentHandler:
         self._probe = probe
         self._threads = threads
         self._isolation = isolation
+        self._deletions = deletions
         self._turns = Turns()
 
     def place(self, record: Record) -> Place:
@@ -223,7 +226,7 @@ class SyncDocumentHandler:
     async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
         purpose = Purpose(kb.organization_id, kb.kb_id, "index", "document")
-        async with self._embedder.room(kb.organization_id) as room:
+        async with self._deletions.interrupting(kb), self._embedder.room(kb.organization_id) as room:
             if job.error_type is not None:
                 # What it waited for may not be over: many that wait must not keep the others from being chunked.
                 await self._embedder.foresee(

@@ -17,6 +17,7 @@ import stamina
 
 from kb_shared.budget import Room, Spending
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.calls_under_way import CallsUnderWay
 from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.known_vectors import KnownVectors
 from kb_shared.embedding.models import Access, InputType, Model
@@ -121,6 +122,7 @@ class Embedder:
         self._patience_s = patience_s
         self._known = KnownVectors(database)
         self._queues: dict[_Order, BatchQueue] = {}
+        self._calls = CallsUnderWay()
 
     async def embed(
         self,
@@ -194,6 +196,10 @@ class Embedder:
     def room(self, organization_id: str) -> AbstractAsyncContextManager[Room]:
         """Room in the budget for work that needs several calls, so that it does not end in their middle."""
         return self._spending.room(organization_id)
+
+    def give_up(self, kb_id: str) -> None:
+        """Cancel the calls for a KB that was deleted, where nobody waits for them: neither in it nor in another KB."""
+        self._calls.give_up(kb_id)
 
     async def close(self) -> None:
         """Wait until all that was paid for is stored, then close the provider's connections."""
@@ -309,7 +315,9 @@ class Embedder:
 
     async def _purchase(self, batch: Sequence[Wanted], model: Model, order: _Order) -> dict[str, Vector]:
         """Ask, store, charge and deliver."""
-        vectors = await self._ask([wanted.text for wanted in batch], model, order)
+        # Given up while it waits only: once it has answered, the answer is paid for.
+        async with self._calls.call_for(batch):
+            vectors = await self._ask([wanted.text for wanted in batch], model, order)
         await reach("embed.after_answer")
         bought = [
             Bought(wanted.chunk_hash, vector, wanted.purpose) for wanted, vector in zip(batch, vectors, strict=True)

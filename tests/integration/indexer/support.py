@@ -23,6 +23,7 @@ from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.crowds import Crowds
+from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
@@ -178,6 +179,7 @@ class Replica:
         crowds = Crowds(self.database)
         self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation, crowds=crowds)
         self.probe = SearchableProbe()
+        self.deletions = DeletedKnowledgeBases(truth, self.embedder)
         self.leases = JobLeases(self.database, length=self.lease)
         self.sync = SyncDocumentHandler(
             self.database,
@@ -187,6 +189,7 @@ class Replica:
             probe=self.probe,
             threads=self.threads,
             isolation=self.isolation,
+            deletions=self.deletions,
         )
         self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)

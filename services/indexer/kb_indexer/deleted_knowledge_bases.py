@@ -1,0 +1,70 @@
+"""Interrupts the work for KBs that are deleted meanwhile: it may be waiting for a provider, for nothing."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_indexer.swap import FenceBroken
+from kb_indexer.truth import Truth
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.together import Of
+
+_EVERY_S: Final = 1.0
+
+log = structlog.get_logger()
+
+
+class DeletedKnowledgeBases:
+    """Of one process."""
+
+    def __init__(self, truth: Truth, embedder: Embedder) -> None:
+        self._truth = truth
+        self._embedder = embedder
+        self._work: dict[asyncio.Timeout, Of] = {}
+
+    @asynccontextmanager
+    async def interrupting(self, kb: KnowledgeBase) -> AsyncIterator[None]:
+        """Work for `kb` within this, up to its deletion; the calls to its provider end with the last of the work.
+
+        Raises:
+            FenceBroken: it was deleted.
+        """
+        try:
+            async with asyncio.timeout(None) as work:
+                self._work[work] = Of(kb.organization_id, kb.kb_id)
+                try:
+                    yield
+                finally:
+                    del self._work[work]
+        except TimeoutError:
+            if not work.expired():
+                raise
+            self._embedder.give_up(kb.kb_id)
+            raise FenceBroken from None
+
+    async def run(self) -> None:
+        """Look for ever; cancel to stop."""
+        while True:
+            await asyncio.sleep(_EVERY_S)
+            try:
+                await self.look()
+            except PyMongoError as error:
+                log.warning("deletions.not_noticed", error=type(error).__name__)
+
+    async def look(self) -> None:
+        """Interrupt the work for KBs that have been deleted."""
+        worked_for = set(self._work.values())
+        found = await asyncio.gather(*map(self._truth.knowledge_base, worked_for))
+        deleted = {
+            kb for kb, now in zip(worked_for, found, strict=True) if now is None or now.status is Status.DELETING
+        }
+        for work, kb in self._work.items():
+            if kb in deleted:
+                work.reschedule(asyncio.get_running_loop().time())
+        for organization_id, kb_id in deleted:
+            log.info("indexing.interrupted", organization_id=organization_id, kb_id=kb_id, reason="deleted")
