@@ -6,16 +6,12 @@ A text that is wanted twice is asked for once, and who leaves while it still wai
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
+from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.embedding.sub_batches import MAX_CHARACTERS, MAX_TEXTS, sub_batches
+from kb_shared.embedding.sub_batches import MAX_CHARACTERS, sub_batches
 from kb_shared.embedding.vector import Vector
-
-AT_ONCE: Final = 4
-"""Requests under way."""
-PARTIAL_AT_ONCE: Final = 2
-"""While so many are under way, a batch that is not full waits for more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +37,18 @@ class Wanted:
 class BatchQueue:
     """Of one organization, vector space and lifetime."""
 
-    def __init__(self, buy: Callable[[Sequence[Wanted]], Coroutine[Any, Any, None]], *, patience_s: float) -> None:
+    def __init__(
+        self, buy: Callable[[Sequence[Wanted]], Coroutine[Any, Any, None]], *, pace: Pace, patience_s: float
+    ) -> None:
         """Begin empty.
 
         Args:
             buy: settles the delivery of each of a batch. Never cancelled: once asked, the provider is paid.
+            pace: of the provider: how large a batch is, and how many are under way.
             patience_s: how long a text may wait for others to fill its batch.
         """
         self._buy = buy
+        self._pace = pace
         self._patience_s = patience_s
         self._wanted: dict[str, Wanted] = {}
         self._queue: dict[str, Wanted] = {}
@@ -106,13 +106,13 @@ class BatchQueue:
             await asyncio.wait(self._buying)
 
     def _may_send(self) -> bool:
-        if len(self._queue) >= MAX_TEXTS or self._characters > MAX_CHARACTERS:
-            return len(self._buying) < AT_ONCE
-        return self._is_overdue and len(self._buying) < PARTIAL_AT_ONCE
+        if len(self._queue) >= self._pace.texts or self._characters > MAX_CHARACTERS:
+            return len(self._buying) < self._pace.at_once
+        return self._is_overdue and len(self._buying) < self._pace.partial_at_once
 
     def _send_one(self) -> None:
         texts = ((chunk_hash, wanted.text) for chunk_hash, wanted in self._queue.items())
-        batch = [self._queue[chunk_hash] for chunk_hash in next(sub_batches(texts))]
+        batch = [self._queue[chunk_hash] for chunk_hash in next(sub_batches(texts, max_texts=self._pace.texts))]
         for wanted in batch:
             self._unqueue(wanted)
         # What is left has not waited for long.

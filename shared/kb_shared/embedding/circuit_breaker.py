@@ -73,15 +73,17 @@ class CircuitBreaker:
         self._seen: OrderedDict[CircuitId, _Seen] = OrderedDict()
 
     @asynccontextmanager
-    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[None]:
+    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[Admission]:
         """Make one call to the provider within this; its errors pass through, and tell whether it is out.
+
+        A call that is a probe should ask for little: the provider may still be out.
 
         Raises:
             Parked: it is known to be out; it was not asked.
         """
         admission = await self._admit(circuit_id)
         try:
-            yield
+            yield admission
         except (ProviderUnavailable, ProviderRefused) as error:
             await self._note_error(circuit_id, admission, error)
             raise

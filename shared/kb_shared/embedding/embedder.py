@@ -7,6 +7,7 @@ hold texts of all of them.
 import asyncio
 import hashlib
 import math
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
@@ -22,12 +23,12 @@ from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.known_vectors import KnownVectors
 from kb_shared.embedding.models import Access, InputType, Model
 from kb_shared.embedding.organization_models import OrganizationModels
+from kb_shared.embedding.pace import GATHERED_FOR_S, Pace
 from kb_shared.embedding.patience import Patience
 from kb_shared.embedding.provider import Provider
 from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
 from kb_shared.embedding.rate_limiter import RateLimiter
 from kb_shared.embedding.splitting import ask_in_parts
-from kb_shared.embedding.sub_batches import MAX_TEXTS
 from kb_shared.embedding.vector import Vector
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.failpoints import reach
@@ -41,8 +42,9 @@ SHORT_LIFETIME: Final = timedelta(days=7)
 """Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""
 LIFETIME: Final = timedelta(days=90)
 """Of all others, from their last use on."""
-GATHERED_FOR_S: Final = 0.02
-"""How long a text of a document waits for others to fill its request. Nobody lets a query wait."""
+QUERIES: Final = "queries/"
+"""Before the model's name in circuits: what documents do to a provider refuses no query."""
+MAX_PACES: Final = 1_000
 
 BeforePaying: TypeAlias = Callable[[], Awaitable[None]]
 
@@ -123,6 +125,7 @@ class Embedder:
         self._known = KnownVectors(database)
         self._queues: dict[_Order, BatchQueue] = {}
         self._calls = CallsUnderWay()
+        self._paces: OrderedDict[CircuitId, Pace] = OrderedDict()
 
     async def embed(
         self,
@@ -178,7 +181,7 @@ class Embedder:
             UnknownModel, ProviderKeyMissing, Parked: as `embed` does.
         """
         reached = await self.models.get(purpose.organization_id, model)
-        await self._circuits.foresee(_circuit_of(purpose.organization_id, reached))
+        await self._circuits.foresee(_circuit_of(purpose.organization_id, reached, purpose.input_type))
         for bucket in (_bucket_of_kb(purpose, rate_limits), _bucket_of_model(purpose.organization_id, reached)):
             if bucket is not None:
                 await self._limiter.foresee(bucket, patience_s=self._patience_s)
@@ -228,7 +231,8 @@ class Embedder:
         if before_paying is not None and missing:
             await before_paying()
         if bucket is not None and missing:
-            await self._take(bucket, missing.values())
+            pace = self._pace(_circuit_of(purpose.organization_id, model, purpose.input_type), model)
+            await self._take(bucket, missing.values(), texts_per_request=pace.texts)
         delivered: dict[str, Delivered] = {}
         if missing:
             async with nullcontext(room) if room is not None else self.room(purpose.organization_id) as spendable:
@@ -251,8 +255,8 @@ class Embedder:
         short_lived = purpose.short_lived or purpose.input_type == "query" or dimensions is None
         return _Order(purpose.organization_id, space, model.access, purpose.input_type, short_lived)
 
-    async def _take(self, bucket: Bucket, texts: Collection[str]) -> None:
-        requests = math.ceil(len(texts) / MAX_TEXTS)
+    async def _take(self, bucket: Bucket, texts: Collection[str], *, texts_per_request: int) -> None:
+        requests = math.ceil(len(texts) / texts_per_request)
         await self._limiter.take(bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s)
 
     async def _buy(
@@ -292,8 +296,20 @@ class Embedder:
     def _queue(self, order: _Order, model: Model) -> BatchQueue:
         if order not in self._queues:
             patience_s = GATHERED_FOR_S if order.input_type == "document" else 0.0
-            self._queues[order] = BatchQueue(lambda batch: self._deliver(batch, model, order), patience_s=patience_s)
+            pace = self._pace(_circuit_of(order.organization_id, model, order.input_type), model)
+            self._queues[order] = BatchQueue(
+                lambda batch: self._deliver(batch, model, order), pace=pace, patience_s=patience_s
+            )
         return self._queues[order]
+
+    def _pace(self, circuit_id: CircuitId, model: Model) -> Pace:
+        # Nobody gives up a model in this process, and the pieces of a document share work if they come together.
+        deadline_s = math.inf if model.late_source is not None else self._provider.timeout_s
+        pace = self._paces.setdefault(circuit_id, Pace(deadline_s=deadline_s))
+        self._paces.move_to_end(circuit_id)
+        if len(self._paces) > MAX_PACES:
+            self._paces.popitem(last=False)
+        return pace
 
     def _forget_idle_queues(self) -> None:
         self._queues = {order: queue for order, queue in self._queues.items() if not queue.idle}
@@ -314,10 +330,15 @@ class Embedder:
             _fail([by_hash[chunk_hash]], refusal)
 
     async def _purchase(self, batch: Sequence[Wanted], model: Model, order: _Order) -> dict[str, Vector]:
-        """Ask, store, charge and deliver."""
-        # Given up while it waits only: once it has answered, the answer is paid for.
-        async with self._calls.call_for(batch):
-            vectors = await self._ask([wanted.text for wanted in batch], model, order)
+        """Ask, store, charge and deliver; a part of the batch first where the provider is only probed."""
+        while missing := [wanted for wanted in batch if not wanted.delivery.done()]:
+            # Given up while it waits only: once it has answered, the answer is paid for.
+            async with self._calls.call_for(missing):
+                vectors = await self._ask([wanted.text for wanted in missing], model, order)
+            await self._keep(missing[: len(vectors)], vectors, model, order)
+        return {wanted.chunk_hash: wanted.delivery.result().vector for wanted in batch}
+
+    async def _keep(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, order: _Order) -> None:
         await reach("embed.after_answer")
         bought = [
             Bought(wanted.chunk_hash, vector, wanted.purpose) for wanted, vector in zip(batch, vectors, strict=True)
@@ -326,12 +347,17 @@ class Embedder:
         await reach("embed.after_store")
         for wanted, vector in zip(batch, vectors, strict=True):
             wanted.delivery.set_result(Delivered(vector, wanted.chunk_hash in charged))
-        return {each.chunk_hash: each.vector for each in bought}
 
     async def _ask(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
+        """Return the vectors of the first of `texts`: of all, unless the provider is only probed."""
         patience = Patience(self._patience_s)
+
+        def again(error: Exception) -> bool | float:
+            # So many texts at once were too many; who wants them comes back, and they are asked for in smaller parts.
+            return False if _timed_out(error) and len(texts) > 1 else patience.decide(error)
+
         async for attempt in stamina.retry_context(
-            on=patience.decide, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
+            on=again, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
         ):
             with attempt:
                 return await self._ask_once(texts, model, order)
@@ -339,21 +365,39 @@ class Embedder:
 
     async def _ask_once(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
         bucket = _bucket_of_model(order.organization_id, model)
+        circuit_id = _circuit_of(order.organization_id, model, order.input_type)
         try:
-            async with self._circuits.guard(_circuit_of(order.organization_id, model)):
-                await self._limiter.take(bucket, tokens=estimated_tokens(texts), patience_s=self._patience_s)
-                return await self._provider.embed(
-                    texts, model=model, dimensions=order.dimensions, input_type=order.input_type
-                )
+            async with self._circuits.guard(circuit_id) as admission:
+                asked = texts[:1] if admission.probe else texts
+                await self._limiter.take(bucket, tokens=estimated_tokens(asked), patience_s=self._patience_s)
+                return await self._embed_in_pace(asked, model, order, self._pace(circuit_id, model))
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:
                 # For every replica: the next one to ask would only be told the same.
                 await self._limiter.close(bucket, error.retry_after_s)
             raise
 
+    async def _embed_in_pace(self, texts: Sequence[str], model: Model, order: _Order, pace: Pace) -> list[Vector]:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        try:
+            vectors = await self._provider.embed(
+                texts, model=model, dimensions=order.dimensions, input_type=order.input_type
+            )
+        except ProviderUnavailable as error:
+            if _timed_out(error):
+                pace.timed_out(len(texts))
+            raise
+        pace.answered(len(texts), seconds=clock() - began)
+        return vectors
 
-def _circuit_of(organization_id: str, model: Model) -> CircuitId:
-    return CircuitId(organization_id, model.fingerprint, model.name)
+
+def _circuit_of(organization_id: str, model: Model, input_type: InputType) -> CircuitId:
+    return CircuitId(organization_id, model.fingerprint, (QUERIES if input_type == "query" else "") + model.name)
+
+
+def _timed_out(error: Exception) -> bool:
+    return isinstance(error, ProviderUnavailable) and error.error_type == "provider_timeout"
 
 
 def _bucket_of_kb(purpose: Purpose, rate_limits: Mapping[str, int] | None) -> Bucket | None:

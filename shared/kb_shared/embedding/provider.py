@@ -51,7 +51,7 @@ class Provider:
             timeout_s: of a whole call, the last byte of its answer included.
             private_addresses: whether organizations may name addresses that are not public.
         """
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._late_models = LateModels()
         self._named_addresses = NamedAddresses(private=private_addresses)
 
@@ -111,7 +111,7 @@ class Provider:
         request = self._request(texts, model, dimensions, input_type)
         with answers_up_to(_largest_answer(len(texts), dimensions)):
             # LiteLLM's own timeout is of each read: a server that sends a byte now and then would never run into it.
-            async with asyncio.timeout(self._timeout_s):
+            async with asyncio.timeout(self.timeout_s):
                 return (await litellm.aembedding(**request)).data
 
     def _request(
@@ -120,7 +120,7 @@ class Provider:
         request: dict[str, Any] = {
             "model": model.route,
             "input": list(texts),
-            "timeout": self._timeout_s,
+            "timeout": self.timeout_s,
             "max_retries": 0,
             "api_key": model.api_key,
         }

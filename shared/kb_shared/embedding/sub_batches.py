@@ -8,7 +8,9 @@ MAX_CHARACTERS: Final = 200_000
 """Under the 300,000 tokens a request may have at OpenAI, even at one token a character."""
 
 
-def sub_batches(texts: Iterable[tuple[str, str]]) -> Generator[dict[str, str], None, None]:
+def sub_batches(
+    texts: Iterable[tuple[str, str]], *, max_texts: int = MAX_TEXTS
+) -> Generator[dict[str, str], None, None]:
     """Yield `texts`, pairs of key and text, in their order; a text over the limit travels alone.
 
     Takes no more of `texts` than it needs to know that a portion is complete.
@@ -21,7 +23,7 @@ def sub_batches(texts: Iterable[tuple[str, str]]) -> Generator[dict[str, str], N
             portion, characters = {}, 0
         portion[key] = text
         characters += len(text)
-        if len(portion) == MAX_TEXTS:
+        if len(portion) == max_texts:
             yield portion
             portion, characters = {}, 0
     if portion:

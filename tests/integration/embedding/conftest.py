@@ -9,9 +9,12 @@ import pytest
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
+from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
+from kb_shared.embedding.sub_batches import MAX_TEXTS
 from kb_shared.mongo import embedding_cache, outbox, spu_ledger
 from kb_shared.mongo.database import Database
 from kb_shared.settings import EmbeddingSettings
@@ -66,6 +69,19 @@ async def make_embedder(
     yield make
     for embedder in made:
         await embedder.close()
+
+
+@pytest.fixture(autouse=True)
+def is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it takes to fill a request is known from the first one on, as it is of a provider that was asked before."""
+
+    def known_to_be_near(*, deadline_s: float) -> Pace:
+        pace = Pace(deadline_s=deadline_s)
+        for _ in range(20):
+            pace.answered(MAX_TEXTS, seconds=deadline_s / 1_000)
+        return pace
+
+    monkeypatch.setattr(embedder_module, "Pace", known_to_be_near)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from kb_local.model_server.hash_model import text_sha256, vector_of
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import USAGE
 from kb_shared.embedding import embedder as embedder_module
-from kb_shared.embedding.batch_queue import AT_ONCE
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.pace import MOST_NEARBY
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.recent_vectors import RecentVectors
 from kb_shared.errors import (
@@ -385,7 +385,7 @@ async def test_after_a_failure_no_further_sub_batch_is_begun(
 
     # Those that were under way beside the guilty one, or began before it failed, are kept.
     calls = await provider.calls()
-    assert AT_ONCE <= calls < 21
+    assert MOST_NEARBY <= calls < 21
     assert await rows(database) == 100 * (calls - 1)
 
 

@@ -57,7 +57,7 @@ async def test_a_call_ends_in_time_though_a_byte_of_its_answer_comes_now_and_the
         # A first call takes longer, as LiteLLM imports what it needs.
         await provider.embed(["a"], model=model, dimensions=16, input_type="document")
         hostile.behaviour = drips(0.05)
-        provider._timeout_s = 0.5
+        provider.timeout_s = 0.5
         began = monotonic()
         with pytest.raises(ProviderUnavailable) as raised:
             await provider.embed(["a"], model=model, dimensions=16, input_type="document")

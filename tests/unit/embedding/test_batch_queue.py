@@ -3,7 +3,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_shared.embedding.batch_queue import AT_ONCE, BatchQueue, Delivered, Wanted
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.pace import MOST_NEARBY, Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.sub_batches import MAX_TEXTS
 
@@ -27,6 +28,13 @@ class Seller:
         self._open.set()
 
 
+def known_to_be_near() -> Pace:
+    pace = Pace(deadline_s=60)
+    for _ in range(20):
+        pace.answered(MAX_TEXTS, seconds=0.01)
+    return pace
+
+
 def want(queue: BatchQueue, *texts: str) -> list[Wanted]:
     wanted = [queue.want(text, text, PURPOSE)[0] for text in texts]
     queue.send()
@@ -41,7 +49,7 @@ async def settled() -> None:
 
 async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=3600)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=3600)
     want(queue, *map(str, range(MAX_TEXTS + 20)))
     await settled()
     assert [len(batch) for batch in seller.asked] == [MAX_TEXTS]
@@ -52,7 +60,7 @@ async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -
 
 async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0.01)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0.01)
     seller.open()
     wanted = want(queue, "a", "b")
     await asyncio.wait([each.delivery for each in wanted])
@@ -61,18 +69,18 @@ async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None
 
 async def test_no_more_than_so_many_requests_are_under_way() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0)
-    wanted = want(queue, *map(str, range(MAX_TEXTS * (AT_ONCE + 3))))
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
+    wanted = want(queue, *map(str, range(MAX_TEXTS * (MOST_NEARBY + 3))))
     await settled()
-    assert len(seller.asked) == AT_ONCE
+    assert len(seller.asked) == MOST_NEARBY
     seller.open()
     await asyncio.wait([each.delivery for each in wanted])
-    assert len(seller.asked) == AT_ONCE + 3
+    assert len(seller.asked) == MOST_NEARBY + 3
 
 
 async def test_a_text_that_two_want_is_asked_for_once() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
     seller.open()
     first, second = want(queue, "a", "b"), want(queue, "b", "c")
     await asyncio.wait([each.delivery for each in [*first, *second]])
@@ -81,7 +89,7 @@ async def test_a_text_that_two_want_is_asked_for_once() -> None:
 
 async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
     want(queue, *map(str, range(MAX_TEXTS)))
     await settled()
     wanted, is_first = queue.want("0", "0", PURPOSE)
@@ -93,7 +101,7 @@ async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
 
 async def test_who_leaves_takes_along_what_nobody_else_wants_and_was_not_asked_for() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0.01)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0.01)
     seller.open()
     leaving, staying = want(queue, "left", "shared"), want(queue, "shared", "kept")
     assert [queue.leave(each) for each in leaving] == [False, False]
@@ -103,7 +111,7 @@ async def test_who_leaves_takes_along_what_nobody_else_wants_and_was_not_asked_f
 
 async def test_who_leaves_too_late_is_told_so() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, patience_s=0)
+    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
     [wanted] = want(queue, "a")
     await asyncio.sleep(0.01)
     assert queue.leave(wanted)

@@ -1,0 +1,92 @@
+"""How much one provider is asked at once, learnt from how long its answers take. Pure.
+
+A provider that is slow gets few texts at a time, so that each answer comes long before its deadline and nothing that it
+computed is thrown away. A provider that is far away gets many requests at the same time.
+"""
+
+import math
+from typing import Final
+
+from kb_shared.embedding.sub_batches import MAX_TEXTS
+
+FIRST_TEXTS: Final = 8
+"""Of the first requests, before anything is known. At one text a second, two of them end in 16 s."""
+FIRST_AT_ONCE: Final = 2
+MOST_NEARBY: Final = 4
+"""Requests at once to a provider that answers so soon that more would only be smaller."""
+MOST_AT_ONCE: Final = 32
+KEPT_FOR_FULL: Final = 2
+"""Of the requests at once: a batch that is not full waits for more rather than to begin the last ones."""
+LONGEST_ANSWER_S: Final = 5.0
+"""That is aimed at: a query that stands behind such a request in the provider's queue waits no longer for it."""
+_SHARE_OF_DEADLINE: Final = 0.125
+_FASTER: Final = 0.5
+"""How much of a better figure is believed at once; a worse one is believed whole."""
+_FEWER: Final = 0.5
+_FORGOTTEN: Final = 1.02
+"""The soonest answer counts as so much later with each that follows: a provider may move away."""
+GATHERED_FOR_S: Final = 0.02
+"""How long a text waits for others to fill its request: more requests at once than one in this time are of no use."""
+
+
+class Pace:
+    """Additive increase of the requests at once, multiplicative decrease; texts by the time that each takes."""
+
+    def __init__(self, *, deadline_s: float) -> None:
+        """Begin with little; `deadline_s` is how long an answer may take before it is lost.
+
+        Without an end (`math.inf`) a request is as large as there may be, from the first on.
+        """
+        self._deadline_s = deadline_s
+        self._aim_s = deadline_s if math.isinf(deadline_s) else min(LONGEST_ANSWER_S, deadline_s * _SHARE_OF_DEADLINE)
+        self._seconds_per_text: float | None = None
+        self._at_once = float(FIRST_AT_ONCE)
+        self._soonest_s = math.inf
+
+    @property
+    def texts(self) -> int:
+        """How many the next request holds at most."""
+        if math.isinf(self._aim_s):
+            return MAX_TEXTS
+        if self._seconds_per_text is None:
+            return FIRST_TEXTS
+        return max(1, min(MAX_TEXTS, int(self._aim_s / self._seconds_per_text)))
+
+    @property
+    def at_once(self) -> int:
+        """How many requests are under way at most."""
+        return int(self._at_once)
+
+    @property
+    def partial_at_once(self) -> int:
+        """While so many requests are under way, a batch that is not full waits for more."""
+        return min(self.at_once, max(FIRST_AT_ONCE, self.at_once - KEPT_FOR_FULL))
+
+    def answered(self, texts: int, *, seconds: float) -> None:
+        """Note that a request with so many texts was answered."""
+        self._soonest_s = min(seconds, self._soonest_s * _FORGOTTEN)
+        self._learn(seconds / texts, is_telling=seconds > self._aim_s or 2 * texts >= self.texts)
+        if seconds > self._aim_s:
+            self._at_once = max(1.0, self._at_once * _FEWER)
+        elif seconds < self._aim_s / 2 and self._at_once < self._useful_at_once:
+            self._at_once = min(float(MOST_AT_ONCE), self._at_once + 1 / self._at_once)
+
+    def timed_out(self, texts: int) -> None:
+        """Note that a request with so many texts was not answered before its deadline."""
+        self._learn(self._deadline_s / texts, is_telling=True)
+        self._at_once = max(1.0, self._at_once * _FEWER)
+
+    @property
+    def _useful_at_once(self) -> float:
+        """So many that one begins whenever texts have gathered; not by an answer that waited for our other requests."""
+        return max(float(MOST_NEARBY), self._soonest_s / GATHERED_FOR_S)
+
+    def _learn(self, seconds_per_text: float, *, is_telling: bool) -> None:
+        """Believe a request; one with few texts took its time for the way, and tells nothing of a full one."""
+        known = self._seconds_per_text
+        if known is None:
+            self._seconds_per_text = seconds_per_text
+        elif seconds_per_text <= known:
+            self._seconds_per_text = known + _FASTER * (seconds_per_text - known)
+        elif is_telling:
+            self._seconds_per_text = seconds_per_text

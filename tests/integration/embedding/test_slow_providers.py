@@ -1,0 +1,122 @@
+"""An honest provider that computes few texts a second, one after the other, whoever still waits for them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+
+from kb_shared.embedding import embedder as embedder_module
+from kb_shared.embedding.bootstrap import create_embedder
+from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
+from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.pace import Pace
+from kb_shared.embedding.purchases import Purpose
+from kb_shared.errors import Parked, ProviderUnavailable
+from kb_shared.mongo import circuits, spu_ledger
+from kb_shared.mongo.database import Database
+from kb_shared.settings import EmbeddingSettings
+from tests.hostile_provider import Asked, HostileProvider, gives_vectors, hostile_provider, waits
+
+MODEL = "hash-16"
+DIMENSIONS = 16
+DEADLINE_S = 1.0
+
+
+@dataclass
+class OneAfterTheOther:
+    texts_per_s: float
+    computed: int = 0
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
+        texts = len(asked.body["input"])
+        # Computed to its end, also if nobody waits any more.
+        await asyncio.shield(asyncio.ensure_future(self._compute(texts)))
+        await gives_vectors(DIMENSIONS)(writer, asked)
+
+    async def _compute(self, texts: int) -> None:
+        async with self._turn:
+            self.computed += texts
+            await asyncio.sleep(texts / self.texts_per_s)
+
+
+@pytest.fixture(autouse=True)
+def is_unknown(is_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How soon the provider answers has to be found out, as of any new one."""
+    monkeypatch.setattr(embedder_module, "Pace", Pace)
+
+
+@asynccontextmanager
+async def embedding_at(database: Database, hostile: HostileProvider) -> AsyncIterator[Embedder]:
+    settings = EmbeddingSettings(local_models_api_base=hostile.api_base, embedding_timeout_s=DEADLINE_S)
+    embedder = create_embedder(database, settings, patience_s=0.1)
+    yield embedder
+    await embedder.close()
+
+
+async def embed(embedder: Embedder, purpose: Purpose, *texts: str) -> None:
+    await embedder.embed(texts, model=MODEL, dimensions=DIMENSIONS, purpose=purpose)
+
+
+async def test_every_document_is_embedded_nothing_computed_is_lost_and_queries_are_answered(
+    make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, searching: Purpose
+) -> None:
+    provider = OneAfterTheOther(texts_per_s=30)
+    async with hostile_provider(provider) as server, embedding_at(database, server) as embedder:
+
+        async def document(number: int) -> None:
+            texts = [f"{number}: {text}" for text in range(6)]
+            while True:
+                try:
+                    return await embed(embedder, indexing, *texts)
+                except (ProviderUnavailable, Parked):
+                    await asyncio.sleep(0.1)
+
+        documents = asyncio.gather(*map(document, range(12)))
+        answered = 0
+        while not documents.done():
+            await embed(embedder, searching, f"query {answered}")
+            answered += 1
+        await documents
+    assert answered >= 2
+    assert await spu_ledger.total(database, "acme") == 12 * 6 + answered
+    assert 12 * 6 + answered >= 0.9 * provider.computed
+
+
+async def test_a_provider_that_was_out_is_probed_with_one_text(
+    make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose
+) -> None:
+    never = asyncio.Event()
+    behaviour = waits(never, gives_vectors(DIMENSIONS))
+    async with hostile_provider(behaviour) as server, embedding_at(database, server) as embedder:
+        await _open_circuit(embedder, indexing)
+        server.behaviour = gives_vectors(DIMENSIONS)
+        server.asked.clear()
+        await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
+        embedder._circuits._seen.clear()
+        await embed(embedder, indexing, *(f"text {number}" for number in range(5)))
+        # After five timeouts of one text the others are asked for one by one, too, until their time is known.
+        assert len(server.asked[0].body["input"]) == 1
+        assert sum(len(asked.body["input"]) for asked in server.asked) == 5
+    assert await spu_ledger.total(database, "acme") == 5
+
+
+async def test_queries_are_asked_for_while_the_provider_is_out_for_documents(
+    make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, searching: Purpose
+) -> None:
+    never = asyncio.Event()
+    behaviour = waits(never, gives_vectors(DIMENSIONS))
+    async with hostile_provider(behaviour) as server, embedding_at(database, server) as embedder:
+        await _open_circuit(embedder, indexing)
+        server.behaviour = gives_vectors(DIMENSIONS)
+        await embed(embedder, searching, "a question")
+        with pytest.raises(Parked):
+            await embed(embedder, indexing, "a chunk")
+
+
+async def _open_circuit(embedder: Embedder, purpose: Purpose) -> None:
+    for number in range(OUTAGES_TO_OPEN):
+        with pytest.raises(ProviderUnavailable):
+            await embed(embedder, purpose, f"lost {number}")
