@@ -219,7 +219,12 @@ RUN_SECONDS = Histogram(
     "Seconds of a whole run. High: look at the duration of its calls, and at kb_chat_request_seconds.",
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
-SEARCH_REQUESTS = Counter("kb_search_requests_total", "Searches by outcome.", ["outcome"])
+SEARCH_REQUESTS = Counter(
+    "kb_search_requests_total",
+    "Searches by outcome. degraded: by words alone, as the embedding provider gave no vector; "
+    "see search.degraded in the logs.",
+    ["outcome"],
+)
 SEARCHES_BEGUN_ANEW = Counter(
     "kb_search_begun_anew_total", "Searches that were done again, because their key or knowledge base had changed."
 )

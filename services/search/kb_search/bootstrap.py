@@ -50,7 +50,12 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     last_searched, query_log = LastSearched(database), QueryLog(database)
 
     search = KnowledgeBaseSearch(
-        database, embedder, last_searched, query_log, exact_up_to_chunks=settings.search_exact_up_to_chunks
+        database,
+        embedder,
+        last_searched,
+        query_log,
+        exact_up_to_chunks=settings.search_exact_up_to_chunks,
+        vector_within_s=settings.search_vector_wait_s,
     )
     limits = RequestLimits(database, settings)
     conductor = Conductor(database, search, chat, max_passage_tokens=settings.run_passage_tokens)

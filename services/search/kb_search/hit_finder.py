@@ -17,7 +17,6 @@ from kb_search.snapshot import Snapshot
 from kb_search.stopwatch import Stopwatch
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
 
 _WIDER: Final = 4
@@ -88,7 +87,7 @@ class HitFinder:
         async with current_snapshot(self.database) as session:
             snapshot = Snapshot(session, self.presumption)
             found = [
-                await snapshot.hits(target, ranking, query, min_score=_min_score(target.kb, query))
+                await snapshot.hits(target, ranking, query, min_score=_min_score(target, query))
                 for target, ranking in ranked
             ]
             page = page_of(found, skip=query.skip, top_k=query.top_k)
@@ -114,7 +113,8 @@ def succeeded(
     return others
 
 
-def _min_score(kb: KnowledgeBase, query: SearchQuery) -> float | None:
-    if query.mode is Mode.TEXT:
+def _min_score(target: Target, query: SearchQuery) -> float | None:
+    if target.vector is None:
+        # What only words found has no relevance.
         return None
-    return kb.min_score if query.min_score is None else query.min_score
+    return target.kb.min_score if query.min_score is None else query.min_score

@@ -32,7 +32,7 @@ class Target:
     small: bool
     """So few chunks that they are counted faster than an index is asked once more."""
     vector: Vector | None = None
-    """Of the query, by the KB's model; None where no vectors are asked."""
+    """Of the query, by the KB's model; None where no vectors are asked, or where its provider gave none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,8 @@ async def ask(
         RequestError: 503, an index that is needed can't be asked.
     """
     most_words = steady(limit)
-    legs = {"vector": _ask_vectors(target, limit, stopwatch)} if query.asks_vectors else {}
+    asks_vectors = target.vector is not None
+    legs = {"vector": _ask_vectors(target, limit, stopwatch)} if asks_vectors else {}
     if query.asks_words and words is None:
         legs["text"] = _ask_words(target, query.words(target.kb.text_normalization), most_words, stopwatch)
     asked = await all_of(legs.values())
@@ -81,9 +82,9 @@ async def ask(
     if "text" in scores and len(scores["text"]) < most_words:
         words = scores["text"]
     no_more_words = words is not None or not query.asks_words
-    fewer_vectors = query.asks_vectors and len(scores["vector"]) < limit
-    no_more_vectors = not query.asks_vectors or (fewer_vectors and limit == MOST_CANDIDATES)
-    weights = (WEIGHTS if query.asks_vectors else WEIGHTS_OF_WORDS_ALONE)[shape_of(query.text)]
+    fewer_vectors = asks_vectors and len(scores["vector"]) < limit
+    no_more_vectors = not asks_vectors or (fewer_vectors and limit == MOST_CANDIDATES)
+    weights = (WEIGHTS if asks_vectors else WEIGHTS_OF_WORDS_ALONE)[shape_of(query.text)]
     return Ranking(
         fuse(scores.get("vector", {}), words or scores.get("text", {}), weights),
         exhausted=no_more_words and no_more_vectors,

@@ -1,6 +1,8 @@
 """Turns a query into the vectors of the models that KBs use."""
 
+import asyncio
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from kb_search.at_once import all_of
 from kb_search.spu_tally import note_charged
@@ -8,10 +10,13 @@ from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector import Vector
 from kb_shared.errors import (
+    BudgetExhausted,
     KbError,
     Parked,
     PermanentError,
+    ProviderKeyRefused,
     ProviderRefused,
+    ProviderUnavailable,
     RequestError,
     TransientError,
     UnknownModel,
@@ -22,41 +27,66 @@ from kb_shared.text_normalization import for_model
 _FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_quota"})
 
 
+@dataclass(frozen=True, slots=True)
+class NoVector:
+    """Why a query has no vector."""
+
+    error: KbError
+    is_providers: bool
+    """Nothing is wrong with the query, the KB or the budget: its provider does not answer, or refuses its key."""
+
+
 async def embed_query(
-    embedder: Embedder, text: str, kbs: Iterable[KnowledgeBase], *, before_paying: BeforePaying
-) -> dict[str, Vector | KbError]:
+    embedder: Embedder,
+    text: str,
+    kbs: Iterable[KnowledgeBase],
+    *,
+    within_s: float | None,
+    before_paying: BeforePaying,
+) -> dict[str, Vector | NoVector]:
     """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
 
     It is normalized as the texts of the KB are.
 
+    Args:
+        within_s: how long a provider is waited for; None: for as long as a call to it may take.
+
     Returns:
-        By KB id; the failure of whose model had none: the others can be searched. What `before_paying` raises is
-        raised.
+        By KB id; the others can be searched where a model had no vector. What `before_paying` raises is raised.
     """
     alike: dict[tuple[str, int, str], list[KnowledgeBase]] = {}
     for kb in kbs:
         normalized = for_model(text, kb.text_normalization)
         alike.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
     outcomes = await all_of(
-        _embed(embedder, normalized, those[0], before_paying) for (_, _, normalized), those in alike.items()
+        _embed(embedder, normalized, those[0], within_s, before_paying) for (_, _, normalized), those in alike.items()
     )
     return {kb.kb_id: outcome for those, outcome in zip(alike.values(), outcomes, strict=True) for kb in those}
 
 
-async def _embed(embedder: Embedder, text: str, kb: KnowledgeBase, before_paying: BeforePaying) -> Vector | KbError:
+async def _embed(
+    embedder: Embedder, text: str, kb: KnowledgeBase, within_s: float | None, before_paying: BeforePaying
+) -> Vector | NoVector:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
-        embedded = await embedder.embed(
-            [text],
-            model=kb.embedding_model,
-            dimensions=kb.embedding_dimensions,
-            purpose=purpose,
-            before_paying=before_paying,
+        async with asyncio.timeout(within_s):
+            embedded = await embedder.embed(
+                [text],
+                model=kb.embedding_model,
+                dimensions=kb.embedding_dimensions,
+                purpose=purpose,
+                before_paying=before_paying,
+            )
+    except TimeoutError:
+        late = ProviderUnavailable(
+            f"the provider of {kb.embedding_model!r} did not answer in time", error_type="provider_timeout"
         )
+        return NoVector(late, is_providers=True)
     except (ProviderRefused, UnknownModel) as error:
-        return _not_embedded(error)
+        return NoVector(_not_embedded(error), is_providers=isinstance(error, ProviderKeyRefused))
     except (TransientError, Parked) as error:
-        return error
+        is_providers = isinstance(error, ProviderUnavailable | Parked) and not isinstance(error, BudgetExhausted)
+        return NoVector(error, is_providers)
     note_charged(embedded.generated)
     return embedded.vectors[0]
 

@@ -15,14 +15,14 @@ from kb_search.chunk_counts import ChunkCounts
 from kb_search.filter_clauses import Clause
 from kb_search.filter_errors import FilterError
 from kb_search.filters import compile_filter, parse
-from kb_search.hit_finder import HitFinder, succeeded
+from kb_search.hit_finder import HitFinder
 from kb_search.known_knowledge_bases import KnownKnowledgeBases
 from kb_search.last_searched import LastSearched
 from kb_search.legs import Target
 from kb_search.presumption import Outdated, Presumption
-from kb_search.query import Asker, SearchQuery
+from kb_search.query import Asker, Mode, SearchQuery
 from kb_search.query_log import QueryLog
-from kb_search.query_vectors import embed_query
+from kb_search.query_vectors import NoVector, embed_query
 from kb_search.results import Answered, assemble
 from kb_search.selection import Page
 from kb_search.spu_tally import SpuTally, tallied
@@ -53,6 +53,8 @@ class Answer:
     answered: Answered
     spu_charged: int
     timings_ms: Mapping[str, float]
+    by_words_alone: bool = False
+    """The query has no vector for some of them, because of a provider: what was found there was found by its words."""
 
 
 class KnowledgeBaseSearch:
@@ -66,7 +68,18 @@ class KnowledgeBaseSearch:
         query_log: QueryLog,
         *,
         exact_up_to_chunks: int,
+        vector_within_s: float,
     ) -> None:
+        """Wire it.
+
+        Args:
+            database: that holds all but vectors of queries.
+            embedder: of queries.
+            last_searched: is told.
+            query_log: is told.
+            exact_up_to_chunks: of a KB whose vectors are all compared.
+            vector_within_s: how long a hybrid search waits for the vector of its query.
+        """
         self._database = database
         self._embedder = embedder
         self._last_searched = last_searched
@@ -74,6 +87,7 @@ class KnowledgeBaseSearch:
         self._chunk_counts = ChunkCounts(database)
         self._known = KnownKnowledgeBases(database)
         self._exact_up_to_chunks = exact_up_to_chunks
+        self._vector_within_s = vector_within_s
 
     async def search(
         self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: PresumedKey | None
@@ -111,7 +125,7 @@ class KnowledgeBaseSearch:
         outcome = "failed"
         try:
             answer = await self._search(organization_id, kb_ids, query, key)
-            outcome = "answered" if answer.page.hits else "nothing_found"
+            outcome = _outcome(answer)
         except RequestError as error:
             outcome = "unavailable" if error.status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
             if isinstance(error, FilterError):
@@ -192,11 +206,7 @@ class KnowledgeBaseSearch:
         targets = await self._targets(presumption.kbs, kb_ids, parse(query.criteria), failures)
         if query.asks_vectors:
             with stopwatch.stage("embed"):
-                by_kb = await embed_query(
-                    self._embedder, query.text, [target.kb for target in targets], before_paying=presumption.look
-                )
-            given = [(target, by_kb[target.kb.kb_id]) for target in targets]
-            targets = [replace(target, vector=vector) for target, vector in succeeded(given, failures)]
+                targets = await self._with_vectors(targets, query, presumption, failures)
         read = await HitFinder(self._database, query, presumption, failures, stopwatch).find(targets)
         # Where there was no snapshot to read, too.
         await presumption.look()
@@ -206,7 +216,38 @@ class KnowledgeBaseSearch:
         for kb in kbs.values():
             self._last_searched.note(kb)
         answered = assemble(read.page.hits, read.neighbours, kbs, query, now=datetime.now(UTC))
-        return Answer([*kbs.values()], failures, read.page, answered, tally.spus, stopwatch.finish())
+        by_words_alone = query.asks_vectors and any(
+            target.vector is None and target.kb.kb_id in kbs for target in targets
+        )
+        return Answer([*kbs.values()], failures, read.page, answered, tally.spus, stopwatch.finish(), by_words_alone)
+
+    async def _with_vectors(
+        self,
+        targets: Sequence[Target],
+        query: SearchQuery,
+        presumption: Presumption,
+        failures: MutableMapping[str, KbError],
+    ) -> list[Target]:
+        """Give the targets the query's vector; where words may answer, too, a provider that is out is no failure."""
+        words_may_answer = query.mode is Mode.HYBRID
+        by_kb = await embed_query(
+            self._embedder,
+            query.text,
+            [target.kb for target in targets],
+            within_s=self._vector_within_s if words_may_answer else None,
+            before_paying=presumption.look,
+        )
+        given = []
+        for target in targets:
+            outcome = by_kb[target.kb.kb_id]
+            if not isinstance(outcome, NoVector):
+                given.append(replace(target, vector=outcome))
+            elif words_may_answer and outcome.is_providers:
+                log.warning("search.degraded", kb_id=target.kb.kb_id, error=type(outcome.error).__name__)
+                given.append(target)
+            else:
+                failures[target.kb.kb_id] = outcome.error
+        return given
 
     async def _targets(
         self,
@@ -233,3 +274,9 @@ class KnowledgeBaseSearch:
             exact=chunk_count <= self._exact_up_to_chunks,
             small=chunk_count <= _SMALL_UP_TO_CHUNKS,
         )
+
+
+def _outcome(answer: Answer) -> str:
+    if answer.by_words_alone:
+        return "degraded"
+    return "answered" if answer.page.hits else "nothing_found"

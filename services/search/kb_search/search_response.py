@@ -27,7 +27,10 @@ class SearchResult(BaseModel):
     document_id: str
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     relevance: float | None = Field(
-        ge=0, le=1, description="(1 + cosine) / 2. Null of neighbours, and with mode `text`, which compares no vectors."
+        ge=0,
+        le=1,
+        description="(1 + cosine) / 2. Null of neighbours, and where no vectors are compared: with mode `text`, or if "
+        "`degraded` says so.",
     )
     is_matched: bool = Field(description="False of a neighbour of a match.")
     kb_id: str
@@ -61,6 +64,10 @@ class Results(BaseModel):
     total_tokens: int = Field(description="Of the content of all results.")
     spu_charged: int
     timings_ms: TimingsMs
+    degraded: list[Literal["vector"]] = Field(
+        description="What a hybrid search went without: `vector`, if the embedding provider gave no vector of the "
+        "query in time. Its results are those that words found, without a relevance."
+    )
 
 
 KbStatus = Literal["indexing", "active", "error"]
@@ -122,6 +129,7 @@ def _results(query: SearchQuery, answer: Answer) -> dict[str, Any]:
         "total_tokens": answer.answered.total_tokens,
         "spu_charged": answer.spu_charged,
         "timings_ms": TimingsMs.model_validate(answer.timings_ms),
+        "degraded": ["vector"] if answer.by_words_alone else [],
     }
 
 

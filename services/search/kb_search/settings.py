@@ -10,6 +10,8 @@ class Settings(ChatSettings, HttpSettings):
     """In KBs up to this size a query is compared with every vector; beyond, the index walks its graph."""
     search_patience_s: float = 3.0
     """How long a search waits for an embedding provider that fails, before it says so."""
+    search_vector_wait_s: float = 5.0
+    """How long a hybrid search waits for the vector of its query, before it answers by words."""
     searches_per_minute_of_key: int | None = None
     searches_per_minute_of_organization: int | None = None
     runs_per_minute_of_key: int | None = None

@@ -21,7 +21,6 @@ from tests.hostile_provider import Asked, HostileProvider, gives_vectors, hostil
 
 MODEL = "hash-16"
 DIMENSIONS = 16
-DEADLINE_S = 1.0
 
 
 @dataclass
@@ -49,8 +48,10 @@ def is_unknown(is_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def embedding_at(database: Database, hostile: HostileProvider) -> AsyncIterator[Embedder]:
-    settings = EmbeddingSettings(local_models_api_base=hostile.api_base, embedding_timeout_s=DEADLINE_S)
+async def embedding_at(
+    database: Database, server: HostileProvider, *, deadline_s: float = 0.3
+) -> AsyncIterator[Embedder]:
+    settings = EmbeddingSettings(local_models_api_base=server.api_base, embedding_timeout_s=deadline_s)
     embedder = create_embedder(database, settings, patience_s=0.1)
     yield embedder
     await embedder.close()
@@ -63,26 +64,26 @@ async def embed(embedder: Embedder, purpose: Purpose, *texts: str) -> None:
 async def test_every_document_is_embedded_nothing_computed_is_lost_and_queries_are_answered(
     make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, searching: Purpose
 ) -> None:
-    provider = OneAfterTheOther(texts_per_s=30)
-    async with hostile_provider(provider) as server, embedding_at(database, server) as embedder:
+    provider = OneAfterTheOther(texts_per_s=12)
+    async with hostile_provider(provider) as server, embedding_at(database, server, deadline_s=3) as embedder:
 
         async def document(number: int) -> None:
-            texts = [f"{number}: {text}" for text in range(6)]
+            texts = [f"{number}: {text}" for text in range(5)]
             while True:
                 try:
                     return await embed(embedder, indexing, *texts)
                 except (ProviderUnavailable, Parked):
                     await asyncio.sleep(0.1)
 
-        documents = asyncio.gather(*map(document, range(12)))
+        documents = asyncio.gather(*map(document, range(8)))
         answered = 0
         while not documents.done():
             await embed(embedder, searching, f"query {answered}")
             answered += 1
         await documents
     assert answered >= 2
-    assert await spu_ledger.total(database, "acme") == 12 * 6 + answered
-    assert 12 * 6 + answered >= 0.9 * provider.computed
+    assert await spu_ledger.total(database, "acme") == 8 * 5 + answered
+    assert 8 * 5 + answered >= 0.9 * provider.computed
 
 
 async def test_a_provider_that_was_out_is_probed_with_one_text(

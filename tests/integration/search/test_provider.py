@@ -8,11 +8,17 @@ import pytest
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
+from kb_search.settings import Settings
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
 
 Fail = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def settings(model_server: ModelServer) -> Settings:
+    return Settings(local_models_api_base=model_server.api_base, search_vector_wait_s=1, embedding_timeout_s=2)
 
 
 @pytest.fixture
@@ -31,9 +37,57 @@ async def test_w16_a_provider_that_is_limiting_us_is_a_503_with_its_own_patience
     searcher: Searcher, knowledge: Knowledge, fail: Fail
 ) -> None:
     await fail(status=429, retry_after_s=7)
-    response = await searcher.post(knowledge, {"query": "x"})
+    response = await searcher.post(knowledge, {"query": "x", "mode": "vector"})
     assert (response.status_code, response.json()["type"]) == (503, "provider-unavailable")
     assert response.headers["retry-after"] == "7"
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [{"status": 429, "retry_after_s": 7}, {"status": 503}, {"status": 401}, {"kind": "hang"}, {"kind": "short"}],
+)
+async def test_a_hybrid_search_is_answered_by_words_when_its_provider_gives_no_vector(
+    searcher: Searcher, knowledge: Knowledge, fail: Fail, fault: dict[str, Any]
+) -> None:
+    for document in (Document("d1", ["a fox of the woods"]), Document("d2", ["a hen of the yard"])):
+        await knowledge.index(document)
+    await fail(**fault)
+    # The second time the provider is perhaps known to be out, and not asked.
+    for _ in range(2):
+        answer = await searcher.search(knowledge, "fox", min_score=0.99)
+        assert [result["document_id"] for result in answer["results"]] == ["d1"]
+        assert answer["degraded"] == ["vector"]
+        [result] = answer["results"]
+        assert (result["relevance"], result["scores"]["vector"]) == (None, None)
+        assert result["scores"]["text"] > 0
+
+
+async def test_a_hybrid_search_is_as_before_once_the_provider_is_back(
+    searcher: Searcher, knowledge: Knowledge, fail: Fail
+) -> None:
+    await knowledge.index(Document("d1", ["a fox of the woods"]))
+    await fail(status=503, times=1)
+    degraded = await searcher.search(knowledge, "fox")
+    assert degraded["degraded"] in ([], ["vector"])
+    assert (await searcher.search(knowledge, "fox of the woods"))["degraded"] == []
+
+
+async def test_of_several_knowledge_bases_those_whose_provider_answers_are_searched_by_vectors(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, fail: Fail
+) -> None:
+    other = await create(search_database, ORGANIZATION, embedding_model="hash-128")
+    await knowledge.index(Document("d1", ["a fox of the woods"]))
+    await other.index(Document("d2", ["a fox of the hills"]))
+    await searcher.search(other, "fox")
+    await fail(status=503)
+    asked = {"query": "fox", "kb_ids": [knowledge.kb.kb_id, other.kb.kb_id]}
+    response = await searcher.post(f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search", asked)
+    answer = response.json()
+    assert (answer["failures"], answer["degraded"]) == ([], ["vector"])
+    by_document = {result["document_id"]: result["relevance"] for result in answer["results"]}
+    assert by_document.keys() == {"d1", "d2"}
+    assert by_document["d1"] is None
+    assert by_document["d2"] is not None
 
 
 async def test_a_query_that_was_embedded_before_needs_no_provider(
@@ -42,7 +96,9 @@ async def test_a_query_that_was_embedded_before_needs_no_provider(
     await knowledge.index(Document("d", ["one"]))
     await searcher.search(knowledge, "one")
     await fail(status=503)
-    assert (await searcher.search(knowledge, "one"))["results"]
+    answer = await searcher.search(knowledge, "one")
+    assert answer["results"]
+    assert answer["degraded"] == []
 
 
 async def test_a_text_the_provider_refuses_is_the_callers_to_change(
@@ -58,7 +114,7 @@ async def test_a_key_the_provider_refuses_is_not_the_callers_fault(
     searcher: Searcher, knowledge: Knowledge, fail: Fail
 ) -> None:
     await fail(status=401)
-    response = await searcher.post(knowledge, {"query": "x"})
+    response = await searcher.post(knowledge, {"query": "x", "mode": "vector"})
     assert (response.status_code, response.json()["type"]) == (503, "provider-refused")
 
 

@@ -73,6 +73,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
         "total_tokens": sum(len(one["content"].split()) for one in (first, second)),
         "kb_status": "active",
         "spu_charged": 1,
+        "degraded": [],
     }
 
 
@@ -127,6 +128,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
             LastSearched(search_database),
             query_log,
             exact_up_to_chunks=exact_up_to_chunks,
+            vector_within_s=60,
         )
         answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"), key=None)
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]

@@ -27,7 +27,10 @@ def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
     if omitted_count:
         blocks.append(f"({omitted_count} more passages had no room.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
-    return "\n\n".join(blocks), {"results": results, "omitted_count": omitted_count, "failures": failures}
+    if answer.by_words_alone:
+        blocks.append("(Found by words alone: the embedding provider does not answer now.)")
+    fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
+    return "\n\n".join(blocks), fields | {"degraded": ["vector"] if answer.by_words_alone else []}
 
 
 def shown_chunks(read: DocumentChunks) -> tuple[str, dict[str, Any]]:
