@@ -118,8 +118,9 @@ async def acknowledge(database: Database, session: Session, revisions: Collectio
                 {
                     "_id": row_id(row.kb_id, row.document_id),
                     "organization_id": row.organization_id,
-                    "version": row.version,
-                    # A revision that was stored already, by a commit without an answer, is not announced again.
+                    # Whoever has written the row since it was read stored a later revision: a swap, whose document
+                    # had at least the one that is acknowledged here, or this acknowledgement itself, by a commit whose
+                    # answer was lost. The version of the row says nothing more.
                     "text_revision": row.text_revision,
                 },
                 {"$set": {"text_revision": revision}},

@@ -164,6 +164,31 @@ async def test_c3_an_unchanged_text_with_a_new_revision_costs_no_embedding_and_n
     assert (await said_of(tenant, kb))[-1].revision == 2
 
 
+async def test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_is_indexed(
+    tenant: Tenant, indexer: Replica, rival: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+    acknowledge = document_index.acknowledge
+
+    async def after_another_text_is_indexed(*args: Any) -> bool:
+        await rival.publish(tenant.ocr("d", CHANGED, revision=3))
+        await rival.work()
+        return await acknowledge(*args)
+
+    monkeypatch.setattr(document_index, "acknowledge", after_another_text_is_indexed)
+    await indexer.publish(tenant.ocr("d", TEXT, revision=2))
+    await indexer.work()
+
+    row = await document_index.find(tenant.database, tenant.organization_id, kb.kb_id, "d")
+    assert row is not None
+    assert row.text_revision == 3
+    assert [outcome.revision for outcome in await said_of(tenant, kb)] == [1, 3]
+    await tenant.assert_holds(kb, {"d": CHANGED})
+    await tenant.assert_settled()
+
+
 async def test_many_unchanged_documents_at_once_cost_few_commands_together(
     tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
 ) -> None:
