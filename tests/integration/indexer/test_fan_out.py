@@ -15,6 +15,7 @@ from kb_shared.contracts.documents import DocumentEvent, Page, TagDeleted, TagUp
 from kb_shared.errors import Rejected
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
+from kb_shared.mongo.index_jobs import State
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
 from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
 
@@ -82,6 +83,39 @@ async def test_an_event_that_changed_nothing_and_leaves_nothing_behind_sends_not
 
     assert commands(indexer) == []
     await tenant.assert_settled()
+
+
+async def test_a_job_that_a_crash_left_with_nothing_to_do_ends_when_its_event_comes_again(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    await tenant.create_kb("a", max_chunks=1)
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+    assert [job.state for job in (await tenant.jobs()).values()] == [State.FAILED]
+    deleted = tenant.deleted("d", revision=2)
+    async with failpoints.during("fan_out.after_projection", crash):
+        with pytest.raises(Crash):
+            await indexer.publish(deleted)
+
+    await indexer.publish(deleted)
+    await indexer.work()
+
+    await tenant.assert_settled()
+
+
+async def test_a_document_without_a_text_waits_for_it_though_a_crash_came_before_its_job(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    await tenant.create_kb("a")
+    event = tenant.tagged("d", "a", revision=1)
+    async with failpoints.during("fan_out.after_projection", crash):
+        with pytest.raises(Crash):
+            await indexer.publish(event)
+
+    await indexer.publish(event)
+    await indexer.work()
+
+    assert [job.state for job in (await tenant.jobs()).values()] == [State.WAITING_FOR_TEXT]
 
 
 async def test_a_document_is_only_offered_to_its_own_organizations_knowledge_bases(

@@ -13,13 +13,14 @@ from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import encode
-from kb_shared.contracts.commands import SyncDocument
+from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.contracts.outcomes import DocumentIndexFailed
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.index_jobs import Job, State
+from kb_shared.mongo.index_jobs.due import SWEEP_GRACE
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
@@ -63,6 +64,13 @@ async def failures_of(tenant: Tenant) -> list[DocumentIndexFailed]:
 async def set_attempts(tenant: Tenant, attempts: int) -> None:
     query = {"organization_id": tenant.organization_id}
     await tenant.database[index_jobs.NAME].update_one(query, {"$set": {"attempts": attempts}})
+
+
+async def let_pass(tenant: Tenant, time: timedelta) -> None:
+    """Bring nearer what jobs wait for."""
+    sooner = {"$subtract": ["$next_attempt_at", time // timedelta(milliseconds=1)]}
+    query = {"organization_id": tenant.organization_id}
+    await tenant.database[index_jobs.NAME].update_many(query, [{"$set": {"next_attempt_at": sooner}}])
 
 
 @pytest.mark.parametrize("failpoint", ["sync.after_claim", "sync.after_chunking", "swap.after_fence", "swap.after_job"])
@@ -226,6 +234,72 @@ async def test_the_lease_of_work_that_takes_long_is_extended_and_that_of_short_w
     assert extended > expired
 
 
+async def test_leases_are_extended_again_and_again_while_their_work_goes_on(
+    tenant: Tenant, model_server: ModelServer
+) -> None:
+    kb = await tenant.create_kb("a")
+
+    async def when_the_lease_ends() -> datetime:
+        row = await tenant.database[index_jobs.NAME].find_one({"kb_id": kb.kb_id})
+        assert row is not None
+        ends: datetime = row["lease_until"]
+        return ends
+
+    async def two_extensions() -> None:
+        for _ in range(2):
+            before = await when_the_lease_ends()
+
+            async def extended(before: datetime = before) -> bool:
+                return await when_the_lease_ends() > before
+
+            await until(extended)
+
+    async with replica(tenant.database, model_server.api_base, lease=timedelta(seconds=0.6)) as indexer:
+        keeping = asyncio.create_task(indexer.leases.keep())
+        await indexer.publish(tenant.ocr("d", TEXT))
+        async with failpoints.during("sync.after_chunking", two_extensions):
+            await indexer.handle_commands()
+        keeping.cancel()
+    await tenant.assert_settled()
+
+
+async def test_a_lease_that_another_has_taken_is_not_extended(tenant: Tenant, indexer: Replica) -> None:
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = (await the_job(tenant)).command()
+    late = await index_jobs.claim(tenant.database, command, owner="late", lease=timedelta(0))
+    await tenant.make_due()
+    assert late is not None
+    assert await index_jobs.claim(tenant.database, command, owner="other", lease=timedelta(minutes=1)) is not None
+    before = await the_job(tenant)
+
+    await index_jobs.extend(tenant.database, [late], owner="late", lease=timedelta(hours=1))
+
+    assert await the_job(tenant) == before
+
+
+async def test_a_request_leaves_the_lease_of_who_is_at_work_alone(tenant: Tenant, indexer: Replica) -> None:
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    command = (await the_job(tenant)).command()
+    assert await index_jobs.claim(tenant.database, command, owner="at work", lease=timedelta(hours=1)) is not None
+
+    await indexer.publish(tenant.ocr("d", CHANGED, revision=2))
+
+    assert (await the_job(tenant)).lease_owner == "at work"
+    assert await index_jobs.claim(tenant.database, command, owner="other", lease=timedelta(hours=1)) is None
+
+
+async def test_a_forced_request_stays_forced_when_an_ordinary_one_follows(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    forced = SyncDocument(
+        organization_id=tenant.organization_id, kb_id=kb.kb_id, document_id="d", reason=Reason.BACKFILL, force=True
+    )
+    for command in (forced, forced.model_copy(update={"force": False})):
+        await indexer.requests.request([command])
+    assert (await the_job(tenant)).force
+
+
 async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired(
     tenant: Tenant, indexer: Replica
 ) -> None:
@@ -258,6 +332,19 @@ async def test_what_was_published_and_never_claimed_is_published_again(tenant: T
     await indexer.handle_commands()
 
     await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_what_was_published_again_is_given_time_to_be_claimed(tenant: Tenant, indexer: Replica) -> None:
+    """Else each sweep would add another command to a lane that is behind already."""
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await tenant.make_due()
+    assert await indexer.sweeper.sweep() == 1
+
+    await let_pass(tenant, SWEEP_GRACE + timedelta(seconds=1))
+    assert await indexer.sweeper.sweep() == 0
+    await let_pass(tenant, index_jobs.UNCLAIMED_GRACE)
+    assert await indexer.sweeper.sweep() == 1
 
 
 async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_asks(

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 from pymongo import AsyncMongoClient
-from pymongo.errors import ExecutionTimeout
+from pymongo.errors import AutoReconnect, ExecutionTimeout
 
 from kb_local.mongod import Mongod
 from kb_shared import failpoints, outbox_relay
@@ -211,6 +211,46 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
 
     assert post.refusals == 3
     assert said(post.sent) == [("d", 0)]
+
+
+async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another relay may have taken the buckets meanwhile: both would send, and an older message after a newer one."""
+    take, rounds = leases.take, 0
+
+    async def taken_once(database: Database, name: str, *, owner: str, length: timedelta) -> bool:
+        nonlocal rounds
+        if name == "outbox/0":
+            rounds += 1
+        if rounds > 1:
+            raise AutoReconnect("nobody knows")
+        return await take(database, name, owner=owner, length=length)
+
+    monkeypatch.setattr(leases, "take", taken_once)
+    post = Post()
+    relay = OutboxRelay(database, post, topic_prefix="")
+    keeping = asyncio.create_task(relay._keep_leases())
+    # The third round begins once all is done that the failure of the second one leads to.
+    await until(lambda: rounds > 2)
+    await add(database, "d", 0)
+    await relay._send_some()
+    keeping.cancel()
+    assert said(post.sent) == []
+
+
+async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
+    class Away(Post):
+        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+            return [TransientError("away")] * len(messages)
+
+    relay = OutboxRelay(database, Away(), topic_prefix="")
+    relay._buckets = [bucket for bucket in range(outbox.BUCKETS) if await relay._take(bucket)]
+    assert len(relay._buckets) == outbox.BUCKETS
+    await add(database, "d", 0)
+    await relay._send_some()
+    for bucket in range(outbox.BUCKETS):
+        assert await leases.take(database, f"outbox/{bucket}", owner="another", length=timedelta(minutes=1))
 
 
 async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends_its_messages(

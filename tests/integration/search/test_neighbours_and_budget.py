@@ -70,6 +70,13 @@ async def test_neighbours_are_of_the_version_that_is_shown(searcher: Searcher, k
     assert [one["content"] for one in answer["results"]] == ["new zero", "kayak", "new two"]
 
 
+async def test_no_neighbour_comes_from_a_version_that_was_longer(searcher: Searcher, knowledge: Knowledge) -> None:
+    await knowledge.index(Document("d", ["kayak", "old one"]))
+    await knowledge.index(Document("d", ["kayak"]))
+    answer = await searcher.search(knowledge, "kayak", mode="text", coalesce_neighbors=5)
+    assert [one["content"] for one in answer["results"]] == ["kayak"]
+
+
 def long(document_id: str, *, sentences: int, days: int = 0) -> Document:
     text = f"kayak {document_id}. " + SENTENCE * sentences
     return Document(document_id, [text.strip()], upload_date=JANUARY + timedelta(days=days))

@@ -235,6 +235,13 @@ async def test_a_commit_is_not_tried_again_once_the_membership_is_lost(client: F
     assert client.commits == []
 
 
+async def test_nothing_is_committed_without_a_membership(client: FakeClient) -> None:
+    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    client.generation = -1
+    assert not await commits.commit({ZERO: 5})
+    assert client.commits == []
+
+
 async def test_a_commit_is_tried_again_while_the_membership_lasts(client: FakeClient) -> None:
     commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
     client.refusals = [KafkaConnectionError()]

@@ -100,6 +100,15 @@ def test_what_was_replaced_is_shown_for_thirty_seconds_while_nothing_of_the_docu
     assert shown(row("d:1", until=3, retired_for_ms=LONG_AGO_MS)) == []
 
 
+def test_of_what_was_replaced_only_one_version_is_shown() -> None:
+    older, newer, in_both = (
+        row("d:0", until=1, retired_for_ms=1),
+        row("d:1", since=2, until=2, retired_for_ms=1),
+        row("d:2", until=2, retired_for_ms=1),
+    )
+    assert shown(older, newer, in_both) == ["d:1", "d:2"]
+
+
 def test_documents_are_judged_one_by_one() -> None:
     replaced = row("d:1", until=3, retired_for_ms=1)
     assert shown(replaced, row("e:2", document_id="e"), indexed=("d", "e")) == ["d:1", "e:2"]

@@ -1,0 +1,61 @@
+"""What was replaced is deleted only when nobody needs it any more."""
+
+import asyncio
+from datetime import UTC, datetime
+from unittest.mock import AsyncMock, Mock
+
+import numpy as np
+import pytest
+
+from kb_indexer import searchable
+from kb_indexer.searchable import SearchableProbe
+from kb_shared.mongo import index_queries, vectors
+from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
+from tests.unit.embedding.virtual_time import run
+
+LONGEST_SEARCH_S = 2.0
+"""From the answer of the search index to the read of what it found, at most."""
+
+
+def test_who_asked_the_index_just_before_still_reads_what_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    last_answer_with_old_ids, deleted = 0.0, 0.0
+
+    async def trailing(*_: object, **__: object) -> list[str]:
+        nonlocal last_answer_with_old_ids
+        now = asyncio.get_running_loop().time()
+        if now < 1.0:
+            last_answer_with_old_ids = now
+            return ["d:old:0"]
+        return ["d:new:0"]
+
+    async def delete(*_: object, up_to_version: int) -> None:
+        nonlocal deleted
+        assert up_to_version == 1
+        deleted = asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(index_queries, "nearest", trailing)
+    monkeypatch.setattr(index_queries, "any_in_text_index", AsyncMock(return_value=True))
+    monkeypatch.setattr(searchable, "on_each_member", lambda chunks: [chunks])
+    monkeypatch.setattr(vectors, "delete_retired", delete)
+
+    async def replace_and_wait() -> None:
+        probe = SearchableProbe()
+        probe.watch(
+            Chunks(Mock(), "org", "kb"),
+            "d",
+            chunk(),
+            ids=["d:new:0"],
+            version=2,
+            retired=True,
+            occurred_at=datetime.now(UTC),
+            path="ocr",
+        )
+        await asyncio.gather(*probe._tasks)
+
+    run(replace_and_wait)
+    assert last_answer_with_old_ids > 0
+    assert deleted >= last_answer_with_old_ids + LONGEST_SEARCH_S
+
+
+def chunk() -> EmbeddedChunk:
+    return EmbeddedChunk(0, "new", "new", np.ones(2, np.float32), 1, 0, 3, None, None, (), "text")
