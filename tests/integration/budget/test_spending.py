@@ -161,6 +161,26 @@ async def test_two_who_recount_at_once_correct_the_estimate_once(database: Datab
     assert await used_and_reserved(database, organization_id) == (4, 0)
 
 
+async def test_a_recount_that_is_overtaken_by_another_changes_nothing(
+    database: Database, organization_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await budgets.set_limits(database, organization_id, soft=None, hard=10)
+    await charge(database, organization_id, 4)
+    await let_recounts_be_due(database, organization_id)
+    total = spu_ledger.total
+
+    async def slow_total(*args: Any, **kwargs: Any) -> int:
+        monkeypatch.setattr(spu_ledger, "total", total)
+        spent = await total(*args, **kwargs)
+        await let_recounts_be_due(database, organization_id)
+        assert await budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1))
+        return spent
+
+    monkeypatch.setattr(spu_ledger, "total", slow_total)
+    assert not await budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1))
+    assert await used_and_reserved(database, organization_id) == (4, 0)
+
+
 async def test_the_first_hard_limit_counts_what_the_month_has_cost_before(
     database: Database, organization_id: str
 ) -> None:

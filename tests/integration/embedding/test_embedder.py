@@ -31,7 +31,7 @@ from kb_shared.errors import (
 )
 from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, Row
 from tests.integration.embedding.conftest import FaultyProvider
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
 from tests.waiting import until
@@ -215,13 +215,18 @@ async def test_who_comes_second_keeps_what_another_process_stored_after_it_began
         if not first:
             first.append(asyncio.create_task(another.embed(["a", "b"], **MODEL, purpose=indexing)))
             await first[0]
+            stored.extend(await database[embedding_cache.NAME].find().to_list())
 
     first: list[asyncio.Task[Any]] = []
+    stored: list[Row] = []
     async with during("embed.after_answer", another_is_first):
         second = await embedder.embed(["a", "c"], **MODEL, purpose=indexing)
 
     assert (second.generated, second.cached) == (1, 1)
     assert await spu_ledger.total(database, "acme") == await rows(database) == 3
+    kept = await database[embedding_cache.NAME].find({"_id": {"$in": [row["_id"] for row in stored]}}).to_list()
+    assert {row["chunk_hash"]: row for row in kept} == {row["chunk_hash"]: row for row in stored}
+    assert len(stored) == 2
 
 
 @pytest.mark.parametrize("kind", ["short", "wrong_dimension", "nan", "not_json"])

@@ -192,8 +192,13 @@ async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_wor
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     command = indexer.post.take(*LANES)
+    times_chunked = 0
 
     async def the_command_comes_twice() -> None:
+        nonlocal times_chunked
+        times_chunked += 1
+        if times_chunked > 1:
+            return
         async with replica(tenant.database, model_server.api_base) as other:
             other.post.sent = list(command)
             await other.handle_commands()
@@ -202,6 +207,7 @@ async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_wor
     async with failpoints.during("sync.after_chunking", the_command_comes_twice):
         await indexer.handle_commands()
 
+    assert times_chunked == 1
     assert await provider.inputs() == 3
     await tenant.assert_holds(kb, {"d": TEXT})
     await tenant.assert_settled()

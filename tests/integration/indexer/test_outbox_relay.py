@@ -289,6 +289,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
             for document_id in first:
                 await add(database, document_id, 0)
             await until_all_sent(database)
+        assert await database[leases.NAME].count_documents({"owner": relays[0]._owner}) == 0
         shares = [{document_id for document_id, _ in said(post.sent)} for post in posts]
         assert all(shares)
         assert shares[0].isdisjoint(shares[1])

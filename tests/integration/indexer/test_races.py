@@ -10,8 +10,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import pytest
+from pymongo.errors import OperationFailure
 
 from kb_shared import failpoints
+from kb_shared.mongo import kb_slots
+from kb_shared.mongo.database import Session
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, text_of
 from tests.waiting import DEADLINE_S, until
@@ -169,6 +172,40 @@ async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, 
         await tenant.assert_holds(scene.kb, at_home | ({"d": NEWEST} if operation is Scene.scan_document_anew else {}))
     await tenant.assert_holds(other_kb, {"d": NEW} if operation is Scene.untag_document else {})
     await tenant.assert_settled()
+
+
+async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(scene: Scene) -> None:
+    await scene.hasty.publish(scene.tenant.ocr("d", OLD))
+    async with failpoints.during("sync.after_chunking", scene.delete_kb):
+        await scene.hasty.handle_commands()
+    await scene.tenant.assert_holds(scene.kb, {})
+    await _assert_deletion_leaves_nothing(scene)
+
+
+async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) -> None:
+    async def enter(session: Session) -> bool:
+        return await kb_slots.fence(
+            scene.tenant.database,
+            session,
+            organization_id=scene.kb.organization_id,
+            kb_id=scene.kb.kb_id,
+            document_id="d",
+            tags_version=scene.kb.tags_version,
+            documents=0,
+            chunks=0,
+        )
+
+    async def pause(session: Session) -> None:
+        scope = scene.kb.organization_id, scene.kb.kb_id
+        await kb_slots.set_paused(scene.tenant.database, session, *scope, paused=True)
+
+    client = scene.tenant.database.client
+    async with client.start_session() as swap, client.start_session() as other, await swap.start_transaction():
+        assert await enter(swap)
+        await other.start_transaction()
+        with pytest.raises(OperationFailure) as refused:
+            await pause(other)
+    assert refused.value.has_error_label("TransientTransactionError")
 
 
 REMOVAL_POINTS = {

@@ -51,9 +51,12 @@ class FakeBroker:
     """Remembers what was committed, unless told to refuse."""
 
     refuses: bool = False
+    refused: int = 0
     committed: dict[TopicPartition, int] = field(default_factory=dict)
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        if not self.refuses:
-            self.committed.update(offsets)
-        return not self.refuses
+        if self.refuses:
+            self.refused += 1
+            return False
+        self.committed.update(offsets)
+        return True

@@ -260,6 +260,16 @@ def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
     assert scheduler.start_next() == "live"
 
 
+def test_what_comes_for_a_place_at_work_waits_until_it_has_finished() -> None:
+    scheduler = Scheduler[str](max_in_flight=10, per_group=10)
+    scheduler.add("first", place("a"))
+    assert scheduler.start_next() == "first"
+    scheduler.add("second", place("a"))
+    assert scheduler.start_next() is None
+    scheduler.finish(place("a"))
+    assert scheduler.start_next() == "second"
+
+
 def test_one_place_keeps_its_order_across_lanes() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     scheduler.add("bulk first", place("a"), Lane.BULK)

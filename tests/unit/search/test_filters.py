@@ -274,6 +274,13 @@ def test_all_criteria_hold_together_and_a_list_means_any_of() -> None:
     }
 
 
+def test_of_filters_under_or_one_is_enough_and_under_and_all_must_hold() -> None:
+    red, blue = ({"metadata_pairs": {"$in": [metadata_pair("color", color)]}} for color in ("red", "blue"))
+    for combination in ("$and", "$or"):
+        combined = {combination: [{"color": "red"}, {"color": "blue"}]}
+        assert compiled(combined) == {"$and": [{combination: [red, blue]}]}
+
+
 def test_a_bound_that_is_absent_bounds_nothing() -> None:
     until = datetime(2026, 1, 31, tzinfo=UTC)
     assert compiled_criteria(Criteria(upload_date_to=until)) == {"$and": [{"upload_date": {"$lte": until}}]}
