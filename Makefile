@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 LOCAL := not kafka_cluster and not replica_set
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down status test test-long test-kafka test-replicas test-clients check format lock schemas bench clean
+.PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients check format lock schemas bench clean
 
 help:  ## show this help
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,9 @@ test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Ka
 
 test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
 	@$(BIN)/python -m pytest tests/replica_set -m replica_set --timeout 900 --quiet
+
+test-mutants: install  ## plant faults in copies of the code and see that the tests named for each fail
+	@$(BIN)/python -m tests.mutants
 
 test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
 	@test -x $(CLIENTS_VENV)/bin/python || $(PYTHON) -m venv $(CLIENTS_VENV)

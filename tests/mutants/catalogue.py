@@ -1,0 +1,14 @@
+"""All mutants."""
+
+from typing import Final
+
+from tests.mutants import indexing, messaging, paying, searching, tenancy
+from tests.mutants.mutant import Mutant
+
+MUTANTS: Final[tuple[Mutant, ...]] = (
+    *indexing.MUTANTS,
+    *messaging.MUTANTS,
+    *paying.MUTANTS,
+    *searching.MUTANTS,
+    *tenancy.MUTANTS,
+)

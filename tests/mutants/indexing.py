@@ -1,0 +1,329 @@
+"""Faults of the way from an event to chunks: projection, fan-out, jobs, swap, what is deleted when."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_FAN_OUT: Final = "services/indexer/kb_indexer/fan_out.py"
+_SYNC: Final = "services/indexer/kb_indexer/sync_document.py"
+_SWAP: Final = "services/indexer/kb_indexer/swap.py"
+_PROBE: Final = "services/indexer/kb_indexer/searchable.py"
+_PROJECTION: Final = "services/indexer/kb_indexer/projection.py"
+_DOCUMENTS: Final = "shared/kb_shared/mongo/documents.py"
+_DOCUMENT_INDEX: Final = "shared/kb_shared/mongo/document_index.py"
+_SLOTS: Final = "shared/kb_shared/mongo/kb_slots.py"
+_VECTORS: Final = "shared/kb_shared/mongo/vectors.py"
+_REQUESTS: Final = "shared/kb_shared/mongo/index_jobs/requests.py"
+_WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
+
+_TESTS: Final = "tests/integration/indexer"
+_UNIT: Final = "tests/unit/indexer"
+
+MUTANTS: Final = (
+    Mutant(
+        "fan-out-leaves-idle-jobs",
+        _FAN_OUT,
+        old="return action is not Action.NOTHING or job is not None",
+        new="return action is not Action.NOTHING",
+        caught_by=in_file(
+            f"{_TESTS}/test_fan_out.py",
+            "test_a_job_that_a_crash_left_with_nothing_to_do_ends_when_its_event_comes_again",
+        ),
+    ),
+    Mutant(
+        "fan-out-ignores-what-is-behind",
+        _FAN_OUT,
+        old="return changed or _is_behind(action, job)",
+        new="return changed",
+        caught_by=in_file(
+            f"{_TESTS}/test_fan_out.py",
+            "test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_did_not",
+            "test_a_stale_event_sends_what_is_behind_all_the_same",
+        ),
+    ),
+    Mutant(
+        "fan-out-sends-what-is-right",
+        _FAN_OUT,
+        old="return not await self._acknowledgements.acknowledge(kb, document, indexed)",
+        new="return True",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py",
+            "test_c3_an_unchanged_text_with_a_new_revision_costs_no_embedding_and_no_write_to_its_chunks",
+        ),
+    ),
+    Mutant(
+        "fan-out-forgets-who-waits-for-a-text",
+        _FAN_OUT,
+        old="return job is not State.WAITING_FOR_TEXT",
+        new="return False",
+        caught_by=in_file(
+            f"{_TESTS}/test_fan_out.py",
+            "test_a_document_without_a_text_waits_for_it_though_a_crash_came_before_its_job",
+        ),
+    ),
+    Mutant(
+        "projection-counts-the-last-to-come",
+        _PROJECTION,
+        old="(new.revision, new.digest) > (old.revision, old.digest)",
+        new="new.revision >= old.revision",
+        caught_by=in_file(
+            f"{_UNIT}/test_projection.py", "test_different_contents_of_one_revision_come_out_alike_whichever_came_first"
+        ),
+    ),
+    Mutant(
+        "projection-keeps-a-text-of-the-deletion",
+        _PROJECTION,
+        old="document.text.revision > deleted",
+        new="document.text.revision >= deleted",
+        caught_by=in_file(f"{_UNIT}/test_projection.py", "test_a_deletion_makes_absent_what_is_no_newer_than_itself"),
+    ),
+    Mutant(
+        "projection-overwrites-who-was-faster",
+        _DOCUMENTS,
+        old='        "projection_version": document.projection_version,\n    }\n    row = _to_fields(',
+        new="    }\n    row = _to_fields(",
+        caught_by=in_file(f"{_TESTS}/test_fan_out.py", "test_events_of_one_document_at_once_are_all_applied"),
+    ),
+    Mutant(
+        "fence-passes-another-text",
+        _DOCUMENTS,
+        old='            "text_revision": document.text.revision,\n            "text_digest": document.text.digest,\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it"
+        ),
+    ),
+    Mutant(
+        "fence-passes-other-tags",
+        _DOCUMENTS,
+        old='            "tag_ids": {"$in": sorted(any_of_tags)},\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it"
+        ),
+    ),
+    Mutant(
+        "fence-lets-a-removal-pass-a-new-document",
+        _SWAP,
+        old="        if fenced is None:\n            raise FenceBroken\n        fence = fenced",
+        new="        fence = fenced or 0",
+        caught_by=in_file(
+            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it"
+        ),
+    ),
+    Mutant(
+        "slot-passes-other-tags-of-the-kb",
+        _SLOTS,
+        old='            "state": "live",\n            "tags_version": tags_version,\n',
+        new='            "state": "live",\n',
+        caught_by=in_file(
+            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it"
+        ),
+    ),
+    Mutant(
+        "slot-passes-a-deleted-kb",
+        _SLOTS,
+        old='            "state": "live",\n            "tags_version": tags_version,\n            **',
+        new='            "tags_version": tags_version,\n            **',
+        caught_by=in_file(
+            f"{_TESTS}/test_races.py",
+            "test_nothing_enters_a_knowledge_base_whose_deletion_has_begun",
+        ),
+    ),
+    Mutant(
+        "slot-passes-a-paused-kb",
+        _SLOTS,
+        old="            **({} if even_if_paused else _NOT_PAUSED),\n",
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_pausing.py", "test_pausing_in_the_middle_of_a_documents_work_keeps_it_out"),
+    ),
+    Mutant(
+        "slot-is-read-where-nothing-is-counted",
+        _SLOTS,
+        old='{"$inc": {"documents": documents, "chunks": chunks, "writes": 1}}',
+        new='{"$inc": {"documents": documents, "chunks": chunks}}',
+        caught_by=in_file(f"{_TESTS}/test_races.py", "test_a_swap_that_changes_no_counter_fences_all_the_same"),
+    ),
+    Mutant(
+        "swap-renews-chunks-of-another-text",
+        _SWAP,
+        old="if fenced is None or (chunks is None and not _is_indexed_as(before, document, write.kb)):",
+        new="if fenced is None:",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py", "test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_writes_nothing"
+        ),
+    ),
+    Mutant(
+        "swap-takes-a-first-indexing-for-clean",
+        _SWAP,
+        old="is_clean = before is None and attempt == 1",
+        new="is_clean = before is None",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py", "test_chunks_left_behind_where_no_document_is_do_not_keep_it_out"
+        ),
+    ),
+    Mutant(
+        "removal-leaves-chunks",
+        _SWAP,
+        old="    await vectors.delete_document(write.chunks, write.session, write.document_id)\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py", "test_a_deletion_removes_a_document_everywhere_with_what_was_replaced_lately"
+        ),
+    ),
+    Mutant(
+        "sync-does-not-count-chunks",
+        _SYNC,
+        old="return action if live == indexed.chunk_count else Action.INDEX",
+        new="return action",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py", "test_chunks_that_were_lost_are_found_missing_and_stored_again_for_nothing"
+        ),
+    ),
+    Mutant(
+        "sync-keeps-a-job-that-was-asked-for-anew",
+        _SYNC,
+        old="if not finished and job.lease_owner is not None:",
+        new="if finished and job.lease_owner is not None:",
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_job_that_got_another_request_meanwhile_is_due_at_once"),
+    ),
+    Mutant(
+        "sync-never-gives-up-what-workers-die-of",
+        _SYNC,
+        old="if job.crashes >= MAX_CRASHES:",
+        new="if job.crashes > 10 * MAX_CRASHES:",
+        caught_by=in_file(
+            f"{_TESTS}/test_crashes_of_others.py",
+            "test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside_it_is_indexed",
+        ),
+    ),
+    Mutant(
+        "sync-counts-an-outage-as-an-attempt",
+        _SYNC,
+        old=('            count_attempt=False,\n        )\n        log.warning("document.parked"'),
+        new='        )\n        log.warning("document.parked"',
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_w10_an_outage_of_the_provider_uses_up_no_attempts"),
+    ),
+    Mutant(
+        "sync-tries-for-ever",
+        _SYNC,
+        old="if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG",
+        new="if job.attempts > 10 * (MAX_ATTEMPTS_AT_A_BUG",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py", "test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_the_last"
+        ),
+    ),
+    Mutant(
+        "acknowledgement-of-a-row-that-was-swapped",
+        _DOCUMENT_INDEX,
+        old='                    "text_revision": row.text_revision,\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py",
+            "test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_is_indexed",
+        )
+        + in_file(f"{_TESTS}/test_unknown_commits.py", "test_an_unchanged_text_is_told_once"),
+    ),
+    Mutant(
+        "acknowledgement-without-counting-chunks",
+        "services/indexer/kb_indexer/acknowledgements.py",
+        old="if document.text is None or live != indexed.chunk_count:",
+        new="if document.text is None:",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py", "test_an_unchanged_text_is_indexed_anew_where_a_chunk_is_missing"
+        ),
+    ),
+    Mutant(
+        "job-is-claimed-twice",
+        _WORK,
+        old='"$or": [{"lease_until": None}, {"lease_owner": owner}',
+        new='"$or": [{}, {"lease_owner": owner}',
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py", "test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_work"
+        ),
+    ),
+    Mutant(
+        "job-is-claimed-before-its-time",
+        _WORK,
+        old='                "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},\n',
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_waiting.py", "test_a_command_that_comes_again_uses_up_no_attempt"),
+    ),
+    Mutant(
+        "job-loses-the-lease-of-its-worker",
+        _REQUESTS,
+        old='"lease_until": {"$ifNull": ["$lease_until", None]}',
+        new='"lease_until": None',
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_request_leaves_the_lease_of_who_is_at_work_alone"),
+    ),
+    Mutant(
+        "job-forgets-that-it-was-forced",
+        _REQUESTS,
+        old='"force": {"$or": [command.force, {"$ifNull": ["$force", False]}]}',
+        new='"force": command.force',
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_forced_request_stays_forced_when_an_ordinary_one_follows"),
+    ),
+    Mutant(
+        "leases-are-not-extended",
+        "services/indexer/kb_indexer/job_leases.py",
+        old="await self.extend(held_for=a_while)",
+        new="await asyncio.sleep(0)",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py", "test_leases_are_extended_again_and_again_while_their_work_goes_on"
+        ),
+    ),
+    Mutant(
+        "leases-of-others-are-extended",
+        _WORK,
+        old='                "lease_owner": owner,\n            },\n            [\n',
+        new="            },\n            [\n",
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_lease_that_another_has_taken_is_not_extended"),
+    ),
+    Mutant(
+        "indexer-does-not-keep-its-leases",
+        "services/indexer/kb_indexer/bootstrap.py",
+        old="                    self.leases.keep(),\n",
+        new="",
+        caught_by=in_file(f"{_UNIT}/test_bootstrap.py", "test_all_parts_of_the_indexer_run_until_it_stops"),
+    ),
+    Mutant(
+        "sweeper-does-not-note-what-it-published",
+        "services/indexer/kb_indexer/sweeper.py",
+        old="        await index_jobs.published(self._database, due)\n",
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_what_was_published_again_is_given_time_to_be_claimed"),
+    ),
+    Mutant(
+        "probe-deletes-at-once",
+        _PROBE,
+        old="                await asyncio.sleep(GRACE_S)\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_searchable.py", "test_who_asked_the_index_just_before_still_reads_what_was_replaced"
+        ),
+    ),
+    Mutant(
+        "probe-asks-one-index-only",
+        _PROBE,
+        old=" and await _until(partial(_found_by_words, there))",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_documents.py",
+            "test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_replaced_them",
+        ),
+    ),
+    Mutant(
+        "chunks-of-the-same-text-share-an-id",
+        _VECTORS,
+        old="occurrences[chunk.chunk_hash] = n + 1",
+        new="occurrences[chunk.chunk_hash] = n",
+        caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_the_nth_occurrence_of_a_text_has_an_id_of_its_own"),
+    ),
+    Mutant(
+        "chunks-are-retired-at-the-version-that-replaces-them",
+        _VECTORS,
+        old='"until": version - 1',
+        new='"until": version',
+        caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_what_is_gone_is_retired_at_the_version_before"),
+    ),
+)

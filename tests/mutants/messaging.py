@@ -1,0 +1,213 @@
+"""Faults of what sends and what receives: outbox relay, consumer, offsets, dead letters."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_RELAY: Final = "shared/kb_shared/outbox_relay.py"
+_OUTBOX: Final = "shared/kb_shared/mongo/outbox.py"
+_COMMITS: Final = "shared/kb_shared/kafka/commits.py"
+_OFFSETS: Final = "shared/kb_shared/kafka/offsets.py"
+_POSITIONS: Final = "shared/kb_shared/kafka/positions.py"
+_TENURE: Final = "shared/kb_shared/kafka/tenure.py"
+_ATTEMPTS: Final = "shared/kb_shared/kafka/attempts.py"
+_SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
+
+_TESTS: Final = "tests/integration/indexer"
+_UNIT: Final = "tests/unit/kafka"
+
+MUTANTS: Final = (
+    Mutant(
+        "relay-keeps-buckets-it-may-have-lost",
+        _RELAY,
+        old="                    self._buckets = []\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_outbox_relay.py", "test_a_relay_that_is_not_sure_of_its_leases_sends_nothing"
+        ),
+    ),
+    Mutant(
+        "relay-keeps-buckets-it-can-not-serve",
+        _RELAY,
+        old="+ _AFTER_FAILURE_S\n            await self._release()\n",
+        new="+ _AFTER_FAILURE_S\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_outbox_relay.py", "test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once"
+        ),
+    ),
+    Mutant(
+        "relay-marks-what-overtook-a-failure",
+        _RELAY,
+        old="elif outcome is None and message.ordering not in held_up:",
+        new="elif outcome is None:",
+        caught_by=in_file(
+            f"{_TESTS}/test_unsendable.py",
+            "test_what_a_failure_held_back_is_sent_again_with_all_that_follows_it_in_its_ordering",
+        ),
+    ),
+    Mutant(
+        "relay-does-not-release-at-its-end",
+        _RELAY,
+        old="return_exceptions=True)\n            await self._release()\n",
+        new="return_exceptions=True)\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_outbox_relay.py",
+            "test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_leaves",
+        ),
+    ),
+    Mutant(
+        "outbox-reads-what-a-failover-can-take-back",
+        _OUTBOX,
+        old="        .with_options(read_concern=MAJORITY)\n",
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_outbox_relay.py", "test_only_what_a_majority_has_is_sent")
+        + in_file(f"{_TESTS}/test_unsendable.py", "test_only_what_a_majority_has_is_read_to_be_published"),
+    ),
+    Mutant(
+        "outbox-sets-aside-what-is-sent",
+        _OUTBOX,
+        old='{"_id": message_id, "sent_at": None},\n        {\n            "$set"',
+        new='{"_id": message_id},\n        {\n            "$set"',
+        caught_by=in_file(
+            f"{_TESTS}/test_unsendable.py", "test_a_message_that_two_relays_found_refused_is_told_and_counted_once"
+        ),
+    ),
+    Mutant(
+        "lease-is-taken-from-its-owner",
+        "shared/kb_shared/mongo/leases.py",
+        old='{"$lt": ["$until", "$$NOW"]}',
+        new="True",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_life_cycle.py",
+            "test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease",
+        ),
+    ),
+    Mutant(
+        "commit-goes-on-after-the-membership",
+        _COMMITS,
+        old="if (coordinator.generation, coordinator.member_id) != membership:",
+        new="if False:",
+        caught_by=in_file(f"{_UNIT}/test_positions.py", "test_a_commit_is_not_tried_again_once_the_membership_is_lost"),
+    ),
+    Mutant(
+        "commit-without-a-membership",
+        _COMMITS,
+        old="        if not self._is_member():\n            return False\n",
+        new="",
+        caught_by=in_file(f"{_UNIT}/test_positions.py", "test_nothing_is_committed_without_a_membership"),
+    ),
+    Mutant(
+        "commit-counts-though-it-was-refused",
+        _TENURE,
+        old="            if await self._commit(offsets):\n                self.ledger.mark_committed(offsets)",
+        new="            await self._commit(offsets)\n            self.ledger.mark_committed(offsets)",
+        caught_by=in_file(f"{_UNIT}/test_tenure.py", "test_a_refused_commit_is_tried_again"),
+    ),
+    Mutant(
+        "commit-passes-unfinished-records",
+        _OFFSETS,
+        old="return self.next_offset if first is None else first[0]",
+        new="return self.next_offset",
+        caught_by=in_file(
+            f"{_UNIT}/test_offsets.py",
+            "test_what_is_committed_never_passes_an_unfinished_record_and_loses_nothing_finished",
+        ),
+    ),
+    Mutant(
+        "offsets-of-a-new-log-count-for-the-old-one",
+        _OFFSETS,
+        old="if tracker is None or offset < tracker.next_offset:",
+        new="if tracker is None:",
+        caught_by=in_file(f"{_UNIT}/test_offsets.py", "test_a_log_that_starts_again_from_zero_is_counted_anew"),
+    ),
+    Mutant(
+        "positions-trust-offsets-of-another-log",
+        _POSITIONS,
+        old='            return mark != f"{_ID_MARK}{now}"',
+        new="            return False",
+        caught_by=in_file(
+            f"{_UNIT}/test_positions.py", "test_an_offset_of_a_topic_with_another_id_is_not_gone_on_from"
+        ),
+    ),
+    Mutant(
+        "positions-skip-without-dealing-with-the-loss",
+        _POSITIONS,
+        old="            await self._on_lost(topic)\n",
+        new="            pass\n",
+        caught_by=in_file(
+            f"{_UNIT}/test_positions.py", "test_offsets_are_not_counted_as_skipped_before_the_loss_is_dealt_with"
+        ),
+    ),
+    Mutant(
+        "tenure-starts-work-while-it-closes",
+        _TENURE,
+        old="while self.open and (job := self._scheduler.start_next()) is not None:",
+        new="while (job := self._scheduler.start_next()) is not None:",
+        caught_by=in_file(
+            f"{_UNIT}/test_tenure.py",
+            "test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start",
+        ),
+    ),
+    Mutant(
+        "tenure-does-not-wait-for-what-runs",
+        _TENURE,
+        old="            await asyncio.wait(self._running, timeout=drain_s)\n",
+        new="            pass\n",
+        caught_by=in_file(
+            f"{_UNIT}/test_tenure.py",
+            "test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start",
+        ),
+    ),
+    Mutant(
+        "attempt-drops-what-nobody-can-use",
+        _ATTEMPTS,
+        old="        await self._dead_letters.publish(record, reason=burial.reason, detail=burial.detail)\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_attempts.py",
+            "test_a_record_nobody_can_use_goes_to_the_dead_letters_with_its_reason",
+            "test_a_record_is_not_done_with_before_the_dead_letters_have_it",
+        ),
+    ),
+    Mutant(
+        "attempt-tells-the-words-of-a-bug",
+        _ATTEMPTS,
+        old='Burial("internal_error", type(error).__name__)',
+        new='Burial("internal_error", str(error))',
+        caught_by=in_file(
+            f"{_UNIT}/test_attempts.py", "test_a_bug_is_tried_three_times_and_its_text_reaches_neither_letters_nor_logs"
+        ),
+    ),
+    Mutant(
+        "scheduling-runs-a-place-beside-itself",
+        _SCHEDULING,
+        old="if len(queue) == 1 and place not in self._running:",
+        new="if len(queue) == 1:",
+        caught_by=in_file(
+            f"{_UNIT}/test_scheduling.py", "test_what_comes_for_a_place_at_work_waits_until_it_has_finished"
+        ),
+    ),
+    Mutant(
+        "scheduling-gives-one-group-every-slot",
+        _SCHEDULING,
+        old="if self._running_of_group[group] < self._per_group",
+        new="if True",
+        caught_by=in_file(f"{_UNIT}/test_scheduling.py", "test_the_busiest_group_leaves_slots_for_a_newcomer"),
+    ),
+    Mutant(
+        "intake-lets-a-replay-grow",
+        "shared/kb_shared/kafka/intake.py",
+        old="if self._gate(partition).update(replay_windows.get(partition, 0)) or full",
+        new="if full",
+        caught_by=in_file(
+            f"{_UNIT}/test_intake.py", "test_a_partition_whose_oldest_record_does_not_end_is_held_back_alone"
+        ),
+    ),
+    Mutant(
+        "dead-letter-is-whoever-its-key-or-its-body-names",
+        "shared/kb_shared/dead_letters.py",
+        old="if len(organizations) != 1:",
+        new="if not organizations:",
+        caught_by=in_file("tests/unit/dead_letters/test_whose.py", "test_whose_a_record_is"),
+    ),
+)

@@ -1,0 +1,162 @@
+"""Faults of what costs: cache and ledger, answers of providers, budgets."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_CACHE: Final = "shared/kb_shared/mongo/embedding_cache.py"
+_PURCHASES: Final = "shared/kb_shared/embedding/purchases.py"
+_EMBEDDER: Final = "shared/kb_shared/embedding/embedder.py"
+_ANSWERS: Final = "shared/kb_shared/embedding/answers.py"
+_BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
+
+_TESTS: Final = "tests/integration/embedding/test_embedder.py"
+_SPENDING: Final = "tests/integration/budget/test_spending.py"
+_UNIT: Final = "tests/unit/embedding"
+
+MUTANTS: Final = (
+    Mutant(
+        "cache-is-shared-by-organizations",
+        _EMBEDDER,
+        old='scope="global" if self._cache_scope == "global" and model.access is None else purpose.organization_id',
+        new='scope="global"',
+        caught_by=in_file(_TESTS, "test_w17_no_organization_gets_what_another_paid_for"),
+    ),
+    Mutant(
+        "cache-mixes-providers",
+        _CACHE,
+        old="            self.provider_fingerprint,\n            self.model,\n",
+        new="            self.model,\n",
+        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_whatever_makes_a_vector_another_one_is_in_its_key"),
+    ),
+    Mutant(
+        "cache-mixes-queries-and-documents",
+        _CACHE,
+        old="            self.input_type,\n            chunk_hash,\n",
+        new="            chunk_hash,\n",
+        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_whatever_makes_a_vector_another_one_is_in_its_key"),
+    ),
+    Mutant(
+        "cache-overwrites-what-another-paid-for",
+        _CACHE,
+        old='{"$setOnInsert": row}',
+        new='{"$set": row}',
+        caught_by=in_file(_TESTS, "test_who_comes_second_keeps_what_another_process_stored_after_it_began"),
+    ),
+    Mutant(
+        "ledger-charges-what-others-have-paid-for",
+        _PURCHASES,
+        old="charges = _charges(new, ledger_ids",
+        new="charges = _charges(rows, ledger_ids",
+        caught_by=in_file(_TESTS, "test_who_comes_second_keeps_what_another_process_stored_after_it_began"),
+    ),
+    Mutant(
+        "ledger-charges-the-first-for-all",
+        _PURCHASES,
+        old="purpose.operation, model, counts[ledger_id])",
+        new="purpose.operation, model, len(new))",
+        caught_by=in_file(
+            _TESTS,
+            "test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own",
+        ),
+    ),
+    Mutant(
+        "ledger-charges-again-after-an-unknown-commit",
+        _PURCHASES,
+        old="return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())",
+        new="return set()",
+        caught_by=in_file(_TESTS, "test_a_commit_that_was_not_heard_of_charges_once"),
+    ),
+    Mutant(
+        "ledger-says-nothing-to-billing",
+        _PURCHASES,
+        old="    await announce(database, session, *map(_told, charges), source=SOURCE)\n",
+        new="",
+        caught_by=in_file(_TESTS, "test_ledger_cache_message_and_counters_tell_the_same"),
+    ),
+    Mutant(
+        "embedder-tells-everybody-that-they-were-first",
+        "shared/kb_shared/embedding/batch_queue.py",
+        old="is_first = wanted is None",
+        new="is_first = True",
+        caught_by=in_file(_TESTS, "test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_once"),
+    ),
+    Mutant(
+        "embedder-ends-a-budget-in-the-middle",
+        _EMBEDDER,
+        old="await room.reserve(len(missing))",
+        new="await room.reserve(1)",
+        caught_by=in_file(_TESTS, "test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu"),
+    ),
+    Mutant(
+        "embedder-keeps-the-pause-of-a-provider-to-itself",
+        _EMBEDDER,
+        old="                await self._limiter.close(bucket, error.retry_after_s)\n",
+        new="                pass\n",
+        caught_by=in_file(_TESTS, "test_a_pause_that_a_provider_asks_for_is_kept_by_every_replica"),
+    ),
+    Mutant(
+        "answer-is-taken-in-any-order",
+        _ANSWERS,
+        old="return [by_index[index] for index in range(count)]",
+        new="return list(by_index.values())",
+        caught_by=in_file(
+            f"{_UNIT}/test_answers.py", "test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answer"
+        ),
+    ),
+    Mutant(
+        "answer-may-be-short",
+        _ANSWERS,
+        old="if given != count or set(by_index) != set(range(count)):",
+        new="if set(by_index) != set(range(count)):",
+        caught_by=in_file(
+            f"{_UNIT}/test_answers.py", "test_an_answer_that_is_not_one_usable_vector_per_text_is_refused"
+        ),
+    ),
+    Mutant(
+        "answer-may-hold-vectors-of-nothing",
+        _ANSWERS,
+        old="    _check_values(np.stack(vectors))\n",
+        new="",
+        caught_by=in_file(
+            f"{_UNIT}/test_answers.py", "test_an_answer_that_is_not_one_usable_vector_per_text_is_refused"
+        ),
+    ),
+    Mutant(
+        "budget-does-not-count-what-is-reserved",
+        _BUDGETS,
+        old='{"$add": ["$used", {"$sum": "$reservations.count"}, count]}',
+        new='{"$add": ["$used", count]}',
+        caught_by=in_file(
+            _SPENDING, "test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_room_unused"
+        ),
+    ),
+    Mutant(
+        "budget-settles-twice",
+        _BUDGETS,
+        old='{**_key(reservation.organization_id), "reservations.id": reservation.reservation_id}',
+        new="_key(reservation.organization_id)",
+        caught_by=in_file(_SPENDING, "test_settling_twice_settles_once"),
+    ),
+    Mutant(
+        "budget-forgets-what-a-crash-may-have-spent",
+        _BUDGETS,
+        old='{"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": "$$each.count"}}}',
+        new="0",
+        caught_by=in_file(_SPENDING, "test_what_a_crash_left_reserved_counts_as_spent_until_the_ledger_is_asked"),
+    ),
+    Mutant(
+        "budget-is-recounted-by-two-at-once",
+        _BUDGETS,
+        old="{**_key(organization_id), **unchanged}",
+        new="_key(organization_id)",
+        caught_by=in_file(_SPENDING, "test_a_recount_that_is_overtaken_by_another_changes_nothing"),
+    ),
+    Mutant(
+        "budget-never-begins-a-month",
+        _BUDGETS,
+        old='{"$cond": [{"$eq": ["$month", _MONTH]}, "$used", 0]}',
+        new='"$used"',
+        caught_by=in_file(_SPENDING, "test_a_new_month_begins_with_nothing_spent"),
+    ),
+)

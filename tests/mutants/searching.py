@@ -1,0 +1,141 @@
+"""Faults of what is shown: versions, filters, what is so at the moment of the answer."""
+
+from typing import Final
+
+from tests.mutants.mutant import Mutant, in_file
+
+_FOUND_CHUNKS: Final = "shared/kb_shared/mongo/found_chunks.py"
+_SNAPSHOT: Final = "services/search/kb_search/snapshot.py"
+_SELECTION: Final = "services/search/kb_search/selection.py"
+
+_TESTS: Final = "tests/integration/search"
+_UNIT: Final = "tests/unit/search"
+
+MUTANTS: Final = (
+    Mutant(
+        "versions-of-what-was-replaced-are-mixed",
+        _FOUND_CHUNKS,
+        old='    return [row for row in lately if row["since"] <= version <= row["until"]]',
+        new="    return lately if version else []",
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_of_what_was_replaced_only_one_version_is_shown"),
+    ),
+    Mutant(
+        "versions-of-live-and-replaced-are-mixed",
+        _FOUND_CHUNKS,
+        old="    if live:\n        return live\n",
+        new="    if len(live) == len(rows):\n        return live\n",
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_a_live_hit_hides_what_was_replaced"),
+    ),
+    Mutant(
+        "versions-long-gone-are-shown",
+        _FOUND_CHUNKS,
+        old='if row["retired_for_ms"] < limit_ms',
+        new='if row["retired_for_ms"] < 10 * limit_ms',
+        caught_by=in_file(
+            f"{_UNIT}/test_selection.py",
+            "test_what_was_replaced_is_shown_for_thirty_seconds_while_nothing_of_the_document_is_live",
+        ),
+    ),
+    Mutant(
+        "neighbours-come-from-any-version",
+        _SNAPSHOT,
+        old="shown = found_chunks.of_the_same_versions(rows, [hit.chunk for hit in matches])",
+        new="shown = rows",
+        caught_by=in_file(
+            f"{_TESTS}/test_neighbours_and_budget.py", "test_no_neighbour_comes_from_a_version_that_was_longer"
+        ),
+    ),
+    Mutant(
+        "neighbours-of-what-was-replaced-are-live",
+        _FOUND_CHUNKS,
+        old='        return version is None and row["until"] is None\n',
+        new='        return row["until"] is None\n',
+        caught_by=in_file(
+            f"{_UNIT}/test_versions_of_neighbours.py", "test_beside_what_was_replaced_stands_what_was_replaced_with_it"
+        ),
+    ),
+    Mutant(
+        "hits-are-not-filtered-again",
+        _FOUND_CHUNKS,
+        old='matching: Row = {**chunks.scope, **({"$and": [dict(query_filter)]} if query_filter else {})}',
+        new="matching: Row = {**chunks.scope}",
+        caught_by=in_file(f"{_TESTS}/test_meanwhile.py", "test_a_hit_that_no_longer_matches_the_filter_is_not_shown"),
+    ),
+    Mutant(
+        "hits-of-documents-that-left-are-shown",
+        _SELECTION,
+        old='        if row["document_id"] in indexed:\n',
+        new="        if indexed is not None:\n",
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_a_document_whose_row_is_gone_is_dropped")
+        + in_file(f"{_TESTS}/test_meanwhile.py", "test_a_document_that_left_is_not_shown"),
+    ),
+    Mutant(
+        "hits-that-were-replaced-do-not-give-way",
+        _SELECTION,
+        old="    return bool(replaced) and any(",
+        new="    return not replaced and any(",
+        caught_by=in_file(
+            f"{_UNIT}/test_selection.py", "test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document"
+        )
+        + in_file(
+            f"{_TESTS}/test_meanwhile.py", "test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it"
+        ),
+    ),
+    Mutant(
+        "hits-as-good-as-the-last-are-left-unread",
+        _SELECTION,
+        old="        size += 1\n    return size",
+        new="        break\n    return size",
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_none_is_left_unread_that_is_as_good_as_the_last_one_read")
+        + in_file(f"{_TESTS}/test_modes.py", "test_pages_of_chunks_that_are_all_the_same_neither_repeat_nor_miss_one"),
+    ),
+    Mutant(
+        "hits-below-the-least-relevance-are-shown",
+        _SELECTION,
+        old="relevance is None or relevance >= min_score",
+        new="relevance is None or relevance >= 0",
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_min_score_cuts_by_relevance_and_makes_the_count_exact"),
+    ),
+    Mutant(
+        "filter-takes-or-for-and",
+        "services/search/kb_search/filter_clauses.py",
+        old='combination = "$and" if isinstance(clause, AllHold) else "$or"',
+        new='combination = "$and"',
+        caught_by=in_file(
+            f"{_UNIT}/test_filters.py", "test_of_filters_under_or_one_is_enough_and_under_and_all_must_hold"
+        ),
+    ),
+    Mutant(
+        "filter-compares-what-has-no-path",
+        "services/search/kb_search/filters.py",
+        old="if compared.key not in filterable_metadata:",
+        new="if compared.key is None:",
+        caught_by=in_file(
+            f"{_UNIT}/test_filters.py",
+            "test_what_takes_a_filter_path_of_its_own_is_refused_by_the_name_of_the_key_without_one",
+        ),
+    ),
+    Mutant(
+        "filter-of-words-finds-what-is-excluded",
+        "services/search/kb_search/text_filter.py",
+        old='"mustNot": [operator]',
+        new='"mustNot": []',
+        caught_by=in_file(f"{_UNIT}/test_text_filter.py", "test_each_clause_has_an_operator_that_means_the_same"),
+    ),
+    Mutant(
+        "search-does-not-check-what-it-presumed",
+        _SNAPSHOT,
+        old="                    self._unchecked.check(found_rows.others)\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_presumed.py", "test_a_key_revoked_while_its_search_is_under_way_gets_no_answer"
+        ),
+    ),
+    Mutant(
+        "search-pays-for-who-may-no-longer-ask",
+        "services/search/kb_search/search_knowledge_base.py",
+        old="before_paying=presumption.look\n",
+        new="before_paying=None\n",
+        caught_by=in_file(f"{_TESTS}/test_presumed.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
+    ),
+)
