@@ -58,4 +58,4 @@ def test_who_asked_the_index_just_before_still_reads_what_was_replaced(monkeypat
 
 
 def chunk() -> EmbeddedChunk:
-    return EmbeddedChunk(0, "new", "new", np.ones(2, np.float32), 1, 0, 3, None, None, (), "text")
+    return EmbeddedChunk(0, "new", "new", "new", np.ones(2, np.float32), 1, 0, 3, None, None, (), "text")
