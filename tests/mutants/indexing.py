@@ -315,8 +315,8 @@ MUTANTS: Final = (
     Mutant(
         "chunks-of-the-same-text-share-an-id",
         _VECTORS,
-        old="occurrences[chunk.chunk_hash] = n + 1",
-        new="occurrences[chunk.chunk_hash] = n",
+        old="occurrences[chunk.passage_hash] = n + 1",
+        new="occurrences[chunk.passage_hash] = n",
         caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_the_nth_occurrence_of_a_text_has_an_id_of_its_own"),
     ),
     Mutant(

@@ -190,9 +190,20 @@ MUTANTS: Final = (
     Mutant(
         "scheduling-gives-one-group-every-slot",
         _SCHEDULING,
-        old="if self._running_of_group[group] < self._per_group",
-        new="if True",
-        caught_by=in_file(f"{_UNIT}/test_scheduling.py", "test_the_busiest_group_leaves_slots_for_a_newcomer"),
+        old="return self._running_of_group[organization_id, group] < self._per_group",
+        new="return True",
+        caught_by=in_file(
+            f"{_UNIT}/test_scheduling.py", "test_the_busiest_group_leaves_slots_for_others_of_its_organization"
+        ),
+    ),
+    Mutant(
+        "scheduling-gives-one-organization-every-slot",
+        _SCHEDULING,
+        old="return held == 0 or held + 1 <= SLOTS_FOR_EACH_FREE_ONE * (free - 1)",
+        new="return True",
+        caught_by=in_file(
+            f"{_UNIT}/test_scheduling.py", "test_the_groups_of_an_organization_together_leave_slots_for_another"
+        ),
     ),
     Mutant(
         "intake-lets-a-replay-grow",

@@ -134,8 +134,8 @@ MUTANTS: Final = (
     Mutant(
         "search-pays-for-who-may-no-longer-ask",
         "services/search/kb_search/search_knowledge_base.py",
-        old="before_paying=presumption.look\n",
-        new="before_paying=None\n",
+        old="before_paying=presumption.look,\n",
+        new="before_paying=None,\n",
         caught_by=in_file(f"{_TESTS}/test_presumed.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
     ),
 )
