@@ -15,6 +15,7 @@ KbError
 │   │   ├── ProviderKeyRefused  nothing for this key, whatever is asked: wrong, or its quota is used up
 │   │   └── BatchRefused     something in these texts, or their number: ask for fewer, until it is found
 │   ├── UnknownModel         no embedding model is called so here
+│   ├── ModelNotAllowed      the deployment does not let organizations use this chat model
 │   ├── MessageRefused       Kafka will not take this message, now or later
 │   └── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
@@ -24,7 +25,7 @@ KbError
     └── NotFound             missing, malformed or another organization's: all the same 404
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class KbError(Exception):
@@ -113,6 +114,17 @@ class UnknownModel(PermanentError):
     """No embedding model of this deployment is called so."""
 
     error_type = "unknown_model"
+
+
+class ModelNotAllowed(PermanentError):
+    """The deployment's list of chat models does not have this one."""
+
+    error_type = "model_not_allowed"
+
+    def __init__(self, detail: str, *, allowed: Sequence[str]) -> None:
+        super().__init__(detail)
+        self.allowed = tuple(allowed)
+        """Names and patterns that may be used."""
 
 
 class MessageRefused(PermanentError):

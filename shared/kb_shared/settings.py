@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, SecretStr, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from kb_shared.kafka_connection.connection import (
     DEFAULT_BOOTSTRAP_SERVERS,
@@ -124,6 +124,19 @@ class ChatSettings(EmbeddingSettings):
     """Of one call, until the last piece of its answer."""
     chat_patience_s: float = 10.0
     """How long a call is tried again while its provider fails."""
+    chat_models: Annotated[tuple[str, ...] | None, NoDecode] = None
+    """Names or patterns, joined by commas, of the chat models that organizations may use; None: all."""
+
+    @field_validator("chat_models", mode="before")
+    @classmethod
+    def _split_by_commas(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name for each in value.split(",") if (name := each.strip()))
+        # An empty list could be meant as "none" or as "all", and the difference is money.
+        if not names:
+            raise ValueError("name at least one chat model, or leave it unset to allow all")
+        return names
 
 
 class HttpSettings(CommonSettings):

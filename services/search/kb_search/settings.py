@@ -1,5 +1,8 @@
-from typing import ClassVar
+from typing import ClassVar, Self
 
+from pydantic import model_validator
+
+from kb_shared.chat.models import is_allowed
 from kb_shared.settings import ChatSettings, HttpSettings
 
 
@@ -28,3 +31,9 @@ class Settings(ChatSettings, HttpSettings):
     """Of the passages that one call of a tool returns."""
     run_document_tokens: int = 8_000
     """Of the document that a run is about; what comes after them is left out."""
+
+    @model_validator(mode="after")
+    def _default_model_is_allowed(self) -> Self:
+        if self.chat_models is not None and not is_allowed(self.chat_model, self.chat_models):
+            raise ValueError("KB_CHAT_MODEL names a model that KB_CHAT_MODELS does not allow: change one of them")
+        return self

@@ -61,6 +61,7 @@ class Chat:
         """Return the model as `organization_id` reaches it.
 
         Raises:
+            ModelNotAllowed: organizations may not use it here.
             UnknownModel: nothing is called so.
             ProviderKeyMissing: there is no key of its provider, or it can't be read.
         """
@@ -147,7 +148,10 @@ def create_chat(database: Database, settings: ChatSettings) -> Chat:
     """Wire it; close it when the service stops. Raises UnusableKeyRing."""
     return Chat(
         ChatCatalogue(
-            bundled_chat_models(), local_models_api_base=settings.local_models_api_base, environment=os.environ
+            bundled_chat_models(),
+            local_models_api_base=settings.local_models_api_base,
+            environment=os.environ,
+            allowed=settings.chat_models,
         ),
         OrganizationKeys(database, create_key_ring(settings)),
         ChatProvider(private_addresses=settings.allow_private_providers),

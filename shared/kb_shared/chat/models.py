@@ -5,12 +5,13 @@ language models: one for demonstrations and the scripted ones of tests.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Final
 
 from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, Access, access_of_environment, fingerprint
-from kb_shared.errors import UnknownModel
+from kb_shared.errors import ModelNotAllowed, UnknownModel
 
 DEMO_MODEL: Final = "demo-extractive"
 
@@ -73,23 +74,36 @@ class ChatCatalogue:
         *,
         local_models_api_base: str | None,
         environment: Mapping[str, str],
+        allowed: Sequence[str] | None = None,
     ) -> None:
-        """Hold what is needed to find a model; see `ModelCatalogue`."""
+        """Hold what is needed to find a model; see `ModelCatalogue`.
+
+        `allowed` are names or patterns of the models that may be used, as in `is_allowed`.
+        """
         self._bundled = bundled
         self._local_api_base = local_models_api_base
         self._environment = environment
+        self._allowed = allowed
 
     def provider_of(self, name: str) -> str | None:
-        """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
+        """Return the provider whose key a model takes; None of a local one, which takes none.
+
+        Raises:
+            ModelNotAllowed: organizations may not use it here, whether it exists or not.
+            UnknownModel: nothing is called so.
+        """
+        self._check_allowed(name)
         return None if self._is_local(name) else self._bundled_model(name).provider
 
     def get(self, name: str, access: Access | None = None) -> ChatModel:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
 
         Raises:
+            ModelNotAllowed: organizations may not use it here.
             UnknownModel: nothing is called so, or it is local and no local models are served.
             ProviderKeyMissing: its provider's key is not in the environment.
         """
+        self._check_allowed(name)
         if self._is_local(name):
             return self._local(name)
         bundled = self._bundled_model(name)
@@ -111,6 +125,10 @@ class ChatCatalogue:
             fingerprint=fingerprint(bundled.provider, api_base or "", name),
             access=access,
         )
+
+    def _check_allowed(self, name: str) -> None:
+        if self._allowed is not None and not is_allowed(name, self._allowed):
+            raise ModelNotAllowed(f"{name!r} is none of the chat models of KB_CHAT_MODELS", allowed=self._allowed)
 
     def _bundled_model(self, name: str) -> BundledChatModel:
         bundled = self._bundled.get(name)
@@ -139,3 +157,8 @@ class ChatCatalogue:
             takes_schema=True,
             fingerprint=fingerprint("local", "", name),
         )
+
+
+def is_allowed(name: str, allowed: Sequence[str]) -> bool:
+    """Decide whether a model is one of `allowed`: names, or patterns with `*`, `?` and `[...]`, as of file names."""
+    return any(fnmatchcase(name, pattern) for pattern in allowed)

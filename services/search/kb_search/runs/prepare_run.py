@@ -19,7 +19,7 @@ from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimated_tokens
-from kb_shared.errors import ProviderKeyMissing, RequestError, UnknownModel
+from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.shared_thread import SharedThread
@@ -62,8 +62,8 @@ class Preparation:
 
         Raises:
             NotFound: no such prompt, agent, thread, document or KB in the organization.
-            RequestError: 422 `unknown-model`, `provider-key-missing`, a schema that is not taken, or a budget above the
-                deployment's; 409 `waiting-for-text`.
+            RequestError: 422 `model-not-allowed`, `unknown-model`, `provider-key-missing`, a schema that is not taken,
+                or a budget above the deployment's; 409 `waiting-for-text`.
             TransientError: the document's text has just been replaced.
         """
         organization_id = caller.organization_id
@@ -105,6 +105,14 @@ class Preparation:
         """Raises RequestError 422 unless the model can be asked for the organization."""
         try:
             return await self._chat.model(organization_id, name)
+        except ModelNotAllowed as error:
+            raise RequestError(
+                422,
+                "model-not-allowed",
+                "This deployment does not allow this chat model; use one of `allowed_models`, in which * stands for "
+                "any characters. Whoever operates it can allow more (KB_CHAT_MODELS).",
+                extra={"allowed_models": list(error.allowed)},
+            ) from error
         except UnknownModel as error:
             raise RequestError(422, "unknown-model", f"There is no such chat model here: {error}.") from error
         except ProviderKeyMissing as error:

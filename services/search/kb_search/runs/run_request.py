@@ -16,7 +16,15 @@ MAX_ITERATIONS: Final = 10
 
 ObjectId = Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
 KbIds = Annotated[list[ObjectId], Field(max_length=MAX_KNOWLEDGE_BASES)]
-ModelName = Annotated[str, Field(min_length=1, max_length=200)]
+ModelName = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=200,
+        description="Of a chat model that this deployment allows; for another the answer is 422 `model-not-allowed` "
+        "with `allowed_models`.",
+    ),
+]
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
 
@@ -49,7 +57,9 @@ class RunRequest(Model):
     )
     kb_id: ObjectId | None = None
     kb_ids: KbIds | None = None
-    model: ModelName | None = Field(None, description="Of a run of `messages` alone.")
+    model: ModelName | None = Field(
+        None, description="Of a run of `messages` alone: a chat model that this deployment allows."
+    )
     response_schema: dict[str, Any] | None = Field(None, description="JSON schema of the answer.")
     max_iterations: MaxIterations | None = None
     budget: RunBudget = RunBudget()
