@@ -1,4 +1,4 @@
-"""Who may spend: SPUs are reserved before the first call of a piece of work, and settled after its last."""
+"""Who may spend: SPUs and money are reserved before the first call of a piece of work, and settled after its last."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -6,46 +6,63 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Final
 
-from kb_shared.errors import BudgetExhausted
+from kb_shared.errors import BudgetExhausted, UnknownPrice
 from kb_shared.mongo import budgets
 from kb_shared.mongo.budgets import Budget, Reservation
 from kb_shared.mongo.database import Database
+from kb_shared.prices import NANO_USD
 
 LIFETIME: Final = timedelta(minutes=10)
 """Longer than any document's embedding takes; a crash keeps its reservation from others for so long."""
 RECOUNT_EVERY: Final = timedelta(minutes=1)
 KNOWN_UNLIMITED_S: Final = 5.0
-"""How soon every process heeds the first hard limit of an organization."""
+"""How soon every process heeds the first limit of an organization."""
+PRICE_RETRY_AFTER_S: Final = 600.0
+"""A price comes with a setting and so with a new process; a budget that is changed makes waiting work due at once."""
 
 
 class Spending:
-    """Reserves SPUs of organizations with a hard limit; of the others it takes a look every few seconds."""
+    """Reserves SPUs and money of organizations with a limit; of the others it takes a look every few seconds."""
 
     def __init__(self, database: Database, *, lifetime: timedelta = LIFETIME) -> None:
         self._database = database
         self._lifetime = lifetime
         self._unlimited: dict[str, float] = {}
 
-    async def reserve(self, organization_id: str, count: int) -> Reservation:
-        """Reserve `count` SPUs, all or none; `settle` the reservation whatever becomes of the work.
+    async def reserve(self, organization_id: str, count: int, *, nano_usd: int | None = 0) -> Reservation:
+        """Reserve `count` SPUs and money, all or nothing; `settle` the reservation whatever becomes of the work.
+
+        Args:
+            organization_id: whose.
+            count: SPUs.
+            nano_usd: None if the price is not known, which matters only to an organization that limits its money.
 
         Raises:
             BudgetExhausted: there is no room for them this month.
+            UnknownPrice: the organization has a budget in money, and nobody knows what this costs.
         """
-        if not count or monotonic() < self._unlimited.get(organization_id, 0.0):
-            return Reservation(organization_id, None, count)
-        answer = await self._reserve(organization_id, count)
+        known = nano_usd or 0
+        if (not count and nano_usd == 0) or monotonic() < self._unlimited.get(organization_id, 0.0):
+            return Reservation(organization_id, None, count, known)
+        if nano_usd is None:
+            await self.check_price(organization_id, known=False)
+        answer = await self._reserve(organization_id, count, known)
         # A crash counts as spent what it may not have spent: look before refusing.
         if isinstance(answer, Budget) and await self._recount(organization_id):
-            answer = await self._reserve(organization_id, count)
+            answer = await self._reserve(organization_id, count, known)
         if isinstance(answer, Budget):
-            raise BudgetExhausted(
-                f"the hard budget of {answer.hard} SPUs for {answer.month} has no room for {count} more",
-                retry_after_s=_seconds_to(end_of_month(answer.month)),
-            )
+            raise _exhausted(answer, count, known)
         if answer.reservation_id is None:
             self._remember_unlimited(organization_id)
         return answer
+
+    async def check_price(self, organization_id: str, *, known: bool) -> None:
+        """Raise UnknownPrice if a price is not known and the organization has a budget in money."""
+        if not known and (await budgets.limits_of(self._database, organization_id)).in_usd:
+            raise UnknownPrice(
+                "the price of the model is not known, and the organization has a budget in USD",
+                retry_after_s=PRICE_RETRY_AFTER_S,
+            )
 
     @asynccontextmanager
     async def room(self, organization_id: str) -> AsyncIterator["Room"]:
@@ -56,12 +73,12 @@ class Spending:
         finally:
             await room.settle()
 
-    async def settle(self, reservation: Reservation, *, used: int) -> None:
+    async def settle(self, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
         """Count what was spent, and free the rest. Doing it again changes nothing."""
-        await budgets.settle(self._database, reservation, used=used)
+        await budgets.settle(self._database, reservation, used=used, used_nano_usd=used_nano_usd)
 
-    async def _reserve(self, organization_id: str, count: int) -> Reservation | Budget:
-        return await budgets.reserve(self._database, organization_id, count, lifetime=self._lifetime)
+    async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> Reservation | Budget:
+        return await budgets.reserve(self._database, organization_id, count, nano_usd=nano_usd, lifetime=self._lifetime)
 
     async def _recount(self, organization_id: str) -> bool:
         return await budgets.recount(self._database, organization_id, at_most_every=RECOUNT_EVERY)
@@ -81,32 +98,62 @@ class Room:
         self._reservations: list[Reservation] = []
         self._free = 0
         self._spent = 0
+        self._free_nano_usd = 0
+        self._spent_nano_usd = 0
 
-    async def reserve(self, count: int) -> None:
-        """See that there is room for `count` SPUs more; what was reserved before counts. Raises BudgetExhausted."""
-        lacking = count - self._free
-        if lacking > 0:
-            self._reservations.append(await self._spending.reserve(self._organization_id, lacking))
-            self._free += lacking
+    async def reserve(self, count: int, *, nano_usd: int | None = 0) -> None:
+        """See that there is room for `count` SPUs and `nano_usd` more; what was reserved before counts.
 
-    def spend(self, count: int) -> None:
+        Raises:
+            BudgetExhausted, UnknownPrice: as `Spending.reserve`.
+        """
+        lacking = max(0, count - self._free)
+        lacking_nano_usd = None if nano_usd is None else max(0, nano_usd - self._free_nano_usd)
+        if lacking or lacking_nano_usd != 0:
+            reservation = await self._spending.reserve(self._organization_id, lacking, nano_usd=lacking_nano_usd)
+            self._reservations.append(reservation)
+            self._free += reservation.count
+            self._free_nano_usd += reservation.nano_usd
+
+    def spend(self, count: int, *, nano_usd: int = 0) -> None:
         """Use up some of what is reserved."""
         self._free -= count
         self._spent += count
+        self._free_nano_usd -= nano_usd
+        self._spent_nano_usd += nano_usd
 
     async def settle(self) -> None:
         """Count what was spent, and free the rest."""
         while self._reservations:
             reservation = self._reservations.pop()
             used = min(self._spent, reservation.count)
+            used_nano_usd = min(self._spent_nano_usd, reservation.nano_usd)
             self._spent -= used
-            await self._spending.settle(reservation, used=used)
+            self._spent_nano_usd -= used_nano_usd
+            await self._spending.settle(reservation, used=used, used_nano_usd=used_nano_usd)
 
 
 def end_of_month(month: str) -> datetime:
     """When a month, such as `2026-01`, is over."""
     year, number = map(int, month.split("-"))
     return datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
+
+
+def _exhausted(budget: Budget, count: int, nano_usd: int) -> BudgetExhausted:
+    limits = budget.limits
+    if count and limits.hard is not None and budget.used + budget.reserved + count > limits.hard:
+        what, needed = f"{limits.hard} SPUs", f"{count} more"
+    else:
+        # Up to so much may be spent by one call of a chat model; what is not spent is given back.
+        what, needed = f"{_usd(limits.hard_nano_usd or 0)} USD", f"the {_usd(nano_usd)} USD that this may cost"
+    return BudgetExhausted(
+        f"the hard budget of {what} for {budget.month} has no room for {needed}",
+        retry_after_s=_seconds_to(end_of_month(budget.month)),
+    )
+
+
+def _usd(nano_usd: int) -> str:
+    return f"{nano_usd / NANO_USD:.9f}".rstrip("0").rstrip(".")
 
 
 def _seconds_to(moment: datetime) -> float:

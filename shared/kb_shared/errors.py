@@ -8,7 +8,8 @@ KbError
 │   └── WriteConflicts       others held the rows of a transaction, again and again
 ├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
 │                            count no attempt
-│   └── BudgetExhausted      its tenant's budget has no room for it this month
+│   ├── BudgetExhausted      its tenant's budget has no room for it this month
+│   └── UnknownPrice         its tenant has a budget in money, and nobody knows what the model costs
 ├── PermanentError           trying again changes nothing: mark failed with the reason
 │   ├── ProviderRefused      the embedding provider will not take this key, model or text
 │   │   ├── ProviderKeyMissing  there is no key to ask it with
@@ -79,6 +80,13 @@ class BudgetExhausted(Parked):
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail, error_type="budget_exhausted", retry_after_s=retry_after_s)
+
+
+class UnknownPrice(Parked):
+    """The tenant has a budget in money and the price of the model is not known; nothing of the work has begun."""
+
+    def __init__(self, detail: str, *, retry_after_s: float) -> None:
+        super().__init__(detail, error_type="unknown_price", retry_after_s=retry_after_s)
 
 
 class PermanentError(KbError):

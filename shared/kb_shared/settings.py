@@ -13,6 +13,7 @@ from kb_shared.kafka_connection.connection import (
     SaslMechanism,
     SecurityProtocol,
 )
+from kb_shared.prices import MAX_USD, ModelPrice, Prices
 
 
 class CommonSettings(BaseSettings):
@@ -108,6 +109,16 @@ class EmbeddingSettings(CommonSettings):
     """Whether an organization may name an address of its provider that is not https and public."""
     late_models: dict[str, str] = {}
     """By name, the folder (or the name at the hub) of models of sentence-transformers, for the `late` chunker."""
+
+    usd_per_spu: float | None = Field(default=None, ge=0, le=MAX_USD, allow_inf_nan=False)
+    """Of an embedding of any model without a price in `model_prices`; None: as LiteLLM's table has it."""
+    model_prices: dict[str, ModelPrice] = {}
+    """By the name of an embedding or chat model, in US dollars for a million tokens, instead of LiteLLM's table."""
+
+    @property
+    def prices(self) -> Prices:
+        """What this deployment says models cost."""
+        return Prices(self.usd_per_spu, self.model_prices)
 
     @field_validator("late_models")
     @classmethod

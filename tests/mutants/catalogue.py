@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from tests.mutants import indexing, messaging, paying, searching, tenancy
+from tests.mutants import indexing, limiting, messaging, paying, searching, tenancy
 from tests.mutants.mutant import Mutant
 
 MUTANTS: Final[tuple[Mutant, ...]] = (
     *indexing.MUTANTS,
+    *limiting.MUTANTS,
     *messaging.MUTANTS,
     *paying.MUTANTS,
     *searching.MUTANTS,

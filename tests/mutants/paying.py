@@ -53,8 +53,8 @@ MUTANTS: Final = (
     Mutant(
         "ledger-charges-the-first-for-all",
         _PURCHASES,
-        old="purpose.operation, model, counts[ledger_id])",
-        new="purpose.operation, model, len(new))",
+        old="            counts[ledger_id],\n",
+        new="            len(new),\n",
         caught_by=in_file(
             _TESTS,
             "test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own",
@@ -84,8 +84,8 @@ MUTANTS: Final = (
     Mutant(
         "embedder-ends-a-budget-in-the-middle",
         _EMBEDDER,
-        old="await room.reserve(len(missing))",
-        new="await room.reserve(1)",
+        old="await room.reserve(len(missing), ",
+        new="await room.reserve(1, ",
         caught_by=in_file(_TESTS, "test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu"),
     ),
     Mutant(
@@ -125,8 +125,8 @@ MUTANTS: Final = (
     Mutant(
         "budget-does-not-count-what-is-reserved",
         _BUDGETS,
-        old='{"$add": ["$used", {"$sum": "$reservations.count"}, count]}',
-        new='{"$add": ["$used", count]}',
+        old='{"$add": [f"${used}", {"$sum": f"$reservations.{reserved}"}, amount]}',
+        new='{"$add": [f"${used}", amount]}',
         caught_by=in_file(
             _SPENDING, "test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_room_unused"
         ),
@@ -141,7 +141,7 @@ MUTANTS: Final = (
     Mutant(
         "budget-forgets-what-a-crash-may-have-spent",
         _BUDGETS,
-        old='{"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": "$$each.count"}}}',
+        old='{"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": amount}}}',
         new="0",
         caught_by=in_file(_SPENDING, "test_what_a_crash_left_reserved_counts_as_spent_until_the_ledger_is_asked"),
     ),
@@ -155,8 +155,8 @@ MUTANTS: Final = (
     Mutant(
         "budget-never-begins-a-month",
         _BUDGETS,
-        old='{"$cond": [{"$eq": ["$month", _MONTH]}, "$used", 0]}',
-        new='"$used"',
+        old='{"$cond": [{"$eq": ["$month", _MONTH]}, {"$ifNull": [f"${used}", 0]}, 0]}',
+        new='{"$ifNull": [f"${used}", 0]}',
         caught_by=in_file(_SPENDING, "test_a_new_month_begins_with_nothing_spent"),
     ),
 )

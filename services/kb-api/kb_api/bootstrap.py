@@ -27,6 +27,7 @@ from kb_api.routes import (
 )
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_api.watch_budgets import watch_budgets
 from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
@@ -91,6 +92,7 @@ class KbApi:
             parts.create_task(server.run(app, self.services.settings, stop))
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
+            parts.create_task(watch_budgets(self.services.database, stop))
             parts.create_task(keep_learning(self.services.settings, self.services.message_limits, stop))
 
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:

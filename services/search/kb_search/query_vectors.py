@@ -20,6 +20,7 @@ from kb_shared.errors import (
     RequestError,
     TransientError,
     UnknownModel,
+    UnknownPrice,
 )
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.text_normalization import for_model
@@ -85,8 +86,8 @@ async def _embed(
     except (ProviderRefused, UnknownModel) as error:
         return NoVector(_not_embedded(error), is_providers=isinstance(error, ProviderKeyRefused))
     except (TransientError, Parked) as error:
-        is_providers = isinstance(error, ProviderUnavailable | Parked) and not isinstance(error, BudgetExhausted)
-        return NoVector(error, is_providers)
+        is_organizations = isinstance(error, BudgetExhausted | UnknownPrice)
+        return NoVector(error, is_providers=isinstance(error, ProviderUnavailable | Parked) and not is_organizations)
     note_charged(embedded.generated)
     return embedded.vectors[0]
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, Access, access_of_environment, fingerprint
 from kb_shared.errors import ModelNotAllowed, UnknownModel
+from kb_shared.prices import Prices, nano_usd
 
 DEMO_MODEL: Final = "demo-extractive"
 
@@ -64,6 +65,11 @@ class ChatModel:
             return None
         return prompt_tokens * self.usd_per_prompt_token + completion_tokens * self.usd_per_completion_token
 
+    def nano_usd(self, prompt_tokens: int, completion_tokens: int) -> int | None:
+        """Return the same in whole nano-dollars, rounded up."""
+        cost = self.cost_usd(prompt_tokens, completion_tokens)
+        return None if cost is None else nano_usd(cost)
+
 
 class ChatCatalogue:
     """The chat models of this deployment by the name users give."""
@@ -75,15 +81,18 @@ class ChatCatalogue:
         local_models_api_base: str | None,
         environment: Mapping[str, str],
         allowed: Sequence[str] | None = None,
+        prices: Prices | None = None,
     ) -> None:
         """Hold what is needed to find a model; see `ModelCatalogue`.
 
-        `allowed` are names or patterns of the models that may be used, as in `is_allowed`.
+        `allowed` are names or patterns of the models that may be used, as in `is_allowed`; `prices` of the deployment
+        come before those of `bundled`.
         """
         self._bundled = bundled
         self._local_api_base = local_models_api_base
         self._environment = environment
         self._allowed = allowed
+        self._prices = prices or Prices()
 
     def provider_of(self, name: str) -> str | None:
         """Return the provider whose key a model takes; None of a local one, which takes none.
@@ -111,6 +120,8 @@ class ChatCatalogue:
         compatible = bundled.provider == "openai"
         # LiteLLM's own address of the route would be that of somebody's vLLM.
         api_base = used.api_base or (OPENAI_API_BASE if compatible else None)
+        listed = (bundled.usd_per_prompt_token, bundled.usd_per_completion_token)
+        of_prompt, of_completion = self._prices.of_chat(name, listed=listed)
         return ChatModel(
             name=name,
             label=name,
@@ -119,8 +130,8 @@ class ChatCatalogue:
             api_key=used.api_key,
             max_input_tokens=bundled.max_input_tokens,
             max_output_tokens=bundled.max_output_tokens or _OUTPUT_TOKENS_OF_ALL,
-            usd_per_prompt_token=bundled.usd_per_prompt_token,
-            usd_per_completion_token=bundled.usd_per_completion_token,
+            usd_per_prompt_token=of_prompt,
+            usd_per_completion_token=of_completion,
             takes_schema=bundled.takes_schema,
             fingerprint=fingerprint(bundled.provider, api_base or "", name),
             access=access,
@@ -144,6 +155,7 @@ class ChatCatalogue:
             raise UnknownModel(
                 f"{name!r} is a local model and KB_LOCAL_MODELS_API_BASE does not say where it is served"
             )
+        of_prompt, of_completion = self._prices.of_chat(name, listed=(0.0, 0.0))
         return ChatModel(
             name=name,
             label=DEMO_MODEL if name == DEMO_MODEL else "scripted",
@@ -152,8 +164,8 @@ class ChatCatalogue:
             api_key="none",
             max_input_tokens=None,
             max_output_tokens=None,
-            usd_per_prompt_token=0.0,
-            usd_per_completion_token=0.0,
+            usd_per_prompt_token=of_prompt,
+            usd_per_completion_token=of_completion,
             takes_schema=True,
             fingerprint=fingerprint("local", "", name),
         )

@@ -70,9 +70,24 @@ class SpuCharged(Payload):
     count: int
 
 
+class BudgetSoftExceeded(Payload):
+    """An organization has spent what a soft limit of its budget says; told once a month for each of the two units."""
+
+    TYPE: ClassVar[str] = "budget.soft_exceeded.v1"
+
+    organization_id: Identifier
+    month: str
+    """In UTC, such as `2026-01`."""
+    unit: Literal["spu", "usd"]
+    soft: float
+    """The limit, in this unit."""
+    used: float
+    """This month, when it was told."""
+
+
 AboutDocument = DocumentIndexed | DocumentRemoved | DocumentIndexFailed
 AboutKnowledgeBase = KnowledgeBaseCreated | KnowledgeBaseChanged | KnowledgeBaseDeleted
-Outcome = AboutDocument | AboutKnowledgeBase | SpuCharged
+Outcome = AboutDocument | AboutKnowledgeBase | BudgetSoftExceeded | SpuCharged
 
 KB_EVENTS: Final[dict[str, type[Payload]]] = {
     model.TYPE: model
@@ -84,6 +99,7 @@ KB_EVENTS: Final[dict[str, type[Payload]]] = {
         KnowledgeBaseCreated,
         KnowledgeBaseChanged,
         KnowledgeBaseDeleted,
+        BudgetSoftExceeded,
     )
 }
 USAGE: Final[dict[str, type[SpuCharged]]] = {SpuCharged.TYPE: SpuCharged}
@@ -91,7 +107,7 @@ USAGE: Final[dict[str, type[SpuCharged]]] = {SpuCharged.TYPE: SpuCharged}
 
 def key_of(outcome: Outcome) -> str:
     """The Kafka key: what happens in a KB stays in one partition."""
-    if isinstance(outcome, SpuCharged):
+    if isinstance(outcome, SpuCharged | BudgetSoftExceeded):
         return outcome.organization_id
     return f"{outcome.organization_id}/{outcome.kb_id}"
 
@@ -103,4 +119,6 @@ def ordering_of(outcome: Outcome) -> str:
             return f"{outcome.kb_id}/{outcome.document_id}"
         case SpuCharged():
             return outcome.ledger_id
+        case BudgetSoftExceeded():
+            return f"{outcome.organization_id}/budget"
     return outcome.kb_id

@@ -65,9 +65,9 @@ _CHANNELS: Final = (
     ),
     _Channel(
         topics.KB_EVENTS,
-        "What became of documents and knowledge bases. What is told of one document in a knowledge base comes in "
-        "order, and so does what is told of the knowledge base itself; each may come twice, with the same `id`.",
-        "{organization_id}/{kb_id}; of rejected events {organization_id}",
+        "What became of documents, knowledge bases and budgets. What is told of one document in a knowledge base comes "
+        "in order, and so does what is told of the knowledge base itself; each may come twice, with the same `id`.",
+        "{organization_id}/{kb_id}; of rejected events and budgets {organization_id}",
         KB_EVENTS.values(),
         ("send",),
     ),

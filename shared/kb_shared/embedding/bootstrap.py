@@ -36,6 +36,7 @@ def create_embedder(database: Database, settings: EmbeddingSettings, *, patience
         local_models_api_base=settings.local_models_api_base,
         environment=os.environ,
         late_models=settings.late_models,
+        prices=settings.prices,
     )
     return Embedder(
         database,

@@ -153,6 +153,7 @@ class Embedder:
 
         Raises:
             UnknownModel, ProviderKeyMissing: before anything is paid.
+            BudgetExhausted, UnknownPrice: likewise.
             ProviderUnavailable: after some seconds of trying again.
             ProviderKeyRefused: the key is wrong or used up; sound work waits.
             ProviderRefused: trying again changes nothing.
@@ -178,14 +179,14 @@ class Embedder:
         Cheap beside the work that comes before `embed`: for what could not be embedded before.
 
         Raises:
-            UnknownModel, ProviderKeyMissing, Parked: as `embed` does.
+            UnknownModel, ProviderKeyMissing, UnknownPrice, Parked: as `embed` does.
         """
         reached = await self.models.get(purpose.organization_id, model)
         await self._circuits.foresee(_circuit_of(purpose.organization_id, reached, purpose.input_type))
         for bucket in (_bucket_of_kb(purpose, rate_limits), _bucket_of_model(purpose.organization_id, reached)):
             if bucket is not None:
                 await self._limiter.foresee(bucket, patience_s=self._patience_s)
-        await room.reserve(1)
+        await room.reserve(1, nano_usd=reached.nano_usd(1))
 
     async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
         """Ask the model for one vector and return its length.
@@ -193,7 +194,10 @@ class Embedder:
         Stored and charged as any other vector, but kept for seven days only and in a space of its own (0 dimensions),
         because the real number is not known when the cache is asked. Raises what `embed` raises.
         """
-        embedded = await self._fill([_PROBE], await self.models.get(purpose.organization_id, model), None, purpose)
+        reached = await self.models.get(purpose.organization_id, model)
+        # Also where the vector is in the cache: what is detected now is paid for later.
+        await self._spending.check_price(purpose.organization_id, known=reached.price is not None)
+        embedded = await self._fill([_PROBE], reached, None, purpose)
         return len(embedded.vectors[0])
 
     def room(self, organization_id: str) -> AbstractAsyncContextManager[Room]:
@@ -267,7 +271,8 @@ class Embedder:
         Returns:
             The deliveries, by chunk hash; those that another call had asked for already count as not charged.
         """
-        await room.reserve(len(missing))
+        prices = {chunk_hash: model.nano_usd(estimated_tokens([text])) for chunk_hash, text in missing.items()}
+        await room.reserve(len(missing), nano_usd=_sum(prices.values()))
         queue = self._queue(order, model)
         wanted = [queue.want(chunk_hash, text, purpose) for chunk_hash, text in missing.items()]
         queue.send()
@@ -275,7 +280,8 @@ class Embedder:
             await self._wait_for(wanted, queue)
         finally:
             self._forget_idle_queues()
-            room.spend(sum(_may_cost(each, is_first, queue) for each, is_first in wanted))
+            cost = [each.chunk_hash for each, is_first in wanted if _may_cost(each, is_first, queue)]
+            room.spend(len(cost), nano_usd=sum(prices[chunk_hash] or 0 for chunk_hash in cost))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
             for each, is_first in wanted
@@ -341,7 +347,8 @@ class Embedder:
     async def _keep(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, order: _Order) -> None:
         await reach("embed.after_answer")
         bought = [
-            Bought(wanted.chunk_hash, vector, wanted.purpose) for wanted, vector in zip(batch, vectors, strict=True)
+            Bought(wanted.chunk_hash, vector, wanted.purpose, model.nano_usd(estimated_tokens([wanted.text])) or 0)
+            for wanted, vector in zip(batch, vectors, strict=True)
         ]
         charged = await keep(self._database, Purchase(bought, order.space, order.lifetime, model.label))
         await reach("embed.after_store")
@@ -425,6 +432,12 @@ def _is_paid(wanted: Wanted, is_first: bool) -> bool:
 def _may_cost(wanted: Wanted, is_first: bool, queue: BatchQueue) -> bool:
     """Whether this caller's purchase was charged, or will be though the caller is gone."""
     return _is_paid(wanted, is_first) or (is_first and queue.is_under_way(wanted))
+
+
+def _sum(prices: Iterable[int | None]) -> int | None:
+    """None if one of them is not known."""
+    known = list(prices)
+    return None if None in known else sum(each or 0 for each in known)
 
 
 def estimated_tokens(texts: Iterable[str]) -> int:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from kb_shared.errors import ProviderKeyMissing, UnknownModel
+from kb_shared.prices import EmbeddingPrice, Prices
 
 InputType = Literal["document", "query"]
 
@@ -31,6 +32,8 @@ class BundledModel:
     provider: str
     max_input_tokens: int | None
     dimensions: int | None
+    usd_per_token: float | None = None
+    """None where the list has no price."""
 
 
 LOCAL: Final = "local"
@@ -88,6 +91,12 @@ class Model:
     """Set where an organization's own key is used: what it pays for it shares with nobody."""
     late_source: str | None = None
     """Of a late model: the folder or the name at the hub that it is loaded from. It is not asked through LiteLLM."""
+    price: EmbeddingPrice | None = None
+    """None where it is not known."""
+
+    def nano_usd(self, tokens: int) -> int | None:
+        """Return what the embedding of a text of so many tokens costs; None where the price is not known."""
+        return None if self.price is None else self.price.nano_usd(tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +134,7 @@ class ModelCatalogue:
         local_models_api_base: str | None,
         environment: Mapping[str, str],
         late_models: Mapping[str, str] | None = None,
+        prices: Prices | None = None,
     ) -> None:
         """Hold what is needed to find a model.
 
@@ -133,11 +143,13 @@ class ModelCatalogue:
             local_models_api_base: where the local models are served, ending in `/v1`; None: they are not.
             environment: variables that hold the providers' keys; read at each look-up.
             late_models: by name, where each is loaded from.
+            prices: of the deployment, which come before those of `bundled`.
         """
         self._bundled = bundled
         self._local_api_base = local_models_api_base
         self._environment = environment
         self._late = late_models or {}
+        self._prices = prices or Prices()
 
     def get(self, name: str, access: Access | None = None) -> Model:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
@@ -147,14 +159,15 @@ class ModelCatalogue:
             ProviderKeyMissing: its provider's key is not in the environment.
         """
         if name in self._late:
-            return _late(name, self._late[name])
+            return replace(_late(name, self._late[name]), price=self._price(name, 0.0))
         if local := LOCAL_MODELS.get(name):
             return self._local(name, label=name, dimensions=local.dimensions, max_input_tokens=local.max_input_tokens)
         if (matched := _HASH_MODEL.fullmatch(name)) and int(matched[1]) <= MAX_DIMENSIONS:
             return self._local(name, label="hash", dimensions=int(matched[1]), max_input_tokens=None)
         bundled = self._bundled_model(name)
         used = access or access_of_environment(name, bundled.provider, self._environment)
-        return replace(self._of_provider(name, bundled, used), access=access)
+        price = self._price(name, bundled.usd_per_token)
+        return replace(self._of_provider(name, bundled, used), access=access, price=price)
 
     def provider_of(self, name: str) -> str | None:
         """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
@@ -199,7 +212,11 @@ class ModelCatalogue:
             # Not the address: its port may change at each start, while the name says which weights they are.
             fingerprint=fingerprint(LOCAL, "", name),
             base64=True,
+            price=self._price(name, 0.0),
         )
+
+    def _price(self, name: str, listed_usd_per_token: float | None) -> EmbeddingPrice | None:
+        return self._prices.of_embedding(name, listed_usd_per_token=listed_usd_per_token)
 
     def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> Model:
         provider = PROVIDERS[bundled.provider]

@@ -35,6 +35,7 @@ def bundled_models() -> dict[str, BundledModel]:
             provider=described["litellm_provider"].removesuffix("-embedding-models"),
             max_input_tokens=described.get("max_input_tokens"),
             dimensions=described.get("output_vector_size"),
+            usd_per_token=described.get("input_cost_per_token"),
         )
         for name, described in litellm.model_cost.items()
         if described.get("mode") == "embedding"

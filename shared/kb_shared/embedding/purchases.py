@@ -49,6 +49,8 @@ class Bought:
     chunk_hash: str
     vector: Vector
     purpose: Purpose
+    nano_usd: int = 0
+    """What it costs; 0 where the price is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,23 +110,36 @@ async def _store_and_charge(
         # Others were first and paid, or an earlier attempt of ours was committed without our hearing of it.
         hashes = [bought.chunk_hash for bought in purchase.bought]
         return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())
-    charges = _charges(new, ledger_ids, model=purchase.space.model)
+    charges = _charges(new, ledger_ids, purchase)
     await spu_ledger.charge(database, session, charges)
     await announce(database, session, *map(_told, charges), source=SOURCE)
     await reach("embed.before_store_commit")
     return {vector.chunk_hash for vector in new}
 
 
-def _charges(new: Collection[NewVector], ledger_ids: Mapping[Purpose, str], *, model: str) -> list[Charge]:
-    counts = Counter(vector.ledger_id for vector in new)
+def _charges(new: Collection[NewVector], ledger_ids: Mapping[Purpose, str], purchase: Purchase) -> list[Charge]:
+    price_of = {bought.chunk_hash: bought.nano_usd for bought in purchase.bought}
+    counts, prices = Counter[str](), Counter[str]()
+    for vector in new:
+        counts[vector.ledger_id] += 1
+        prices[vector.ledger_id] += price_of[vector.chunk_hash]
     return [
-        Charge(ledger_id, purpose.organization_id, purpose.kb_id, purpose.operation, model, counts[ledger_id])
+        Charge(
+            ledger_id,
+            purpose.organization_id,
+            purpose.kb_id,
+            purpose.operation,
+            purchase.space.model,
+            counts[ledger_id],
+            prices[ledger_id],
+        )
         for purpose, ledger_id in ledger_ids.items()
         if counts[ledger_id]
     ]
 
 
 def _told(charge: Charge) -> Announcement:
+    assert charge.operation != "chat", "chat is charged elsewhere"
     charged = SpuCharged(
         ledger_id=charge.ledger_id,
         organization_id=charge.organization_id,

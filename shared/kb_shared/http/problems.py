@@ -24,6 +24,7 @@ from kb_shared.errors import (
     RequestError,
     SearchUnavailable,
     TransientError,
+    UnknownPrice,
 )
 from kb_shared.http.request_context import PROBLEM_MEDIA_TYPE as MEDIA_TYPE
 from kb_shared.http.request_context import problem_body, request_id_of
@@ -157,6 +158,13 @@ def as_request_error(error: KbError) -> RequestError:
         case BudgetExhausted():
             detail = f"Not done: {error}. PUT /budget with a higher hard limit, or wait for the next month."
             return RequestError(402, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
+        case UnknownPrice():
+            return RequestError(
+                422,
+                "unknown-price",
+                f"Not done: {error}. Use another model, ask whoever operates this deployment to set its price "
+                "(KB_MODEL_PRICES or KB_USD_PER_SPU), or PUT /budget without limits in USD.",
+            )
         case ProviderUnavailable() | Parked():
             slug, what = "provider-unavailable", "The embedding provider"
         case SearchUnavailable():

@@ -1,34 +1,72 @@
 """`budgets`: what an organization may spend in a calendar month (UTC, by the server's clock), and what is reserved.
 
-One row an organization, so that a reservation is one atomic write: granted if what is used and what is reserved leave
-room for it below the hard limit. A reservation that is never settled lapses, and counts as spent. `used` is an estimate
-that errs on the safe side; `recount` sets it by the ledger, which is the truth.
+SPUs and money are limited side by side; money is counted in whole nano-dollars. One row an organization, so that a
+reservation is one atomic write: granted if what is used and what is reserved leave room for it below both hard limits.
+A reservation that is never settled lapses, and counts as spent. `used` is an estimate that errs on the safe side;
+`recount` sets it by the ledger, which is the truth. Nothing is counted for an organization without any limit.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 from uuid import uuid4
 
 from pymongo import ReturnDocument
 
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, Row, Session
 
 NAME = "budgets"
 
 _MONTH: Final = {"$dateToString": {"format": "%Y-%m", "date": "$$NOW"}}
+_LIMITS: Final = ("soft", "hard", "soft_nano_usd", "hard_nano_usd")
+_HAS_A_LIMIT: Final = {"$or": [{name: {"$ne": None}} for name in _LIMITS]}
+
+
+Unit: TypeAlias = Literal["spu", "usd"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """Of one unit in a row."""
+
+    soft: str
+    used: str
+    told: str
+    """The month whose soft limit was told of."""
+
+
+_UNITS: Final[Mapping[Unit, _Fields]] = {
+    "spu": _Fields("soft", "used", "told"),
+    "usd": _Fields("soft_nano_usd", "used_nano_usd", "told_usd"),
+}
+_STALE_MS: Final = 3_600_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """For a calendar month, in SPUs and in nano-dollars; None is no limit."""
+
+    soft: int | None = None
+    hard: int | None = None
+    soft_nano_usd: int | None = None
+    hard_nano_usd: int | None = None
+
+    @property
+    def in_usd(self) -> bool:
+        """Whether money is limited, so that everything needs a known price."""
+        return self.soft_nano_usd is not None or self.hard_nano_usd is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """Limits in SPUs a month; None is no limit."""
-
-    soft: int | None
-    hard: int | None
+    limits: Limits
     used: int
-    """As far as the row knows."""
+    """SPUs, as far as the row knows."""
     reserved: int
+    used_nano_usd: int
+    reserved_nano_usd: int
     month: str
     """Such as `2026-01`."""
 
@@ -39,25 +77,31 @@ class Reservation:
 
     organization_id: str
     reservation_id: str | None
-    """None: the organization has no hard limit, and nothing is written down."""
+    """None: the organization has no limit, and nothing is written down."""
     count: int
+    """SPUs."""
+    nano_usd: int = 0
 
 
-async def set_limits(database: Database, organization_id: str, *, soft: int | None, hard: int | None) -> None:
-    """Set both limits. What a month has cost before it had a budget counts, too."""
-    used = await _spent_this_month(database, organization_id)
-    # Without a hard limit nothing has been counted.
-    begins = {"$eq": [{"$ifNull": ["$hard", None]}, None]}
+async def set_limits(database: Database, organization_id: str, limits: Limits) -> None:
+    """Set all limits. What a month has cost before it had a budget counts, too."""
+    used = await spu_ledger.spent_this_month(database, organization_id)
+    # Without a limit nothing has been counted.
+    begins = _all_null(*_LIMITS)
+    money_begins = _all_null("soft_nano_usd", "hard_nano_usd")
     fields: Row = {
-        "organization_id": {"$literal": organization_id},
-        "soft": soft,
-        "hard": hard,
-        "month": {"$cond": [begins, _MONTH, "$month"]},
-        "used": {"$cond": [begins, used, "$used"]},
-        "reservations": {"$ifNull": ["$reservations", []]},
+        "soft": limits.soft,
+        "hard": limits.hard,
+        "soft_nano_usd": limits.soft_nano_usd,
+        "hard_nano_usd": limits.hard_nano_usd,
+        "used": {"$cond": [begins, used.spus, "$used"]},
+        "used_nano_usd": {"$cond": [money_begins, used.nano_usd, "$used_nano_usd"]},
         "recounted_at": {"$ifNull": ["$recounted_at", "$$NOW"]},
     }
-    await database[NAME].update_one(_key(organization_id), [{"$set": fields}], upsert=True)
+    row = {"organization_id": {"$literal": organization_id}, "reservations": {"$ifNull": ["$reservations", []]}}
+    # First the month that it is: what is set by the ledger must not count as what an earlier month has cost.
+    update = [{"$set": row}, *_tidy(), {"$set": fields}]
+    await database[NAME].update_one(_key(organization_id), update, upsert=True)
 
 
 async def find(database: Database, organization_id: str) -> Budget | None:
@@ -65,22 +109,33 @@ async def find(database: Database, organization_id: str) -> Budget | None:
     return _from_row(row) if row else None
 
 
-async def reserve(database: Database, organization_id: str, count: int, *, lifetime: timedelta) -> Reservation | Budget:
-    """Reserve `count` SPUs, all or none; what is not settled within `lifetime` counts as spent.
+async def limits_of(database: Database, organization_id: str) -> Limits:
+    """Return the limits of an organization, all of them None where it has no budget. Changes nothing."""
+    row = await database[NAME].find_one(_key(organization_id), list(_LIMITS))
+    return _limits(row) if row else Limits()
+
+
+async def reserve(
+    database: Database, organization_id: str, count: int, *, nano_usd: int, lifetime: timedelta
+) -> Reservation | Budget:
+    """Reserve `count` SPUs and `nano_usd`, all or nothing; what is not settled within `lifetime` counts as spent.
 
     Returns:
         The budget as it is if it has no room for them.
     """
-    reservation = Reservation(organization_id, uuid4().hex, count)
+    reservation = Reservation(organization_id, uuid4().hex, count, nano_usd)
     entry = {
         "id": reservation.reservation_id,
         "count": count,
+        "nano_usd": nano_usd,
         "until": {"$add": ["$$NOW", int(lifetime.total_seconds() * 1000)]},
     }
-    fits = {"$lte": [{"$add": ["$used", {"$sum": "$reservations.count"}, count]}, "$hard"]}
+    fits = {
+        "$and": [*_fits(count, "used", "count", "hard"), *_fits(nano_usd, "used_nano_usd", "nano_usd", "hard_nano_usd")]
+    }
     with_it = {"$concatArrays": ["$reservations", [entry]]}
     row = await database[NAME].find_one_and_update(
-        {**_key(organization_id), "hard": {"$ne": None}},
+        {**_key(organization_id), **_HAS_A_LIMIT},
         [
             *_tidy(),
             {"$set": {"reservations": {"$cond": [fits, with_it, "$reservations"]}}},
@@ -88,13 +143,13 @@ async def reserve(database: Database, organization_id: str, count: int, *, lifet
         return_document=ReturnDocument.AFTER,
     )
     if row is None:
-        return Reservation(organization_id, None, count)
+        return Reservation(organization_id, None, count, nano_usd)
     if any(each["id"] == reservation.reservation_id for each in row["reservations"]):
         return reservation
     return _from_row(row)
 
 
-async def settle(database: Database, reservation: Reservation, *, used: int) -> None:
+async def settle(database: Database, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
     """Give back what of a reservation was not spent. Once: of one that is settled or has lapsed nothing is changed."""
     if reservation.reservation_id is None:
         return
@@ -103,11 +158,15 @@ async def settle(database: Database, reservation: Reservation, *, used: int) -> 
     await database[NAME].update_one(
         {**_key(reservation.organization_id), "reservations.id": reservation.reservation_id},
         [
-            # First, so that it does not lapse in the same breath.
-            {"$set": {"reservations": others, "settled": used}},
+            # First, so that it does not lapse in the same update.
+            {"$set": {"reservations": others}},
             *_tidy(),
-            {"$set": {"used": {"$add": ["$used", "$settled"]}}},
-            {"$unset": "settled"},
+            {
+                "$set": {
+                    "used": {"$add": ["$used", used]},
+                    "used_nano_usd": {"$add": ["$used_nano_usd", used_nano_usd]},
+                }
+            },
         ],
     )
 
@@ -125,17 +184,53 @@ async def recount(database: Database, organization_id: str, *, at_most_every: ti
     )
     if row is None:
         return False
-    difference = await _spent_this_month(database, organization_id) - row["used"]
+    spent = await spu_ledger.spent_this_month(database, organization_id)
+    more = {"used": spent.spus - row["used"], "used_nano_usd": spent.nano_usd - row["used_nano_usd"]}
     # Not if this was so slow that another recounts, or that the month is over.
     unchanged = {"recounted_at": row["recounted_at"], "month": row["month"]}
     written = await database[NAME].update_one(
-        {**_key(organization_id), **unchanged}, [{"$set": {"used": {"$add": ["$used", difference]}}}]
+        {**_key(organization_id), **unchanged},
+        [{"$set": {name: {"$add": [f"${name}", difference]} for name, difference in more.items()}}],
     )
     return written.matched_count == 1
 
 
-async def _spent_this_month(database: Database, organization_id: str) -> int:
-    return await spu_ledger.total(database, organization_id, this_month=True)
+async def to_warn_of(database: Database) -> list[str]:
+    """Return the organizations that seem to have reached a soft limit that was not told of this month.
+
+    Also those with a soft limit whose row was not compared with the ledger for an hour: a crash, or an older version
+    of the service, may have left it too low. What the ledger says decides.
+    """
+    stale = {"$lte": ["$recounted_at", {"$subtract": ["$$NOW", _STALE_MS]}]}
+    seems = [
+        {
+            "$and": [
+                {"$ne": [{"$ifNull": [f"${unit.soft}", None]}, None]},
+                {"$ne": [f"${unit.told}", _MONTH]},
+                {"$or": [stale, {"$and": [{"$eq": ["$month", _MONTH]}, {"$gte": [f"${unit.used}", f"${unit.soft}"]}]}]},
+            ]
+        }
+        for unit in _UNITS.values()
+    ]
+    rows = database[NAME].find({"$expr": {"$or": seems}}, ["organization_id"])
+    return [row["organization_id"] async for row in rows]
+
+
+async def note_warning(database: Database, session: Session, organization_id: str, unit: Unit, *, month: str) -> bool:
+    """Note that the soft limit of this month was told of; False if that was done before, or for a later month."""
+    told = _UNITS[unit].told
+    written = await database[NAME].update_one(
+        {**_key(organization_id), told: {"$not": {"$gte": month}}}, {"$set": {told: month}}, session=session
+    )
+    return written.modified_count == 1
+
+
+def _fits(amount: int, used: str, reserved: str, hard: str) -> list[Row]:
+    """Whether there is room for `amount`; what costs nothing needs none."""
+    if not amount:
+        return []
+    total = {"$add": [f"${used}", {"$sum": f"$reservations.{reserved}"}, amount]}
+    return [{"$or": [{"$eq": [{"$ifNull": [f"${hard}", None]}, None]}, {"$lte": [total, f"${hard}"]}]}]
 
 
 def _tidy() -> list[Row]:
@@ -144,12 +239,8 @@ def _tidy() -> list[Row]:
     return [
         {
             "$set": {
-                "used": {
-                    "$add": [
-                        {"$cond": [{"$eq": ["$month", _MONTH]}, "$used", 0]},
-                        {"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": "$$each.count"}}},
-                    ]
-                },
+                "used": _with_lapsed("used", "count", lapsed),
+                "used_nano_usd": _with_lapsed("used_nano_usd", "nano_usd", lapsed),
                 "month": _MONTH,
                 "reservations": _those({"$not": [lapsed]}),
             }
@@ -157,19 +248,35 @@ def _tidy() -> list[Row]:
     ]
 
 
+def _with_lapsed(used: str, reserved: str, lapsed: dict[str, Any]) -> Row:
+    # Rows that an older version wrote know no money.
+    so_far = {"$cond": [{"$eq": ["$month", _MONTH]}, {"$ifNull": [f"${used}", 0]}, 0]}
+    amount = {"$ifNull": [f"$$each.{reserved}", 0]}
+    return {"$add": [so_far, {"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": amount}}}]}
+
+
 def _those(condition: dict[str, Any]) -> dict[str, Any]:
     return {"$filter": {"input": "$reservations", "as": "each", "cond": condition}}
+
+
+def _all_null(*names: str) -> Row:
+    return {"$and": [{"$eq": [{"$ifNull": [f"${name}", None]}, None]} for name in names]}
 
 
 def _key(organization_id: str) -> Row:
     return {"_id": organization_id, "organization_id": organization_id}
 
 
+def _limits(row: Row) -> Limits:
+    return Limits(**{name: row.get(name) for name in _LIMITS})
+
+
 def _from_row(row: Row) -> Budget:
     return Budget(
-        soft=row["soft"],
-        hard=row["hard"],
+        limits=_limits(row),
         used=row["used"],
         reserved=sum(each["count"] for each in row["reservations"]),
+        used_nano_usd=row["used_nano_usd"],
+        reserved_nano_usd=sum(each.get("nano_usd", 0) for each in row["reservations"]),
         month=row["month"],
     )

@@ -1,4 +1,8 @@
-"""`spu_ledger`: what was charged. Written in the transaction that stores what was paid for; the truth of all bills."""
+"""`spu_ledger`: what was charged, in SPUs and money; the truth of all bills.
+
+The charge of embeddings is written in the transaction that stores them. Calls of chat models cost no SPU, only money;
+their charge is written once the model has answered.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +19,7 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
 ]
 
-Operation = Literal["index", "search"]
+Operation = Literal["index", "search", "chat"]
 Dimension = Literal["kb", "model", "operation", "day"]
 
 _DIMENSIONS: Final[Mapping[Dimension, Any]] = {
@@ -35,9 +39,18 @@ class Charge:
     operation: Operation
     model: str
     count: int
+    """SPUs."""
+    nano_usd: int = 0
+    """Billionths of a US dollar; 0 where the price is not known."""
 
 
-async def charge(database: Database, session: Session, charges: Sequence[Charge]) -> None:
+@dataclass(frozen=True, slots=True)
+class Spent:
+    spus: int = 0
+    nano_usd: int = 0
+
+
+async def charge(database: Database, session: Session | None, charges: Sequence[Charge]) -> None:
     now = datetime.now(UTC)
     await database[NAME].insert_many(
         [
@@ -48,6 +61,7 @@ async def charge(database: Database, session: Session, charges: Sequence[Charge]
                 "operation": each.operation,
                 "model": each.model,
                 "count": each.count,
+                "nano_usd": each.nano_usd,
                 "created_at": now,
             }
             for each in charges
@@ -56,20 +70,34 @@ async def charge(database: Database, session: Session, charges: Sequence[Charge]
     )
 
 
-async def total(database: Database, organization_id: str, *, kb_id: str | None = None, this_month: bool = False) -> int:
-    """What an organization was charged, for one KB or for all, ever or in this month of the server's clock."""
-    match: Row = {"organization_id": organization_id} | ({"kb_id": kb_id} if kb_id else {})
-    if this_month:
-        match["$expr"] = {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}
-    rows = await database[NAME].aggregate([{"$match": match}, {"$group": {"_id": None, "spus": {"$sum": "$count"}}}])
-    return sum([row["spus"] async for row in rows])
+async def total(database: Database, organization_id: str, *, kb_id: str | None = None) -> int:
+    """Return the SPUs that an organization was ever charged, for one KB or for all."""
+    return (await _spent(database, {"organization_id": organization_id} | ({"kb_id": kb_id} if kb_id else {}))).spus
+
+
+async def spent_this_month(database: Database, organization_id: str) -> Spent:
+    """Return what an organization was charged in this month of the server's clock."""
+    this_month = {"$expr": {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}}
+    return await _spent(database, {"organization_id": organization_id, **this_month})
+
+
+async def _spent(database: Database, match: Row) -> Spent:
+    sums = {"_id": None, "spus": {"$sum": "$count"}, "nano_usd": {"$sum": "$nano_usd"}}
+    rows = await database[NAME].aggregate([{"$match": match}, {"$group": sums}])
+    async for row in rows:
+        return Spent(row["spus"], row["nano_usd"])
+    return Spent()
 
 
 async def usage(
     database: Database, organization_id: str, *, since: datetime, until: datetime, by: Collection[Dimension]
-) -> list[tuple[dict[Dimension, str | None], int]]:
+) -> list[tuple[dict[Dimension, str | None], Spent]]:
     """What was charged from `since` up to, and without, `until`, by the values of some dimensions, in their order."""
     within = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
-    group = {"_id": {name: _DIMENSIONS[name] for name in by}, "spus": {"$sum": "$count"}}
+    group = {
+        "_id": {name: _DIMENSIONS[name] for name in by},
+        "spus": {"$sum": "$count"},
+        "nano_usd": {"$sum": "$nano_usd"},
+    }
     rows = await database[NAME].aggregate([{"$match": within}, {"$group": group}, {"$sort": {"_id": 1}}])
-    return [({name: row["_id"].get(name) for name in by}, row["spus"]) async for row in rows]
+    return [({name: row["_id"].get(name) for name in by}, Spent(row["spus"], row["nano_usd"])) async for row in rows]

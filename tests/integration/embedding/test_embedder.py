@@ -31,6 +31,7 @@ from kb_shared.errors import (
 )
 from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
+from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.database import Database, Row
 from tests.integration.embedding.conftest import FaultyProvider
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
@@ -113,6 +114,7 @@ async def test_the_ledger_says_who_pays_for_what(embedder: Embedder, searching: 
         "operation": "search",
         "model": "hash-16",
         "count": 1,
+        "nano_usd": 0,
         "created_at": ANY,
     }
 
@@ -442,7 +444,7 @@ async def test_a_knowledge_base_waits_for_its_own_limit_and_no_other_does(
 async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     await embedder.embed(texts(7), **MODEL, purpose=indexing)
     calls = await provider.calls()
 
@@ -460,7 +462,7 @@ async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_la
 async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     await provider.will({"status": 404})
     with pytest.raises(ProviderRefused):
         await embedder.embed(texts(10), **MODEL, purpose=indexing)
@@ -482,7 +484,7 @@ async def used(database: Database) -> int:
 async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     asked, has_left = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -506,7 +508,7 @@ async def test_what_one_who_has_left_wanted_first_is_paid_for_by_the_room_it_had
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedder_module, "GATHERED_FOR_S", 0.5)
-    await budgets.set_limits(database, "acme", soft=None, hard=10)
+    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     await until(lambda: any(each._wanted for each in embedder._queues.values()), what="somebody wants something")

@@ -11,6 +11,7 @@ from kb_shared.budget import Spending
 from kb_shared.errors import BudgetExhausted
 from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, spu_ledger
+from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -84,7 +85,7 @@ async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
     tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)
-    await budgets.set_limits(tenant.database, tenant.organization_id, soft=None, hard=60)
+    await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=60))
 
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
     await indexer.work()
@@ -99,7 +100,7 @@ async def test_what_others_spend_meanwhile_never_ends_a_budget_in_the_middle_of_
     tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)
-    await budgets.set_limits(tenant.database, tenant.organization_id, soft=None, hard=150)
+    await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=150))
     spending = Spending(tenant.database)
 
     async def spend_all_there_is() -> None:

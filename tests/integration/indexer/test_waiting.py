@@ -15,6 +15,7 @@ from kb_shared.contracts import topics
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
+from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.index_jobs import Job, State
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
@@ -57,7 +58,7 @@ async def test_what_waits_is_not_chunked_again_before_its_time(
     if why == "provider_auth":
         await provider.will({"status": 401})
     elif why == "budget_exhausted":
-        await budgets.set_limits(tenant.database, tenant.organization_id, soft=None, hard=0)
+        await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=0))
     else:
         await tenant.database.knowledge_bases.update_one(
             {"_id": kb.kb_id}, {"$set": {"rate_limits": {"tokens_per_minute": 1}}}

@@ -19,6 +19,7 @@ from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.models import MAX_DIMENSIONS
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_ledger
+from kb_shared.prices import Prices
 from tests.hostile_provider import Behaviour, gives_vectors, gzip_bomb, hostile_provider
 from tests.integration.kb_api.conftest import MODEL, NewOrganization
 from tests.integration.kb_api.organization import Organization
@@ -364,3 +365,15 @@ async def test_a_model_whose_answers_no_index_can_take_is_refused(
             assert await organization.refused("POST", "/knowledge-bases", json=asked) == (422, "provider-refused")
             assert len(hostile.asked) == 1
     await embedder.close()
+
+
+async def test_an_embedding_model_without_a_known_price_is_refused_under_a_budget_in_dollars(
+    organization: Organization, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await organization.create()
+    monkeypatch.setattr(Prices, "of_embedding", lambda *_, **__: None)
+    await organization.create()
+    for limits in ({"hard_usd": 5}, {"soft_usd": 5}):
+        await organization.ok("PUT", "/budget", json={"soft": None, "hard": None} | limits)
+        body = {"name": "A knowledge base"}
+        assert await organization.refused("POST", "/knowledge-bases", json=body) == (422, "unknown-price")

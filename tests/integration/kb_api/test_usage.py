@@ -9,17 +9,20 @@ import pytest
 from kb_shared.budget import Spending
 from kb_shared.errors import BudgetExhausted
 from kb_shared.mongo import index_jobs, spu_ledger
+from kb_shared.prices import NANO_USD
 from tests.integration.kb_api.organization import Organization
 
 pytestmark = pytest.mark.usefixtures("within_a_month")
 
 KB_1, KB_2 = "1" * 24, "2" * 24
+USD_PER_SPU = 0.25
 
 
 async def charged(
     organization: Organization, count: int, at: datetime, *, kb_id: str | None, operation: str = "index"
 ) -> None:
     row = {"kb_id": kb_id, "operation": operation, "model": "hash-16", "count": count, "created_at": at}
+    row["nano_usd"] = round(count * USD_PER_SPU * NANO_USD)
     await organization.database[spu_ledger.NAME].insert_one(
         {"_id": uuid4().hex, "organization_id": organization.organization_id, **row}
     )
@@ -62,8 +65,8 @@ async def test_usage_adds_up_however_it_is_grouped(
     organization: Organization, group_by: str, expected: list[dict[str, Any]]
 ) -> None:
     answer = await organization.ok("GET", "/usage", group_by=group_by, **JANUARY)
-    assert answer["usage"] == expected
-    assert answer["total_spus"] == 27
+    assert answer["usage"] == [row | {"usd": row["spus"] * USD_PER_SPU} for row in expected]
+    assert (answer["total_spus"], answer["total_usd"]) == (27, 27 * USD_PER_SPU)
 
 
 async def test_without_a_range_usage_is_that_of_this_month(organization: Organization) -> None:
@@ -98,6 +101,29 @@ async def test_a_budget_tells_how_much_of_it_is_spent(organization: Organization
         assert (budget["soft"], budget["hard"], budget["used"], budget["status"]) == (soft, hard, 4, status)
         assert await organization.ok("GET", "/budget") == budget
     assert budget["resets_at"] > datetime.now(UTC).isoformat()
+
+
+async def test_a_budget_in_dollars_tells_how_much_of_it_is_spent(organization: Organization) -> None:
+    await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
+    for soft, hard, status in ((None, 1.5, "ok"), (1, 1.5, "soft_exceeded"), (0.5, 1, "exhausted"), (None, None, "ok")):
+        body = {"soft": None, "hard": None, "soft_usd": soft, "hard_usd": hard}
+        budget = await organization.ok("PUT", "/budget", json=body)
+        assert (budget["soft_usd"], budget["hard_usd"], budget["used_usd"]) == (soft, hard, 1)
+        assert (budget["status"], budget["reserved_usd"]) == (status, 0)
+        assert await organization.ok("GET", "/budget") == budget
+    kept = await organization.ok("PUT", "/budget", json=body | {"hard_usd": 0.000000001})
+    assert kept["hard_usd"] == 0.000000001
+
+
+@pytest.mark.parametrize(
+    "body",
+    [{"soft_usd": 2, "hard_usd": 1}, {"hard_usd": -0.5}, {"hard_usd": 1e300}, {"soft_usd": "1"}],
+)
+async def test_a_budget_in_dollars_that_makes_no_sense_is_refused(
+    organization: Organization, body: dict[str, Any]
+) -> None:
+    whole = {"soft": None, "hard": None} | body
+    assert await organization.refused("PUT", "/budget", json=whole) == (422, "validation-error")
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,10 @@ import pytest
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
+from kb_shared.mongo import budgets
+from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.database import Database
+from kb_shared.prices import Prices
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
 
@@ -74,6 +77,20 @@ async def test_a_hybrid_search_is_answered_by_words_when_its_provider_gives_no_v
         [result] = answer["results"]
         assert (result["relevance"], result["scores"]["vector"]) == (None, None)
         assert result["scores"]["text"] > 0
+
+
+async def test_words_do_not_answer_for_a_budget_that_has_no_room_or_a_model_without_a_price(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await knowledge.index(Document("d1", ["a fox of the woods"]))
+    await budgets.set_limits(search_database, ORGANIZATION, Limits(hard=0))
+    response = await searcher.post(knowledge, {"query": "fox"})
+    assert (response.status_code, response.json()["type"]) == (402, "budget-exhausted")
+    await budgets.set_limits(search_database, ORGANIZATION, Limits(hard_nano_usd=10**12))
+    monkeypatch.setattr(Prices, "of_embedding", lambda *_, **__: None)
+    response = await searcher.post(knowledge, {"query": "fox"})
+    assert (response.status_code, response.json()["type"]) == (422, "unknown-price")
+    assert (await searcher.search(knowledge, "fox", mode="text"))["results"]
 
 
 async def test_a_hybrid_search_is_as_before_once_the_provider_is_back(

@@ -14,17 +14,21 @@ from kb_shared.http.model import Model, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.spu_ledger import Dimension, Operation
+from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.spu_ledger import Dimension, Operation, Spent
+from kb_shared.prices import NANO_USD
 
 router = organization_router("usage")
 
 MAX_RANGE: Final = timedelta(days=366)
 MAX_SPUS: Final = 10**15
+MAX_USD: Final = 10**9
 
 _NAMES: Final[tuple[Dimension, ...]] = ("kb", "model", "operation", "day")
 _ONE_NAME: Final = f"(?:{'|'.join(_NAMES)})"
 
 Spus = Annotated[int, Field(ge=0, le=MAX_SPUS)]
+Usd = Annotated[float, Field(ge=0, le=MAX_USD, allow_inf_nan=False)]
 
 
 def _once_each(names: str) -> str:
@@ -48,6 +52,7 @@ class UsageRow(BaseModel):
     operation: Operation | None = None
     day: date | None = Field(default=None, description="In UTC.")
     spus: int
+    usd: float = Field(description="By this deployment's prices; what has no known price is not in it.")
 
 
 class Usage(BaseModel):
@@ -55,6 +60,7 @@ class Usage(BaseModel):
     until: datetime
     usage: list[UsageRow]
     total_spus: int
+    total_usd: float
 
 
 @router.get("/usage", response_model=Usage, response_model_exclude_unset=True)
@@ -66,7 +72,10 @@ async def get_usage(
     until: Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")] = None,
     group_by: GroupBy = "kb",
 ) -> Usage:
-    """What was charged, by the ledger: 1 SPU for each embedding generated and stored."""
+    """What was charged, by the ledger: 1 SPU for each embedding generated and stored, and the price of models.
+
+    The operation `chat` is the calls of chat models: they cost money and no SPU.
+    """
     until = until or datetime.now(UTC)
     since = since or until.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     if since > until:
@@ -75,43 +84,71 @@ async def get_usage(
         raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
     by = [name for name in _NAMES if name in group_by.split(",")]
     charged = await spu_ledger.usage(api.database, caller.organization_id, since=since, until=until, by=by)
-    rows = [_row(values, spus) for values, spus in charged]
-    return Usage(since=since, until=until, usage=rows, total_spus=sum(row.spus for row in rows))
+    return Usage(
+        since=since,
+        until=until,
+        usage=[_row(values, spent) for values, spent in charged],
+        total_spus=sum(spent.spus for _, spent in charged),
+        total_usd=_usd(sum(spent.nano_usd for _, spent in charged)),
+    )
 
 
-def _row(values: Mapping[Dimension, str | None], spus: int) -> UsageRow:
+def _row(values: Mapping[Dimension, str | None], spent: Spent) -> UsageRow:
     fields = {("kb_id" if name == "kb" else name): value for name, value in values.items()}
-    return UsageRow.model_validate({**fields, "spus": spus})
+    return UsageRow.model_validate({**fields, "spus": spent.spus, "usd": _usd(spent.nano_usd)})
 
 
 class PutBudget(Model):
-    soft: Spus | None = Field(description="From here on `GET /budget` warns. null: never.")
-    hard: Spus | None = Field(description="Beyond this nothing is embedded. null: no limit.")
+    """Limits in SPUs and in US dollars stand side by side: the one that is reached first counts."""
+
+    soft: Spus | None = Field(
+        description="SPUs from which on `GET /budget` warns and `budget.soft_exceeded.v1` is told. null: never."
+    )
+    hard: Spus | None = Field(description="SPUs beyond which nothing is embedded. null: no limit.")
+    soft_usd: Usd | None = Field(default=None, description="The same as `soft`, in US dollars.")
+    hard_usd: Usd | None = Field(
+        default=None,
+        description="US dollars beyond which nothing is embedded and no chat model is asked. null: no limit. With a "
+        "limit in US dollars, a model whose price is not known is 422 `unknown-price`.",
+    )
 
     @model_validator(mode="after")
     def _in_order(self) -> "PutBudget":
         if self.soft is not None and self.hard is not None and self.soft > self.hard:
             raise ValueError("soft must not be greater than hard")
+        if self.soft_usd is not None and self.hard_usd is not None and self.soft_usd > self.hard_usd:
+            raise ValueError("soft_usd must not be greater than hard_usd")
         return self
+
+    def limits(self) -> Limits:
+        return Limits(self.soft, self.hard, _nano_usd(self.soft_usd), _nano_usd(self.hard_usd))
 
 
 class BudgetView(BaseModel):
     soft: int | None
     hard: int | None
+    soft_usd: float | None
+    hard_usd: float | None
     month: str = Field(description="Calendar month in UTC, such as `2026-01`.")
     used: int = Field(description="SPUs charged this month.")
     reserved: int = Field(description="SPUs that work under way may still use.")
+    used_usd: float = Field(description="US dollars charged this month.")
+    reserved_usd: float = Field(description="US dollars that work under way may still use.")
     status: BudgetStatus
     resets_at: datetime
 
     @classmethod
     def of(cls, state: BudgetState) -> "BudgetView":
         return cls(
-            soft=state.soft,
-            hard=state.hard,
+            soft=state.limits.soft,
+            hard=state.limits.hard,
+            soft_usd=_usd_or_none(state.limits.soft_nano_usd),
+            hard_usd=_usd_or_none(state.limits.hard_nano_usd),
             month=state.month,
-            used=state.used,
-            reserved=state.reserved,
+            used=state.used.spus,
+            reserved=state.reserved.spus,
+            used_usd=_usd(state.used.nano_usd),
+            reserved_usd=_usd(state.reserved.nano_usd),
             status=state.status,
             resets_at=end_of_month(state.month),
         )
@@ -124,8 +161,20 @@ async def get_budget(api: Api, caller: Reader) -> BudgetView:
 
 @router.put("/budget", response_model=BudgetView)
 async def put_budget(api: Api, caller: Admin, body: PutBudget) -> BudgetView:
-    """Limit what may be spent in a calendar month, in SPUs. A document is embedded wholly or not at all.
+    """Limit what may be spent in a calendar month, in SPUs and US dollars. A document is embedded wholly or not at all.
 
-    Documents that the hard limit kept waiting are tried again at once.
+    Replaces all limits. Documents that a hard limit kept waiting are tried again at once.
     """
-    return BudgetView.of(await change_budget(api, caller, soft=body.soft, hard=body.hard))
+    return BudgetView.of(await change_budget(api, caller, body.limits()))
+
+
+def _usd(nano_usd: int) -> float:
+    return nano_usd / NANO_USD
+
+
+def _usd_or_none(nano_usd: int | None) -> float | None:
+    return None if nano_usd is None else _usd(nano_usd)
+
+
+def _nano_usd(usd: float | None) -> int | None:
+    return None if usd is None else round(usd * NANO_USD)

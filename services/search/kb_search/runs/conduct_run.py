@@ -6,7 +6,6 @@ What is next is decided in `loop`; here it is done, told and stored.
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
-from http import HTTPStatus
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -22,7 +21,7 @@ from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_tools import Returned, RunTools
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
-from kb_shared.chat.chat import Chat
+from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
 from kb_shared.chat.provider import broken_off, estimated_tokens
 from kb_shared.errors import (
@@ -35,7 +34,9 @@ from kb_shared.errors import (
     RequestError,
     TransientError,
     UnknownModel,
+    UnknownPrice,
 )
+from kb_shared.http.problems import as_request_error
 from kb_shared.metrics import RUN_SECONDS, RUNS
 from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database
@@ -43,8 +44,6 @@ from kb_shared.mongo.runs import Run, Status
 from kb_shared.stored_time import now
 
 _RETRY_AFTER_S: Final = 5.0
-_AFTER_WORK: Final = frozenset({"provider_timeout", "bad_answer"})
-"""Errors of a provider that has read the prompt."""
 _TOO_MANY: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once."
 
 T = TypeVar("T")
@@ -231,7 +230,7 @@ class _Making:
             completion = await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
         except BaseException as error:
             # A caller who left and a budget of seconds end it, too.
-            if heard or _was_paid_for(error):
+            if heard or was_paid_for(error):
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
             raise
         await tell(shown.end())
@@ -279,17 +278,6 @@ class _Making:
     @property
     def _elapsed_s(self) -> float:
         return asyncio.get_running_loop().time() - self._began
-
-
-def _was_paid_for(error: BaseException) -> bool:
-    """Whether a model was at work when it was left, though nobody knows for how long."""
-    match error:
-        case asyncio.CancelledError():
-            return True
-        case ProviderUnavailable():
-            return error.error_type in _AFTER_WORK
-        case _:
-            return False
 
 
 async def _all(*work: Coroutine[Any, Any, T]) -> list[T]:
@@ -359,8 +347,8 @@ def explained(error: Exception) -> RequestError:
     match error:
         case RequestError():
             return error
-        case BudgetExhausted():
-            return RequestError(HTTPStatus.PAYMENT_REQUIRED, "budget-exhausted", f"Not done: {error}.")
+        case BudgetExhausted() | UnknownPrice():
+            return as_request_error(error)
         case BatchRefused():
             return RequestError(
                 422, "messages-refused", "The model's provider refuses the messages: too long, or not allowed."

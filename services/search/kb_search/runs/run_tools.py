@@ -15,12 +15,12 @@ from kb_search.runs.passages import Fence, Passage, PassageBook, shown
 from kb_search.search_knowledge_base import Answer, KnowledgeBaseSearch
 from kb_search.spu_tally import SpuTally, tallied
 from kb_shared.chat.completion import ToolCall
-from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError
+from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
 
 _GONE: Final = "A knowledge base of this tool does not exist any more; tell the user that its tool is broken."
 _FAILED: Final = "The search failed for now. Search again, or answer with what you have and say that this is missing."
 _NO_BUDGET: Final = "The budget of searches of this run is used up. Answer with what you have."
-_NO_SPUS: Final = "The organization's budget of SPUs is used up. Answer with what you have and say so."
+_NO_MONEY: Final = "The organization's budget has no room for a search. Answer with what you have and say so."
 
 
 log = structlog.get_logger()
@@ -135,8 +135,8 @@ def _told(error: Exception) -> str:
             return _GONE
         case RequestError():
             return error.detail
-        case BudgetExhausted():
-            return _NO_SPUS
+        case BudgetExhausted() | UnknownPrice():
+            return _NO_MONEY
         case _:
             return _FAILED
 

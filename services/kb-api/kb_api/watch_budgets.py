@@ -1,0 +1,83 @@
+"""Tells once a month that an organization has reached a soft limit of its budget.
+
+It looks at rows that every spender keeps up to date, so nobody who spends has to wait for it, and what was spent before
+a crash is told of all the same.
+"""
+
+import asyncio
+from typing import Final
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_api.source import SOURCE
+from kb_shared.announcements import Announcement, announce
+from kb_shared.budget import RECOUNT_EVERY
+from kb_shared.contracts.outcomes import BudgetSoftExceeded
+from kb_shared.errors import TransientError
+from kb_shared.mongo import budgets, spu_ledger
+from kb_shared.mongo.budgets import Budget, Unit
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.spu_ledger import Spent
+from kb_shared.prices import NANO_USD
+
+_INTERVAL_S: Final = 10.0
+
+log = structlog.get_logger()
+
+
+async def watch_budgets(database: Database, stop: asyncio.Event) -> None:
+    """Look every ten seconds until `stop`; what can't be told now is told later."""
+    while not stop.is_set():
+        try:
+            await warn_of_soft_limits(database)
+        except (PyMongoError, TransientError) as error:
+            log.warning("budget_watch.interrupted", error=type(error).__name__)
+        try:
+            await asyncio.wait_for(stop.wait(), _INTERVAL_S)
+        except TimeoutError:
+            continue
+
+
+async def warn_of_soft_limits(database: Database) -> None:
+    """Tell of each soft limit that is reached, by the ledger, and was not told of this month."""
+    for organization_id in await budgets.to_warn_of(database):
+        await budgets.recount(database, organization_id, at_most_every=RECOUNT_EVERY)
+        budget = await budgets.find(database, organization_id)
+        if budget is not None:
+            spent = await spu_ledger.spent_this_month(database, organization_id)
+            for exceeded in _exceeded(organization_id, budget, spent):
+                await _tell(database, exceeded)
+
+
+async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
+    async def tell(session: Session) -> bool:
+        # In the same commit as the message: it is told once, whoever dies, and whichever replica is first.
+        is_news = await budgets.note_warning(
+            database, session, exceeded.organization_id, exceeded.unit, month=exceeded.month
+        )
+        if is_news:
+            await announce(database, session, Announcement(exceeded, seq=0), source=SOURCE)
+        return is_news
+
+    if await in_transaction(database, tell):
+        log.warning(
+            "budget.soft_exceeded",
+            organization_id=exceeded.organization_id,
+            unit=exceeded.unit,
+            soft=exceeded.soft,
+            used=exceeded.used,
+        )
+
+
+def _exceeded(organization_id: str, budget: Budget, spent: Spent) -> list[BudgetSoftExceeded]:
+    limits = budget.limits
+    found: list[tuple[Unit, float, float]] = []
+    if limits.soft is not None and spent.spus >= limits.soft:
+        found.append(("spu", limits.soft, spent.spus))
+    if limits.soft_nano_usd is not None and spent.nano_usd >= limits.soft_nano_usd:
+        found.append(("usd", limits.soft_nano_usd / NANO_USD, spent.nano_usd / NANO_USD))
+    return [
+        BudgetSoftExceeded(organization_id=organization_id, month=budget.month, unit=unit, soft=soft, used=used)
+        for unit, soft, used in found
+    ]

@@ -1,0 +1,74 @@
+"""What models cost: the deployment's own prices first, then those of LiteLLM's table.
+
+Money is added up in whole nano-dollars (a billionth of a US dollar), so that sums of many small charges are exact.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+NANO_USD: Final = 1_000_000_000
+"""In a US dollar."""
+MAX_USD: Final = 1_000_000.0
+"""That a price may be."""
+_MILLION: Final = 1_000_000
+
+
+class ModelPrice(BaseModel):
+    """What a deployment says a model costs, in US dollars for a million tokens."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    prompt: float = Field(ge=0, le=MAX_USD, allow_inf_nan=False)
+    """Of an embedding model: of the texts."""
+    completion: float = Field(default=0.0, ge=0, le=MAX_USD, allow_inf_nan=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingPrice:
+    """What one embedding costs: so much for itself and so much for each token of its text."""
+
+    usd_per_embedding: float = 0.0
+    usd_per_token: float = 0.0
+
+    def nano_usd(self, tokens: int) -> int:
+        """Return the price of the embedding of a text of so many tokens, rounded up."""
+        return nano_usd(self.usd_per_embedding + tokens * self.usd_per_token)
+
+
+FREE: Final = EmbeddingPrice()
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """The prices that a deployment sets itself."""
+
+    usd_per_spu: float | None = None
+    """Of an embedding of any model that has no price of its own in `by_model`."""
+    by_model: Mapping[str, ModelPrice] = field(default_factory=dict)
+
+    def of_embedding(self, model: str, *, listed_usd_per_token: float | None) -> EmbeddingPrice | None:
+        """Return what an embedding of `model` costs; None if nobody says so.
+
+        `listed_usd_per_token` is LiteLLM's price, 0 for a model that this deployment runs itself.
+        """
+        if own := self.by_model.get(model):
+            return EmbeddingPrice(usd_per_token=own.prompt / _MILLION)
+        if self.usd_per_spu is not None:
+            return EmbeddingPrice(usd_per_embedding=self.usd_per_spu)
+        return None if listed_usd_per_token is None else EmbeddingPrice(usd_per_token=listed_usd_per_token)
+
+    def of_chat(self, model: str, *, listed: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
+        """Return the prices of a prompt's token and of a completion's, in US dollars; None if nobody says so."""
+        if own := self.by_model.get(model):
+            return own.prompt / _MILLION, own.completion / _MILLION
+        return listed
+
+
+def nano_usd(usd: float) -> int:
+    """Convert dollars to nano-dollars, rounded up: what is spent is never counted as less."""
+    # Binary fractions of an exact number of nano-dollars may lie a little above it.
+    return math.ceil(round(usd * NANO_USD, 3))

@@ -1,0 +1,131 @@
+"""A soft limit that is reached is told of once a month, exactly, and only if it is really reached."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from kb_api.watch_budgets import warn_of_soft_limits, watch_budgets
+from kb_shared.budget import Spending
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, BudgetSoftExceeded
+from kb_shared.mongo import budgets, outbox, spu_ledger
+from kb_shared.prices import NANO_USD
+from tests.integration.kb_api.organization import Organization
+from tests.waiting import until
+
+pytestmark = pytest.mark.usefixtures("within_a_month")
+
+NO_LIMITS: dict[str, Any] = {"soft": None, "hard": None, "soft_usd": None, "hard_usd": None}
+
+
+async def spend(organization: Organization, spus: int, usd: float = 0.0) -> None:
+    """As an embedder does."""
+    spending, nano_usd = Spending(organization.database), round(usd * NANO_USD)
+    reservation = await spending.reserve(organization.organization_id, spus, nano_usd=nano_usd)
+    charge = spu_ledger.Charge(uuid4().hex, organization.organization_id, None, "index", "m", spus, nano_usd)
+    await spu_ledger.charge(organization.database, None, [charge])
+    await spending.settle(reservation, used=spus, used_nano_usd=nano_usd)
+
+
+async def set_budget(organization: Organization, **limits: float) -> None:
+    await organization.ok("PUT", "/budget", json=NO_LIMITS | limits)
+
+
+async def told(organization: Organization) -> list[tuple[str, float, float]]:
+    rows = organization.database[outbox.NAME].find({"ordering": f"{organization.organization_id}/budget"})
+    events = [(row, decode(row["value"], KB_EVENTS)[1]) async for row in rows]
+    assert {(row["topic"], row["key"]) for row, _ in events} <= {("kb-events", organization.organization_id)}
+    assert all(isinstance(event, BudgetSoftExceeded) and event.month == this_month() for _, event in events)
+    return [(event.unit, event.soft, event.used) for _, event in events if isinstance(event, BudgetSoftExceeded)]
+
+
+def this_month() -> str:
+    return datetime.now(UTC).strftime("%Y-%m")
+
+
+async def change_row(organization: Organization, **fields: Any) -> None:
+    await organization.database[budgets.NAME].update_one({"_id": organization.organization_id}, {"$set": fields})
+
+
+async def test_each_soft_limit_is_told_of_once_when_it_is_reached(organization: Organization) -> None:
+    await set_budget(organization, soft=10, soft_usd=2.5)
+    await spend(organization, 9, 2.0)
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == []
+    for _ in range(2):
+        await spend(organization, 1)
+        await warn_of_soft_limits(organization.database)
+    assert await told(organization) == [("spu", 10, 10)]
+    await spend(organization, 1, 0.5)
+    for _ in range(2):
+        await warn_of_soft_limits(organization.database)
+    assert await told(organization) == [("spu", 10, 10), ("usd", 2.5, 2.5)]
+
+
+async def test_however_many_replicas_look_at_once_it_is_told_once(organization: Organization) -> None:
+    await set_budget(organization, soft=10)
+    await spend(organization, 10)
+    await asyncio.gather(*(warn_of_soft_limits(organization.database) for _ in range(8)))
+    assert len(await told(organization)) == 1
+
+
+async def test_a_limit_that_is_set_below_what_is_spent_is_told_of_and_not_again_when_it_is_changed(
+    organization: Organization,
+) -> None:
+    await spend(organization, 10)
+    for soft in (4, 8):
+        await set_budget(organization, soft=soft)
+        await warn_of_soft_limits(organization.database)
+    assert await told(organization) == [("spu", 4, 10)]
+
+
+async def test_in_the_next_month_it_is_told_of_again(organization: Organization) -> None:
+    await set_budget(organization, soft=1)
+    await spend(organization, 1)
+    await change_row(organization, told="2020-01")
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == [("spu", 1, 1)]
+
+
+async def test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over(organization: Organization) -> None:
+    await set_budget(organization, soft=1)
+    await spend(organization, 1)
+    await change_row(organization, told="2999-01")
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == []
+
+
+async def test_what_a_crash_left_reserved_is_no_spending_to_warn_of(organization: Organization) -> None:
+    await set_budget(organization, soft=10)
+    await Spending(organization.database, lifetime=timedelta(0)).reserve(organization.organization_id, 10)
+    assert (await organization.ok("GET", "/budget"))["used"] == 0
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == []
+
+
+async def test_what_the_row_has_missed_is_found_in_the_ledger_within_an_hour(organization: Organization) -> None:
+    await set_budget(organization, soft=10)
+    await spend(organization, 10)
+    await change_row(organization, used=0)
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == []
+    await change_row(organization, recounted_at=datetime.now(UTC) - timedelta(hours=2))
+    await warn_of_soft_limits(organization.database)
+    assert await told(organization) == [("spu", 10, 10)]
+
+
+async def test_kb_api_watches_until_it_stops(organization: Organization) -> None:
+    await set_budget(organization, soft=1)
+    await spend(organization, 1)
+    stop = asyncio.Event()
+    watching = asyncio.create_task(watch_budgets(organization.database, stop))
+
+    async def is_told() -> bool:
+        return bool(await told(organization))
+
+    await until(is_told, what="the warning")
+    stop.set()
+    await watching
