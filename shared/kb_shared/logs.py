@@ -2,15 +2,18 @@
 
 import logging
 import sys
+from typing import TextIO, cast
 
 import stamina.instrumentation
 import structlog
 
 from kb_shared.log_limit import RepetitionFilter
+from kb_shared.log_stream import LogStream
 
 
 def configure(service: str, level: str = "INFO") -> None:
     """Send structlog and the standard library's loggers to stderr as JSON lines."""
+    stream = LogStream(sys.stderr)
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -23,11 +26,11 @@ def configure(service: str, level: str = "INFO") -> None:
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", stream)),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)
-    handler = logging.StreamHandler(sys.stderr)
+    handler = logging.StreamHandler(stream)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,
@@ -52,6 +55,9 @@ def _exception_type_only(
     error = event.pop("exc_info", None)
     if error is True:
         error = sys.exc_info()[1]
+    elif isinstance(error, tuple):
+        # As the standard library's loggers hand it over.
+        error = error[1]
     if isinstance(error, BaseException):
         event["error"] = type(error).__name__
         event["at"] = _frames(error)
