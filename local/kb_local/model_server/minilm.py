@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 with int8 weights: text to word pieces to unit vectors, on one thread."""
+"""all-MiniLM-L6-v2 with int8 weights: text to word pieces to unit vectors, each call on the thread that makes it."""
 
 from collections.abc import Sequence
 from typing import ClassVar, Self
@@ -13,7 +13,7 @@ from kb_local.model_server.text_model import Matrix, WordPieces
 
 
 class MiniLM:
-    """The loaded model. Blocking, and meant for one thread at a time."""
+    """The loaded model. Blocking, and safe to use on several threads at once."""
 
     name: ClassVar = "all-MiniLM-L6-v2"
     dimensions: ClassVar = 384
@@ -53,7 +53,7 @@ class MiniLM:
 
 def _one_thread() -> onnxruntime.SessionOptions:
     options = onnxruntime.SessionOptions()
-    # More threads on a busy machine make one call six times slower.
+    # More threads on a busy machine make one call six times slower; several calls at once use the cores as well.
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     # The arena keeps the largest batch's memory for ever.

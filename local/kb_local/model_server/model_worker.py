@@ -1,9 +1,12 @@
-"""A model on a thread of its own, so that the event loop never waits for it."""
+"""A model on threads of its own, so that the event loop never waits for it and no core is idle while texts wait."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+import itertools
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -11,26 +14,38 @@ from kb_local.model_server.openai_api import CallerLeft, Embedded
 from kb_local.model_server.text_model import TextModel, WordPieces, batches
 
 TEXTS_TOKENIZED_AT_ONCE = 64
+NICENESS_OF_FURTHER_THREADS = 5
+"""Added to that of the process: on a busy core it makes such a thread's share a quarter instead of a half."""
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
 
 class ModelWorker:
-    """Loads the model in the background, at the latest when it is first asked, and embeds one batch at a time.
+    """Loads the model in the background, at the latest when it is first asked, and embeds one batch on each core.
 
-    The thread's queue holds batches, not requests: a short query waits for one batch of a long request, not for all.
+    The threads' queue holds batches, not requests: a short query waits for one batch of a long request, not for all.
     """
 
-    def __init__(self, model: type[TextModel]) -> None:
+    def __init__(self, model: type[TextModel], *, threads: int | None = None) -> None:
+        """Begin nothing yet.
+
+        Args:
+            model: what is loaded; once for all threads.
+            threads: how many batches are embedded at once; by default one for each core that this process may use.
+        """
         self.model = model
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=model.name)
+        self._batches_at_once = threads or _usable_cores()
+        self._begun_threads = itertools.count()
+        self._threads = ThreadPoolExecutor(
+            max_workers=self._batches_at_once, thread_name_prefix=model.name, initializer=self._begin_thread
+        )
         self._loading: Future[TextModel] | None = None
 
     def load(self) -> Future[TextModel]:
         """Begin to load the model, unless that was begun before."""
         if self._loading is None:
-            self._loading = self._thread.submit(self.model.load)
+            self._loading = self._threads.submit(self.model.load)
         return self._loading
 
     def why_not_ready(self) -> str | None:
@@ -51,16 +66,28 @@ class ModelWorker:
         model = await asyncio.shield(asyncio.wrap_future(self.load()))
         tokenized = await self._tokenize(model, texts)
         vectors = np.empty((len(texts), model.dimensions), dtype=np.float32)
-        for positions in batches(tokenized):
-            # A client that timed out asks again; working on for its first attempt would only make that one late too.
-            if await caller_left():
-                raise CallerLeft
-            vectors[positions] = await self._run(model.embed, [tokenized[position] for position in positions])
+        waiting = batches(tokenized)
+
+        async def embed_what_waits() -> None:
+            for positions in waiting:
+                # A client that timed out asks again; working on for its first attempt would make that one late too.
+                if await caller_left():
+                    raise CallerLeft
+                vectors[positions] = await self._run(model.embed, [tokenized[position] for position in positions])
+
+        await _at_once(embed_what_waits() for _ in range(self._batches_at_once))
         return Embedded(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
 
     def close(self) -> None:
-        """Drop what is queued and wait for the batch in hand."""
-        self._thread.shutdown(cancel_futures=True)
+        """Drop what is queued and wait for the batches in hand."""
+        self._threads.shutdown(cancel_futures=True)
+
+    def _begin_thread(self) -> None:
+        """Leave all cores but one to the other processes as far as they need them."""
+        is_further = next(self._begun_threads) > 0
+        # On Linux it is the niceness of this thread; elsewhere it would be that of the whole process.
+        if is_further and sys.platform == "linux":
+            os.nice(NICENESS_OF_FURTHER_THREADS)
 
     async def _tokenize(self, model: TextModel, texts: Sequence[str]) -> list[WordPieces]:
         tokenized: list[WordPieces] = []
@@ -69,4 +96,20 @@ class ModelWorker:
         return tokenized
 
     async def _run(self, work: Callable[[Given], Result], given: Given) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work, given)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work, given)
+
+
+async def _at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Run all at once; the first error cancels the others and is raised as it is."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for coroutine in work:
+                group.create_task(coroutine)
+    except ExceptionGroup as failures:
+        raise failures.exceptions[0] from None
+
+
+def _usable_cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -14,7 +14,7 @@ Matrix = npt.NDArray[np.float32]
 
 
 class TextModel(Protocol):
-    """A loaded model. Blocking, and meant for one thread at a time."""
+    """A loaded model. Blocking, and safe to use on several threads at once."""
 
     name: ClassVar[str]
     dimensions: ClassVar[int]

@@ -11,7 +11,7 @@ from kb_local.model_server.text_model import Matrix, WordPieces
 
 
 class UseMultilingual:
-    """The loaded model, 125 MB. Blocking, and meant for one thread at a time."""
+    """The loaded model, 125 MB. Blocking, and safe to use on several threads at once."""
 
     name: ClassVar = "use-multilingual-v3"
     dimensions: ClassVar = 512

@@ -1,16 +1,21 @@
 import asyncio
-from collections.abc import Iterator
+import os
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Self
 
 import httpx
+import numpy as np
 import pytest
 
 from kb_local.model_server import minilm
 from kb_local.model_server.app import create_app
 from kb_local.model_server.minilm import MiniLM
-from kb_local.model_server.model_worker import ModelWorker
+from kb_local.model_server.model_worker import NICENESS_OF_FURTHER_THREADS, ModelWorker
 from kb_local.model_server.openai_api import CallerLeft
 from kb_local.model_server.pinned_files import PinnedFile
-from kb_local.model_server.text_model import BATCH_SIZE
+from kb_local.model_server.text_model import BATCH_SIZE, Matrix, WordPieces
 from kb_local.model_server.use_multilingual import UseMultilingual
 
 PARAGRAPH = "one more paragraph about cakes " * 6
@@ -18,7 +23,7 @@ PARAGRAPH = "one more paragraph about cakes " * 6
 
 @pytest.fixture
 def worker() -> Iterator[ModelWorker]:
-    worker = ModelWorker(MiniLM)
+    worker = ModelWorker(MiniLM, threads=2)
     yield worker
     worker.close()
 
@@ -41,6 +46,55 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
 
     assert not long_request.done()
     assert len((await long_request).vectors) == BATCH_SIZE * 8
+
+
+class InPairs:
+    """Embeds a batch only together with another one."""
+
+    name: ClassVar = "in-pairs"
+    dimensions: ClassVar = 1
+    max_word_pieces: ClassVar = 1
+    meeting: ClassVar = threading.Barrier(2)
+
+    @classmethod
+    def load(cls) -> Self:
+        return cls()
+
+    def tokenize(self, texts: Sequence[str]) -> list[WordPieces]:
+        return [[number] for number in range(len(texts))]
+
+    def embed(self, batch: Sequence[WordPieces]) -> Matrix:
+        self.meeting.wait(timeout=10)
+        return np.array(batch, dtype=np.float32)
+
+
+@pytest.fixture
+def in_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker]:
+    InPairs.meeting.reset()
+    # As on a machine with two cores.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+    worker = ModelWorker(InPairs)
+    yield worker
+    worker.close()
+
+
+async def test_the_batches_of_one_request_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
+    embedded = await in_pairs.embed(["a text"] * BATCH_SIZE * 4, caller_left=stays)
+    assert [vector[0] for vector in embedded.vectors] == list(range(BATCH_SIZE * 4))
+
+
+async def test_several_requests_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
+    await asyncio.gather(*(in_pairs.embed(["a text"], caller_left=stays) for _ in range(4)))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no niceness of its own")
+async def test_all_threads_but_the_first_give_way_to_other_processes(
+    monkeypatch: pytest.MonkeyPatch, in_pairs: ModelWorker
+) -> None:
+    nicer: list[tuple[str, int]] = []
+    monkeypatch.setattr(os, "nice", lambda by: nicer.append((threading.current_thread().name, by)))
+    await in_pairs.embed(["a text"] * BATCH_SIZE * 2, caller_left=stays)
+    assert nicer == [("in-pairs_1", NICENESS_OF_FURTHER_THREADS)]
 
 
 async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: ModelWorker) -> None:
