@@ -17,8 +17,10 @@ install: $(INSTALLED)  ## create .venv with everything pinned by hash
 $(INSTALLED): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
 	@./scripts/preflight $(PYTHON)
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing dependencies into $(VENV) (about a minute the first time) ..."
-	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements.lock
+	@echo "installing dependencies into $(VENV) (a minute or two the first time) ..."
+	@$(BIN)/python scripts/pip_progress.py requirements.lock \
+		$(BIN)/pip install --disable-pip-version-check --progress-bar off --no-deps --require-hashes -r requirements.lock
+	@echo "installing the packages of this folder ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
 	@touch $@
 
