@@ -1,5 +1,6 @@
 """The HTTP application of a service: strict requests, problems, keys, health."""
 
+import ipaddress
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from importlib.metadata import version
@@ -10,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from kb_shared.errors import Misconfigured
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
@@ -55,7 +57,7 @@ def create_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    _warn_of_known_pepper(settings)
+    _check_pepper(settings)
     app.state.authentication = Authentication(database, pepper=settings.api_key_pepper.get_secret_value())
     app.state.admission = Admission(settings)
     app.state.large_bodies = LargeBodies()
@@ -68,9 +70,23 @@ def create_app(
     return app
 
 
-def _warn_of_known_pepper(settings: HttpSettings) -> None:
-    if settings.api_key_pepper == HttpSettings.model_fields["api_key_pepper"].default:
-        _log.warning("api_key.pepper_is_known", remedy="set KB_API_KEY_PEPPER, to the same secret in all services")
+def _check_pepper(settings: HttpSettings) -> None:
+    if settings.api_key_pepper != HttpSettings.model_fields["api_key_pepper"].default:
+        return
+    remedy = "set KB_API_KEY_PEPPER, to the same secret in all services"
+    if not _is_loopback(settings.http_host):
+        raise Misconfigured(
+            f"the pepper of API keys is the one that everybody knows, and KB_HTTP_HOST={settings.http_host} can be"
+            f" reached from other machines: {remedy}"
+        )
+    _log.warning("api_key.pepper_is_known", remedy=remedy)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _document_problems(app: FastAPI) -> None:

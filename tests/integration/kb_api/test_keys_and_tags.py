@@ -13,7 +13,7 @@ from kb_api.admin_key import ensure_admin_key
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
-from kb_shared.errors import PermanentError
+from kb_shared.errors import Misconfigured, PermanentError
 from kb_shared.mongo import api_keys, tags
 from kb_shared.mongo.api_keys import Scope
 from tests.integration.kb_api.conftest import make_key
@@ -187,6 +187,15 @@ def test_a_pepper_that_everybody_knows_is_warned_of(services: Services, pepper: 
         create_app(replace(services, settings=settings))
     assert ("api_key.pepper_is_known" in [entry["event"] for entry in logged]) is warned
     assert pepper not in str(logged)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "kb-api"])
+def test_a_pepper_that_everybody_knows_is_refused_where_other_machines_get_in(services: Services, host: str) -> None:
+    known = {"api_key_pepper": SecretStr("local-pepper"), "http_host": host}
+    with pytest.raises(Misconfigured, match="set KB_API_KEY_PEPPER"):
+        create_app(replace(services, settings=services.settings.model_copy(update=known)))
+    own = {**known, "api_key_pepper": SecretStr("a secret")}
+    create_app(replace(services, settings=services.settings.model_copy(update=own)))
 
 
 @pytest.mark.parametrize("whole_key", ["sesame", "kb_sesame", "kb_sesame_short", "kb_a b_0123456789abcdef"])
