@@ -14,7 +14,7 @@ from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from tests.e2e.kafka_log import KafkaLog
 from tests.kafka_access import SUPER_USER, UPSTREAM, KafkaAccess
-from tests.waiting import until
+from tests.waiting import DEADLINE_S, until
 
 __all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "QUICK_ON_KAFKA", "System", "system", "until"]
 
@@ -63,12 +63,18 @@ class System:
         assert created.status_code == 201, created.text
         return str(created.json()["kb_id"])
 
-    async def until_active(self, *kb_ids: str, within_s: float = 60.0) -> None:
-        async def all_active() -> bool:
-            answers = [await self.http.get(f"/knowledge-bases/{kb_id}") for kb_id in kb_ids]
-            return all(answer.raise_for_status().json()["status"] == "active" for answer in answers)
+    async def until_active(self, *kb_ids: str, within_s: float = DEADLINE_S) -> None:
+        """Wait until all KBs are active, for `within_s` since one of them last came further."""
+        progress: tuple[tuple[str, int], ...] = ()
 
-        await until(all_active, within_s=within_s, every_s=POLL_S)
+        async def all_active() -> bool:
+            nonlocal progress
+            answers = [await self.http.get(f"/knowledge-bases/{kb_id}") for kb_id in kb_ids]
+            kbs = [answer.raise_for_status().json() for answer in answers]
+            progress = tuple((kb["status"], kb["document_count"]) for kb in kbs)
+            return all(kb["status"] == "active" for kb in kbs)
+
+        await until(all_active, within_s=within_s, every_s=POLL_S, progress=lambda: progress)
 
     async def search(self, kb_id: str, query: str, **options: Any) -> list[dict[str, Any]]:
         """The results of a search that must be answered."""
@@ -80,11 +86,16 @@ class System:
     async def until_found(self, kb_id: str, document_ids: Sequence[str], **options: Any) -> None:
         """Wait until a search that asks for twenty results finds exactly these documents."""
 
-        async def found() -> bool:
-            results = await self.search(kb_id, "anything", top_k=20, **options)
-            return {result["document_id"] for result in results} == set(document_ids)
+        found: frozenset[str] = frozenset()
 
-        await until(found, what=f"exactly {list(document_ids)} in search", every_s=POLL_S)
+        async def exactly_these_are_found() -> bool:
+            nonlocal found
+            results = await self.search(kb_id, "anything", top_k=20, **options)
+            found = frozenset(result["document_id"] for result in results)
+            return found == set(document_ids)
+
+        what = f"exactly {list(document_ids)} in search"
+        await until(exactly_these_are_found, what=what, every_s=POLL_S, progress=lambda: found)
 
 
 def new_knowledge_base(*tag_ids: str, **options: Any) -> dict[str, Any]:

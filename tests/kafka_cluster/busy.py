@@ -80,20 +80,27 @@ class Busy:
 
     async def until_indexed_more(self, documents: int) -> None:
         """Wait until so many documents are indexed that were not when this was called."""
-        before = await self._indexed()
+        before = now = await self._indexed()
 
         async def more() -> bool:
-            return await self._indexed() >= before + documents
+            nonlocal now
+            now = await self._indexed()
+            return now >= before + documents
 
-        await until(more, what=f"{documents} more documents are indexed", within_s=MEANWHILE_WITHIN_S, every_s=0.2)
+        what = f"{documents} more documents are indexed"
+        await until(more, what=what, within_s=MEANWHILE_WITHIN_S, every_s=0.2, progress=lambda: now)
 
     async def until_fanned_out(self, documents: int) -> None:
         """Wait until the events of so many documents have reached the database."""
 
-        async def reached() -> bool:
-            return await self.system.database.documents.count_documents({}) >= documents
+        known = 0
 
-        await until(reached, what=f"{documents} documents are known")
+        async def reached() -> bool:
+            nonlocal known
+            known = await self.system.database.documents.count_documents({})
+            return known >= documents
+
+        await until(reached, what=f"{documents} documents are known", progress=lambda: known)
 
     async def publish(self, documents: int) -> None:
         """Publish new documents and return when all are acknowledged."""
@@ -113,7 +120,8 @@ class Busy:
         def more() -> bool:
             return self._accepted >= before + changes
 
-        await until(more, what=f"{changes} more changes are accepted", within_s=MEANWHILE_WITHIN_S)
+        what = f"{changes} more changes are accepted"
+        await until(more, what=what, within_s=MEANWHILE_WITHIN_S, progress=lambda: self._accepted)
 
     @property
     def _accepted(self) -> int:

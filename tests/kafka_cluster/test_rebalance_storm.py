@@ -149,10 +149,15 @@ async def test_replicas_that_come_and_go_every_5_s_end_by_nothing_commit_and_pay
             stop.set()
             documents = await publishing
 
-            async def all_indexed() -> bool:
-                return await opened.database.document_index.count_documents({"kb_id": kb_id}) == len(documents)
+            indexed = 0
 
-            await until(all_indexed, what=f"{len(documents)} documents indexed", within_s=120, every_s=0.5)
+            async def all_indexed() -> bool:
+                nonlocal indexed
+                indexed = await opened.database.document_index.count_documents({"kb_id": kb_id})
+                return indexed == len(documents)
+
+            what = f"{len(documents)} documents indexed"
+            await until(all_indexed, what=what, within_s=120, every_s=0.5, progress=lambda: indexed)
         charged = await charged_in(opened) - charged_before
         texts = await embedded(model_server) - embedded_before
         print(  # noqa: T201  # the figures

@@ -1,3 +1,6 @@
+import asyncio
+import itertools
+
 import pytest
 
 from tests.waiting import until
@@ -25,3 +28,22 @@ async def test_a_condition_is_asked_until_it_holds() -> None:
     answers = iter([False, False, True])
     await until(lambda: next(answers), every_s=0)
     assert list(answers) == []
+
+
+async def test_a_wait_lasts_as_long_as_there_is_progress() -> None:
+    documents = iter(range(10))
+    indexed = 0
+
+    async def all_are_indexed() -> bool:
+        nonlocal indexed
+        await asyncio.sleep(0.03)
+        indexed = next(documents)
+        return indexed == 9
+
+    await until(all_are_indexed, within_s=0.2, every_s=0, progress=lambda: indexed)
+
+
+async def test_a_wait_without_progress_ends_and_says_how_far_it_came() -> None:
+    answers = itertools.cycle(["starting", "crashed"])
+    with pytest.raises(TimeoutError, match=r"not within 0\.1 s: a start, and no progress since '(starting|crashed)'"):
+        await until(lambda: False, what="a start", within_s=0.1, every_s=0.01, progress=lambda: next(answers))
