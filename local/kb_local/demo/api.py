@@ -10,8 +10,10 @@ from typing import Any, Final, Self
 import httpx
 
 from kb_local.errors import LocalStackError
+from kb_local.patience import Patience
 
-_PATIENCE_S: Final = 150.0
+PATIENCE_S: Final = 180.0
+"""How long the demo waits while nothing comes of it: a busy machine may take as long as it needs."""
 
 
 class DemoFailed(LocalStackError):
@@ -26,7 +28,7 @@ class Api:
         self._http = httpx.AsyncClient(
             base_url=f"{base_url}/v0/orgs/{organization_id}",
             headers={"Authorization": f"Bearer {api_key}"},
-            timeout=30,
+            timeout=PATIENCE_S,
         )
 
     async def __aenter__(self) -> Self:
@@ -62,29 +64,36 @@ class Api:
         return await self._ask("POST", "/runs", {"messages": [{"role": "user", "content": question}], "kb_id": kb_id})
 
     async def wait_until_active(self, kb_id: str) -> None:
-        deadline = monotonic() + _PATIENCE_S
+        patience = Patience(PATIENCE_S)
         while (kb := await self.knowledge_base(kb_id))["status"] != "active":
-            if kb["status"] == "error" or monotonic() > deadline:
+            patience.see(kb["status"])
+            if kb["status"] == "error" or patience.is_over:
                 raise DemoFailed(
-                    f"{kb['name']!r} is {kb['status']}: {kb['status_reason'] or 'it takes too long'}",
+                    f"{kb['name']!r} is {kb['status']}: {kb['status_reason'] or f'no change for {PATIENCE_S:.0f} s'}",
                     remedy=f"look into {self._logs}",
                 )
             await asyncio.sleep(0.1)
 
     async def wait_for_document(self, kb_id: str, query: str, document_id: str, *, present: bool) -> float:
         """Search until the document is (or no longer is) among the results; returns the seconds that took."""
-        began = monotonic()
+        began, patience = monotonic(), Patience(PATIENCE_S)
         while True:
             found = await self.search(kb_id, query, document_ids=[document_id], top_k=1)
             if bool(found["results"]) is present:
                 return monotonic() - began
-            if monotonic() - began > _PATIENCE_S:
-                what = "never became searchable" if present else "is still found"
+            if patience.is_over:
+                what = "did not become searchable" if present else "was still found"
+                what = f"{what} within {PATIENCE_S:.0f} s"
                 raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"look into {self._logs}")
             await asyncio.sleep(0.01)
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        answer = await self._http.request(method, path, json=body)
+        try:
+            answer = await self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise DemoFailed(
+                f"{method} {path} got no answer ({type(error).__name__})", remedy=f"look into {self._logs}"
+            ) from error
         if answer.is_error:
             problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
             raise DemoFailed(

@@ -1,22 +1,23 @@
 """The demo from top to bottom: publish, index, ask, change."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from time import monotonic, time_ns
 from typing import Final
 
 from kb_client.events import EventPublisher
-from kb_local.demo.api import Api, DemoFailed
+from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
 from kb_local.demo.documents import LibraryDocument, installed_libraries
 from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
 from kb_local.demo.telling import Telling
+from kb_local.patience import Patience
 from kb_local.stack import Stack
 from kb_shared.contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
 
 SINGLE_EVENTS: Final = 20
-_PATIENCE_S: Final = 150.0
+LOOK_EVERY_S: Final = 0.2
 
 PERMISSIVE: Final = ("license-mit", "license-bsd")
 NETWORK: Final = (
@@ -91,29 +92,36 @@ class Story:
         await self._events.publish_all([_ocr_completed(each, self._organization_id, revision) for each in libraries])
         # What a document is about is often known later than its text: the tags of its topics come by themselves.
         await self._events.publish_all([_tags_changed(each, self._organization_id, revision + 1) for each in libraries])
-        await self._wait_until_indexed(libraries, bases)
+        await self.wait_until_indexed(
+            {
+                bases.permissive: sum(_in(each, PERMISSIVE) for each in libraries),
+                bases.network: sum(_in(each, NETWORK) for each in libraries),
+            }
+        )
         self._figures.bulk_s = round(monotonic() - began, 2)
 
-    async def _wait_until_indexed(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
-        expected = {
-            bases.permissive: sum(_in(each, PERMISSIVE) for each in libraries),
-            bases.network: sum(_in(each, NETWORK) for each in libraries),
-        }
-        deadline = monotonic() + _PATIENCE_S
+    async def wait_until_indexed(self, expected: Mapping[str, int]) -> None:
+        """Wait until each KB has so many documents.
+
+        Raises:
+            DemoFailed: some failed, or no further one was indexed for `PATIENCE_S`.
+        """
+        patience = Patience(PATIENCE_S)
         with self._telling.progress("indexing", sum(expected.values())) as bar:
             while True:
                 indexed = {kb_id: (await self._api.knowledge_base(kb_id))["document_count"] for kb_id in expected}
                 bar.at(sum(indexed.values()))
                 if indexed == expected:
                     return
-                await self._stop_if_stuck(expected, deadline)
-                await asyncio.sleep(0.2)
+                patience.see(tuple(indexed.values()))
+                await self._stop_if_stuck(expected, patience)
+                await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _stop_if_stuck(self, kb_ids: dict[str, int], deadline: float) -> None:
+    async def _stop_if_stuck(self, kb_ids: Iterable[str], patience: Patience) -> None:
         failed = sum([await self._api.failed_documents(kb_id) for kb_id in kb_ids])
-        if failed or monotonic() > deadline:
+        if failed or patience.is_over:
             raise DemoFailed(
-                f"{failed} documents failed" if failed else "indexing takes too long",
+                f"{failed} documents failed" if failed else f"no further document was indexed for {PATIENCE_S:.0f} s",
                 remedy=f"look into {self._stack.home.logs}",
             )
 

@@ -1,0 +1,24 @@
+"""How long to wait for what may take long: on a busy machine everything does."""
+
+from collections.abc import Hashable
+from time import monotonic
+
+
+class Patience:
+    """Ends a wait once nothing new has been seen for a while, however long it has been in all."""
+
+    def __init__(self, limit_s: float) -> None:
+        """Begin to wait, at most `limit_s` seconds without progress."""
+        self.limit_s = limit_s
+        self._seen: set[Hashable] = set()
+        self._progressed_at = monotonic()
+
+    def see(self, how_far: Hashable) -> None:
+        """Take in how far it is; what was seen before, as of a process that crashes again and again, is no progress."""
+        if how_far not in self._seen:
+            self._seen.add(how_far)
+            self._progressed_at = monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        return monotonic() - self._progressed_at > self.limit_s
