@@ -25,7 +25,7 @@ from kb_local.broker import Broker
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
-from kb_local.stack import ALL_SERVICES
+from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.budget import end_of_month
 from tests.backend import Backend, Kind, UnusableBackend

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from kb_local import tether
+from kb_local.log_file import open_log
 
 
 class Child(Protocol):
@@ -29,7 +30,7 @@ def execute(command: Sequence[str], *, log: Path, env: Mapping[str, str], pass_f
     It gets a process group of its own, so that Ctrl-C reaches only the supervisor, which stops all in order.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as output:
+    with open(open_log(log), "ab") as output:  # noqa: PTH123  # pathlib takes no descriptor
         return subprocess.Popen(
             [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,

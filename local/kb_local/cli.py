@@ -30,6 +30,8 @@ def up(
     from kb_local.state import home_of
 
     home = home_of(os.environ)
+    if not _or_exit(home.is_locked):
+        _check_machine()
     run = daemon.run_here if foreground else daemon.start
     with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
         _or_exit(lambda: run(os.environ, on_change=progress.show))
@@ -38,12 +40,14 @@ def up(
 def down(*, as_json: AsJson = False) -> None:
     """Stop the stack and wait until nothing of it runs; its data stays."""
     from kb_local import daemon
+    from kb_local.state import home_of
 
+    folder = home_of(os.environ).folder
     was_running = _or_exit(lambda: daemon.stop(os.environ))
     if as_json:
-        print(json.dumps({"was_running": was_running}))
+        print(json.dumps({"was_running": was_running, "folder": str(folder)}))
     else:
-        print("stopped; the data stays" if was_running else "nothing was running")
+        print(f"stopped what ran in {folder}; the data stays" if was_running else f"nothing was running in {folder}")
 
 
 def status(*, as_json: AsJson = False) -> None:
@@ -77,12 +81,20 @@ def demo(*, as_json: AsJson = False) -> None:
     raise typer.Exit(_or_exit(lambda: run(as_json=as_json)))
 
 
+def _check_machine() -> None:
+    """Do what `kb doctor` does before anything is started; what may do no harm is only warned of."""
+    from kb_local.doctor import require_fit
+
+    for check in _or_exit(lambda: asyncio.run(require_fit(os.environ))):
+        print(f"warning: {check.name}: {check.found}\n  remedy: {check.remedy}", file=sys.stderr)
+
+
 def _or_exit(action: Callable[[], Result]) -> Result:
-    """Return what `action` returns; what a user can mend becomes a message and exit status 1."""
-    from kb_local.errors import LocalStackError
+    """Return what `action` returns; what a user can mend becomes a message and exit status 1, after Ctrl-C 130."""
+    from kb_local.errors import Interrupted, LocalStackError
 
     try:
         return action()
     except LocalStackError as error:
         print(f"error: {error}", file=sys.stderr)
-        raise typer.Exit(1) from None
+        raise typer.Exit(130 if isinstance(error, Interrupted) else 1) from None

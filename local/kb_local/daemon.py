@@ -1,37 +1,52 @@
 """Starts, finds and stops the supervisor of a folder, which runs in the background."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 
 import psutil
 
-from kb_local.errors import LocalStackError, ServerDied
+from kb_local.child import describe_exit
+from kb_local.errors import Interrupted, LocalStackError, ServerDied
+from kb_local.log_file import open_log, rotate_log, tail
+from kb_local.patience import Patience
 from kb_local.state import Home, StackState, find_process, home_of
 
-START_TIMEOUT_S = 180.0
-STOP_TIMEOUT_S = 60.0
+STUCK_AFTER_S = 300.0
+"""How long a command waits while nothing changes and the supervisor does nothing."""
 POLL_INTERVAL_S = 0.1
 
+OnChange = Callable[[StackState], None]
 
-def start(environment: Mapping[str, str], *, on_change: Callable[[StackState], None]) -> None:
+
+def start(environment: Mapping[str, str], *, on_change: OnChange) -> None:
     """Start the stack in the background unless it runs already; return once it is ready.
 
     Raises:
-        LocalStackError: it cannot be started.
+        LocalStackError: it cannot be started, or Ctrl-C came; then what was started here is stopped.
     """
     home = home_of(environment)
     home.prepare()
-    supervisor = None if home.is_locked() else _launch(home, environment)
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while time.monotonic() < deadline:
+    supervisor: subprocess.Popen[bytes] | None = None
+    try:
+        if not home.is_locked():
+            supervisor = _launch(home, environment)
+        _wait_until_ready(home, supervisor, on_change=on_change)
+    except KeyboardInterrupt:
+        raise _interrupted(home, supervisor, on_change=on_change) from None
+
+
+def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange) -> None:
+    """Wait for the supervisor that was launched, or for the one that runs already where it is None."""
+    patience = Patience(STUCK_AFTER_S)
+    while not patience.is_over:
         state = home.read_state()
-        is_its_own = supervisor is None or state.supervisor_pid == supervisor.pid
-        if is_its_own:
+        if supervisor is None or state.supervisor_pid == supervisor.pid:
             on_change(state)
             if state.phase == "ready":
                 return
@@ -39,13 +54,45 @@ def start(environment: Mapping[str, str], *, on_change: Callable[[StackState], N
             raise _failure(home, supervisor)
         if supervisor is None and not home.is_locked():
             raise ServerDied("the stack that was starting has stopped", remedy="start it again with `kb up`")
+        patience.see(_how_far(state, supervisor.pid if supervisor is not None else state.supervisor_pid))
         time.sleep(POLL_INTERVAL_S)
     raise ServerDied(
-        f"the stack was not ready after {START_TIMEOUT_S:.0f} s", remedy="see `kb status` and the logs it names"
+        f"the supervisor has done nothing for {STUCK_AFTER_S:.0f} s", remedy="see `kb status` and the logs it names"
     )
 
 
-def run_here(environment: Mapping[str, str], *, on_change: Callable[[StackState], None]) -> None:
+def _how_far(state: StackState, supervisor_pid: int | None) -> Hashable:
+    """Return what changes while the supervisor works: it ends by itself the wait for a process that is stuck."""
+    cpu_s = 0.0
+    with contextlib.suppress(psutil.Error):
+        spent = psutil.Process(supervisor_pid).cpu_times()
+        cpu_s = spent.user + spent.system
+    return hash(state.model_dump_json()), cpu_s
+
+
+def _interrupted(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange) -> Interrupted:
+    """Stop what was started and return what to tell."""
+    if supervisor is None:
+        return Interrupted(
+            f"interrupted; the stack in {home.folder}, which another command has started, goes on",
+            remedy="`kb status` shows it, `kb down` stops it",
+        )
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            supervisor.send_signal(signal.SIGTERM)
+        while supervisor.poll() is None:
+            on_change(home.read_state())
+            time.sleep(POLL_INTERVAL_S)
+    except KeyboardInterrupt:
+        return Interrupted(
+            f"interrupted; the stack in {home.folder} is still stopping", remedy="`kb status` shows what is left of it"
+        )
+    return Interrupted(
+        f"interrupted; what was started in {home.folder} has been stopped", remedy="start it again with `kb up`"
+    )
+
+
+def run_here(environment: Mapping[str, str], *, on_change: OnChange) -> None:
     """Run the stack in this process until Ctrl-C or SIGTERM.
 
     Raises:
@@ -53,7 +100,9 @@ def run_here(environment: Mapping[str, str], *, on_change: Callable[[StackState]
     """
     # Here, since it brings all clients along: whoever only looks need not wait for them.
     from kb_local.supervisor import supervise
+    from kb_shared import logs
 
+    logs.configure("supervisor", "WARNING")
     asyncio.run(supervise(environment, on_change=on_change))
 
 
@@ -74,11 +123,12 @@ def stop(environment: Mapping[str, str]) -> bool:
             remedy=f"find it with `fuser {home.folder}/lock` and end it",
         )
     supervisor.send_signal(signal.SIGTERM)
-    _, alive = psutil.wait_procs([supervisor], timeout=STOP_TIMEOUT_S)
-    # Its processes go with it.
-    for process in alive:
-        process.kill()
-        process.wait()
+    patience = Patience(STUCK_AFTER_S)
+    while psutil.wait_procs([supervisor], timeout=POLL_INTERVAL_S)[1]:
+        patience.see(_how_far(home.read_state(), supervisor.pid))
+        if patience.is_over:
+            # Its processes go with it.
+            supervisor.kill()
     return True
 
 
@@ -97,7 +147,9 @@ def is_healthy(state: StackState) -> bool:
 
 
 def _launch(home: Home, environment: Mapping[str, str]) -> "subprocess.Popen[bytes]":
-    with home.log("supervisor").open("ab") as log:
+    log_file = home.log("supervisor")
+    rotate_log(log_file)
+    with open(open_log(log_file), "ab") as log:  # noqa: PTH123  # pathlib takes no descriptor
         return subprocess.Popen(
             [sys.executable, "-m", "kb_local.supervisor"],
             stdin=subprocess.DEVNULL,
@@ -114,4 +166,8 @@ def _failure(home: Home, supervisor: "subprocess.Popen[bytes]") -> LocalStackErr
     state = home.read_state()
     if state.failure is not None and state.supervisor_pid == supervisor.pid:
         return LocalStackError(state.failure.problem, remedy=state.failure.remedy)
-    return ServerDied("the supervisor ended", remedy=f"read {home.log('supervisor')}, and run `kb doctor`")
+    log = home.log("supervisor")
+    return ServerDied(
+        f"the supervisor ended ({describe_exit(supervisor.returncode)}). The end of its log:\n{tail(log)}",
+        remedy=f"read {log}, and run `kb doctor`",
+    )

@@ -10,7 +10,7 @@ from kb_local.errors import UnusableServer
 from kb_shared.errors import Misconfigured
 from kb_shared.mongo.uri import create_client
 
-ANSWERS_WITHIN_MS = 5000
+ANSWERS_WITHIN_MS = 10_000
 REMEDY = "name a replica set of MongoDB 6.0 or newer, or a deployment with Atlas search, with KB_MONGO_URI"
 
 

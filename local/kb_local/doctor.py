@@ -12,15 +12,18 @@ import psutil
 
 from kb_local.broker import tansu_binary
 from kb_local.deployment import inspect_mongo
-from kb_local.errors import LocalStackError
+from kb_local.errors import LocalStackError, UnfitMachine
 from kb_local.model_server import pinned_files
 from kb_local.mongod import check_mongod, mongod_binary
-from kb_local.ports import is_free
+from kb_local.ports import check_free, parse_port
 from kb_local.server import accepts_connections
 from kb_local.state import Home, StackState, home_of
+from kb_local.wanted_services import wanted_services
 from kb_shared.embedding.models import LOCAL_MODELS
 
 MIN_FREE_DISK_GB = 2.0
+LEAST_FREE_DISK_GB = 0.5
+"""What mongod sets aside for its journal before it has stored anything."""
 MIN_MEMORY_GB = 1.5
 GB = 1024**3
 
@@ -31,6 +34,20 @@ class Check:
     ok: bool
     found: str
     remedy: str = ""
+    is_needed: bool = True
+    """Whether nothing can be started as long as the check fails."""
+
+
+async def require_fit(environment: Mapping[str, str]) -> list[Check]:
+    """Run all checks; return those that failed although a start may succeed.
+
+    Raises:
+        UnfitMachine: others failed.
+    """
+    failed = [check for check in await examine(environment) if not check.ok]
+    if needed := [check for check in failed if check.is_needed]:
+        raise UnfitMachine([(f"{check.name}: {check.found}", check.remedy) for check in needed])
+    return failed
 
 
 async def examine(environment: Mapping[str, str]) -> list[Check]:
@@ -48,7 +65,11 @@ async def examine(environment: Mapping[str, str]) -> list[Check]:
         checks.append(await _outcome("broker", _describe_broker))
     if "KB_LOCAL_MODELS_API_BASE" not in environment:
         checks.append(await _outcome("models", _describe_models))
-    checks.extend(check_ports(home, environment))
+    if environment.get("KB_LOCAL_SERVICES"):
+        checks.append(await _outcome("KB_LOCAL_SERVICES", lambda: _describe_services(environment)))
+    # The other ports move aside by themselves.
+    if (port := environment.get("KB_PORT")) and not _is_running(home):
+        checks.append(await _outcome("KB_PORT", lambda: _describe_port(port)))
     return checks
 
 
@@ -76,10 +97,10 @@ def check_platform() -> Check:
 def check_folder(home: Home) -> Check:
     try:
         home.check_format()
-        state = home.read_state()
+        found = f"{home.folder}, {_describe_state(home, home.read_state())}"
     except LocalStackError as error:
         return Check(name="folder", ok=False, found=error.problem, remedy=error.remedy)
-    return Check(name="folder", ok=True, found=f"{home.folder}, {_describe_state(home, state)}")
+    return Check(name="folder", ok=True, found=found)
 
 
 def _describe_state(home: Home, state: StackState) -> str:
@@ -88,15 +109,31 @@ def _describe_state(home: Home, state: StackState) -> str:
     return "nothing runs in it"
 
 
+def _is_running(home: Home) -> bool:
+    try:
+        return home.is_locked()
+    except LocalStackError:
+        # The check of the folder tells of it.
+        return False
+
+
 def check_disk(home: Home) -> Check:
-    existing = next(folder for folder in (home.folder, *home.folder.parents) if folder.exists())
-    free_gb = shutil.disk_usage(existing).free / GB
+    free_gb = _free_bytes(home.folder) / GB
     return Check(
         name="disk",
         ok=free_gb >= MIN_FREE_DISK_GB,
         found=f"{free_gb:.1f} GB free",
         remedy=f"make {MIN_FREE_DISK_GB:.0f} GB room, or choose another folder with KB_HOME",
+        is_needed=free_gb < LEAST_FREE_DISK_GB,
     )
+
+
+def _free_bytes(folder: Path) -> int:
+    """Return what is free where `folder` is, or will be made."""
+    try:
+        return shutil.disk_usage(folder).free
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return _free_bytes(folder.parent)
 
 
 def check_memory() -> Check:
@@ -106,6 +143,7 @@ def check_memory() -> Check:
         ok=available_gb >= MIN_MEMORY_GB,
         found=f"{available_gb:.1f} GB available",
         remedy=f"the stack needs about {MIN_MEMORY_GB} GB: end other programs",
+        is_needed=False,
     )
 
 
@@ -133,20 +171,6 @@ async def check_kafka(bootstrap: str) -> Check:
     )
 
 
-def check_ports(home: Home, environment: Mapping[str, str]) -> Iterator[Check]:
-    """Check the port that was asked for; the others move aside by themselves."""
-    wanted = environment.get("KB_PORT")
-    if wanted is None or home.is_locked():
-        return
-    usable = wanted.isdecimal() and is_free(int(wanted))
-    yield Check(
-        name="KB_PORT",
-        ok=usable,
-        found=f"{wanted} {'is free' if usable else 'is in use'}",
-        remedy=f"end what listens there (`ss -ltnp sport = :{wanted}`), choose another, or unset KB_PORT",
-    )
-
-
 async def _outcome(name: str, describe: Callable[[], Awaitable[str]]) -> Check:
     """Turn what `describe` returns or raises into a check."""
     try:
@@ -164,6 +188,16 @@ async def _describe_mongod() -> str:
 async def _describe_mongo(uri: str) -> str:
     deployment = await inspect_mongo(uri)
     return "has Atlas search" if deployment.has_search else "a plain replica set; the search node stands in front of it"
+
+
+async def _describe_services(environment: Mapping[str, str]) -> str:
+    return ", ".join(wanted_services(environment))
+
+
+async def _describe_port(wanted: str) -> str:
+    port = parse_port(wanted)
+    check_free(port)
+    return f"{port} is free"
 
 
 async def _describe_broker() -> str:

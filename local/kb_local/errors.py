@@ -1,3 +1,6 @@
+from collections.abc import Sequence
+
+
 class LocalStackError(Exception):
     """What went wrong on this machine, and what its user can do about it.
 
@@ -7,7 +10,10 @@ class LocalStackError(Exception):
     ├── `UnusableServer`: the binary or deployment that was named cannot do the job
     ├── `UnusableModelFile`: a file of an embedding model is missing or not the one it should be
     ├── `UnusableHome`: the data folder is of a newer version, or another stack has it
-    └── `UnusablePort`: somebody else listens there
+    ├── `UnusablePort`: somebody else listens there, or it is no port
+    ├── `UnknownService`: `KB_LOCAL_SERVICES` names what cannot be launched
+    ├── `UnfitMachine`: checks of `kb doctor` failed without which nothing can be started
+    └── `Interrupted`: Ctrl-C ended the command
     """
 
     def __init__(self, problem: str, *, remedy: str) -> None:
@@ -40,4 +46,24 @@ class UnusableHome(LocalStackError):
 
 
 class UnusablePort(LocalStackError):
-    """Somebody else listens on a port that was asked for."""
+    """Somebody else listens on a port that was asked for, or it is no port."""
+
+
+class UnknownService(LocalStackError):
+    """`KB_LOCAL_SERVICES` names what cannot be launched."""
+
+
+class UnfitMachine(LocalStackError):
+    """Checks failed without which nothing can be started; the text has each with its remedy."""
+
+    def __init__(self, failed: Sequence[tuple[str, str]]) -> None:
+        """Take what was found and its remedy, of each check that failed."""
+        super().__init__("; ".join(found for found, _ in failed), remedy="`kb doctor` shows all checks")
+        self._failed = tuple(failed)
+
+    def __str__(self) -> str:
+        return "\nerror: ".join(f"{found}\n  remedy: {remedy}" for found, remedy in self._failed)
+
+
+class Interrupted(LocalStackError):
+    """Ctrl-C ended the command; the text says what still runs."""

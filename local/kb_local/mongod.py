@@ -12,7 +12,7 @@ from kb_local.child import Child, execute
 from kb_local.errors import UnusableServer
 from kb_local.mongo_command import run_command
 from kb_local.ports import LOOPBACK
-from kb_local.server import Server, accepts_connections, poll_until
+from kb_local.server import Server, accepts_connections
 
 REPLICA_SET = "rs0"
 OLDEST_VERSION = (6, 0)
@@ -91,10 +91,10 @@ class Mongod(Server):
         )
 
     async def wait_ready(self) -> None:
-        if self._alone and await poll_until(self._answers_or_ended, timeout_s=self.start_timeout_s) and self.running:
+        if self._alone and await self.progresses_until(self._answers_or_ended) and self.running:
             # One that dies right here is told of below, with its log.
             with contextlib.suppress(OSError):
-                await poll_until(self._is_member, timeout_s=self.start_timeout_s)
+                await self.progresses_until(self._is_member)
         await super().wait_ready()
 
     async def is_ready(self) -> bool:
@@ -122,7 +122,7 @@ class Mongod(Server):
 
     async def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         # Long, because initiating waits for the disk.
-        return await run_command(LOOPBACK, self.port, command, timeout_s=self.start_timeout_s)
+        return await run_command(LOOPBACK, self.port, command, timeout_s=self.start_patience_s)
 
 
 async def is_writable(port: int) -> bool:
@@ -167,8 +167,12 @@ async def check_mongod(binary: Path) -> str:
     """
     try:
         answer = await asyncio.to_thread(
-            subprocess.run, [str(binary), "--version"], capture_output=True, text=True, timeout=30, check=False
+            subprocess.run, [str(binary), "--version"], capture_output=True, text=True, timeout=300, check=False
         )
+    except subprocess.TimeoutExpired as error:
+        raise UnusableServer(
+            f"{binary} does not say its version within {error.timeout:.0f} s", remedy=_REMEDY_OTHER_MONGOD
+        ) from error
     except OSError as error:
         raise UnusableServer(f"{binary} cannot be run: {error.strerror}", remedy=_REMEDY_OTHER_MONGOD) from error
     return parse_mongod_version(answer.stdout, answer.stderr, binary=binary)

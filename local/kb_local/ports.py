@@ -1,3 +1,5 @@
+import errno
+import os
 import socket
 import ssl
 from collections.abc import Mapping
@@ -8,6 +10,7 @@ from typing import Final
 from kb_local.errors import UnusablePort
 
 LOOPBACK = "127.0.0.1"
+LAST_PORT = 65535
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For clients of servers on this machine. Without it httpx reads all certificates for each client: 30 ms of the CPU."""
 
@@ -49,14 +52,50 @@ def _claimed(port: int) -> bool:
 
 
 def is_free(port: int) -> bool:
+    return _refusal(port) is None
+
+
+def _refusal(port: int) -> int | None:
+    """Return the `errno` of an attempt to listen on `port`; None if it can be done."""
     with socket.socket() as probe:
         # As servers do: a connection that lingers from the last run does not make the port taken.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((LOOPBACK, port))
-        except OSError:
-            return False
-        return True
+        except OSError as error:
+            return error.errno
+        return None
+
+
+def parse_port(text: str) -> int:
+    """Return the number of the port that a setting names.
+
+    Raises:
+        UnusablePort: `text` is no number from 1 to 65535.
+    """
+    if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= LAST_PORT):
+        raise UnusablePort(
+            f"{text!r} is no port", remedy=f"name a number from 1 to {LAST_PORT}, or unset KB_PORT to have one chosen"
+        )
+    return int(text)
+
+
+def check_free(port: int) -> None:
+    """Check that a server can listen on the port that the user asked for.
+
+    Raises:
+        UnusablePort: somebody listens there, or this user may not.
+    """
+    refusal = _refusal(port)
+    if refusal == errno.EADDRINUSE:
+        raise UnusablePort(
+            f"port {port} is in use",
+            remedy=f"end what listens there (`ss -ltnp sport = :{port}`), choose another, or unset KB_PORT",
+        )
+    if refusal is not None:
+        raise UnusablePort(
+            f"port {port} cannot be used: {os.strerror(refusal)}", remedy="choose another, above 1023, or unset KB_PORT"
+        )
 
 
 class Ports:
@@ -79,13 +118,9 @@ class Ports:
         """Take the port that the user asked for.
 
         Raises:
-            UnusablePort: somebody listens there.
+            UnusablePort: somebody listens there, or this user may not.
         """
-        if not is_free(port):
-            raise UnusablePort(
-                f"port {port} is in use",
-                remedy=f"end what listens there (`ss -ltnp sport = :{port}`) or choose another",
-            )
+        check_free(port)
         self._taken[name] = port
         return port
 

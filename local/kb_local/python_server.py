@@ -141,9 +141,9 @@ class GatewayServer(PythonServer):
 
 
 async def answers_ok(url: str) -> bool:
-    """Say whether a GET of `url` gives 200 within two seconds."""
+    """Say whether a GET of `url` gives 200 within ten seconds, which are few on a busy machine."""
     try:
-        async with httpx.AsyncClient(timeout=2, trust_env=False, verify=NO_TLS) as client:
+        async with httpx.AsyncClient(timeout=10, trust_env=False, verify=NO_TLS) as client:
             return (await client.get(url)).status_code == HTTPStatus.OK
     except httpx.HTTPError:
         return False

@@ -11,11 +11,13 @@ import psutil
 
 from kb_local.child import Child, describe_exit
 from kb_local.errors import LocalStackError, ServerDied, ServerNotReady
+from kb_local.log_file import rotate_log, tail
+from kb_local.patience import Patience
 
 POLL_INTERVAL_S = 0.02
-LOG_TAIL_BYTES = 4000
-LOG_TAIL_LINES = 12
-MAX_LOG_BYTES = 50 * 1024 * 1024
+CPU_STEP_S = 5.0
+MOST_CPU_OF_A_START_S = 120.0
+"""More is no progress: it goes in circles."""
 
 
 async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: float) -> bool:
@@ -31,7 +33,7 @@ async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: flo
 
 async def accepts_connections(host: str, port: int) -> bool:
     try:
-        async with asyncio.timeout(1):
+        async with asyncio.timeout(10):
             _, writer = await asyncio.open_connection(host, port)
     except OSError:
         return False
@@ -45,7 +47,8 @@ class Server(ABC):
     `start` returns once the server can work; `stop` and `kill` once the process is gone.
     """
 
-    start_timeout_s = 180.0
+    start_patience_s = 300.0
+    """How long a start may take in which the process does next to nothing."""
 
     def __init__(self, name: str, *, port: int, log: Path) -> None:
         self.name = name
@@ -86,7 +89,7 @@ class Server(ABC):
     async def wait_ready(self) -> None:
         """Wait until the launched process is ready; raises as `start` does, and ends a process that is not."""
         try:
-            ready = await poll_until(self._ready_or_ended, timeout_s=self.start_timeout_s)
+            ready = await self.progresses_until(self._ready_or_ended)
         except BaseException:
             await self.kill()
             raise
@@ -95,10 +98,32 @@ class Server(ABC):
         if not ready:
             await self.kill()
             raise ServerNotReady(
-                f"{self.name} was not ready after {self.start_timeout_s:.0f} s. The end of its log:\n{self.log_tail()}",
-                remedy=f"read {self.log}; on a busy machine try again",
+                f"{self.name} is not ready, and made no progress for {self.start_patience_s:g} s."
+                f" The end of its log:\n{self.log_tail()}",
+                remedy=f"read {self.log}, and run `kb doctor`",
             )
         self._was_ready = True
+
+    async def progresses_until(self, condition: Callable[[], Awaitable[bool]]) -> bool:
+        """Ask `condition` every few milliseconds; False if it did not hold while the process still made progress."""
+        patience = Patience(self.start_patience_s)
+        while not await condition():
+            patience.see(self._steps_of_cpu())
+            if patience.is_over:
+                return False
+            await asyncio.sleep(POLL_INTERVAL_S)
+        return True
+
+    def _steps_of_cpu(self) -> int:
+        """Return how much CPU the process has used, in steps that one which only waits for something does not make.
+
+        On a machine that leaves it a fiftieth of a core, it still makes one in `start_patience_s`.
+        """
+        try:
+            spent = psutil.Process(self.pid).cpu_times()
+        except psutil.Error:
+            return 0
+        return int(min(spent.user + spent.system, MOST_CPU_OF_A_START_S) // CPU_STEP_S)
 
     async def _ready_or_ended(self) -> bool:
         return not self.running or await self.is_ready()
@@ -167,13 +192,7 @@ class Server(ABC):
 
     def log_tail(self) -> str:
         """Return the last lines that the process wrote."""
-        try:
-            with self.log.open("rb") as file:
-                file.seek(max(0, self.log.stat().st_size - LOG_TAIL_BYTES))
-                lines = file.read().decode(errors="replace").strip().splitlines()
-                return "\n".join(lines[-LOG_TAIL_LINES:])
-        except FileNotFoundError:
-            return "(it wrote nothing)"
+        return tail(self.log)
 
     async def _stands_still(self) -> bool:
         # The signal is on its way to the threads for a moment after it was sent.
@@ -187,9 +206,3 @@ class Server(ABC):
         if self._child is None:
             raise RuntimeError(f"{self.name} was never launched")
         return self._child
-
-
-def rotate_log(log: Path) -> None:
-    """Put a log that has grown large aside as `<name>.log.1`, over the one before."""
-    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
-        log.replace(log.with_name(log.name + ".1"))

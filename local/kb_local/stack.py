@@ -14,10 +14,10 @@ from kb_local.search_nodes import SearchNodes
 from kb_local.server import Server
 from kb_local.service import Service
 from kb_local.state import Home
+from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.kafka_connection.connection import KafkaConnection
 
-ALL_SERVICES: Final = ("kb_api", "kb_indexer", "kb_search", "kb_reconciler")
 PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
 DEFAULT_DATABASE = "kb"
 

@@ -7,7 +7,7 @@ import os
 import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import IO, Literal
 
 import psutil
 from pydantic import BaseModel, Field, ValidationError
@@ -80,12 +80,13 @@ class Home:
         """Make the folder, or check that what is in it can be used.
 
         Raises:
-            UnusableHome: it was made by a newer version, or cannot be written.
+            UnusableHome: it was made by a newer version, cannot be written, or is another user's.
         """
         try:
-            self.logs.mkdir(parents=True, exist_ok=True)
-            if not self._format.exists():
-                self._format.write_text(f"{FORMAT}\n")
+            with self._permitted():
+                self.logs.mkdir(parents=True, exist_ok=True)
+                if not self._format.exists():
+                    self._format.write_text(f"{FORMAT}\n")
         except OSError as error:
             raise UnusableHome(
                 f"{self.folder} cannot be written: {error.strerror}", remedy="choose another folder with KB_HOME"
@@ -96,11 +97,12 @@ class Home:
         """Check that this version understands the folder, if there is one.
 
         Raises:
-            UnusableHome: it was made by a newer version.
+            UnusableHome: it was made by a newer version, or is another user's.
         """
         try:
-            found = self._format.read_text().strip()
-        except FileNotFoundError:
+            with self._permitted():
+                found = self._format.read_text().strip()
+        except (FileNotFoundError, NotADirectoryError):
             return
         if not found.isdecimal() or int(found) > FORMAT:
             raise UnusableHome(
@@ -115,31 +117,57 @@ class Home:
         Raises:
             UnusableHome: another one runs.
         """
-        with self._lock.open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with self._permitted():
+            file = self._lock.open("a")
+        with file:
+            if not _takes_lock(file):
                 raise UnusableHome(
                     f"a stack runs in {self.folder} already", remedy="`kb down` stops it, `kb status` shows it"
-                ) from None
+                )
             yield
 
     def is_locked(self) -> bool:
-        """Say whether a supervisor runs."""
-        if not self._lock.exists():
-            return False
+        """Say whether a supervisor runs.
+
+        Raises:
+            UnusableHome: the folder is another user's.
+        """
         try:
-            with self.locked():
-                return False
-        except UnusableHome:
-            return True
+            with self._permitted(), self._lock.open("r+") as file:
+                return not _takes_lock(file)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    @contextlib.contextmanager
+    def _permitted(self) -> Iterator[None]:
+        """Tell a refusal of the system in words."""
+        try:
+            yield
+        except PermissionError as error:
+            raise UnusableHome(
+                f"{self.folder} cannot be used by this user{self._owner_in_words()}",
+                remedy="run `kb` as its owner, or choose another folder with KB_HOME",
+            ) from error
+
+    def _owner_in_words(self) -> str:
+        try:
+            return f": it belongs to {self.folder.owner()}"
+        except (OSError, KeyError):
+            return ""
 
     def read_state(self) -> StackState:
-        """Return what was written last; an empty state before the first start."""
+        """Return what was written last; an empty state before the first start.
+
+        Raises:
+            UnusableHome: it is not understood, or is another user's.
+        """
         try:
-            return StackState.model_validate_json(self._state.read_bytes())
-        except FileNotFoundError:
+            with self._permitted():
+                written = self._state.read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
             return StackState()
+        try:
+            return StackState.model_validate_json(written)
         except ValidationError as error:
             raise UnusableHome(
                 f"{self._state} is not understood", remedy=f"stop what runs and remove {self._state}; data stays"
@@ -152,7 +180,7 @@ class Home:
     def read_secrets(self) -> Secrets:
         """Return the keys of this stack, each made at the first call that finds it missing."""
         kept = Secrets()
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError), self._permitted():
             kept = Secrets.model_validate_json(self._secrets.read_bytes())
         if kept.model_fields_set != Secrets.model_fields.keys():
             _write_private(self._secrets, kept.model_dump_json(indent=1))
@@ -176,8 +204,22 @@ def find_process(pid: int | None, started_at: float | None) -> psutil.Process | 
     return process if same else None
 
 
+def _takes_lock(file: IO[str]) -> bool:
+    """Lock a file until it is closed; False if somebody else has it locked."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _write_private(path: Path, text: str) -> None:
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.touch(mode=0o600)
-    draft.write_text(text)
-    draft.replace(path)
+    try:
+        draft.touch(mode=0o600)
+        draft.write_text(text)
+        draft.replace(path)
+    except OSError:
+        # On a full disk the half that was written is in the way of whoever makes room.
+        draft.unlink(missing_ok=True)
+        raise

@@ -8,21 +8,25 @@ import os
 import signal
 import sys
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import psutil
+import structlog
 
 from kb_local.child import describe_exit
 from kb_local.errors import LocalStackError, UnusableServer
-from kb_local.ports import Ports
+from kb_local.ports import Ports, parse_port
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
-from kb_local.stack import ALL_SERVICES, DEFAULT_DATABASE, PRODUCERS, Stack
+from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
 from kb_local.state import Home, Phase, Problem, ProcessCondition, ProcessState, StackState, find_process, home_of
+from kb_local.wanted_services import wanted_services
+from kb_shared import logs
 from kb_shared.kafka_connection.connection import KafkaConnection, UnusableKafkaConnection
+
+log = structlog.get_logger()
 
 WATCH_INTERVAL_S = 0.2
 PROBE_INTERVAL_S = 5.0
@@ -70,7 +74,7 @@ class Supervisor:
 
         Args:
             stack: what to run.
-            on_change: called with the state whenever it has changed.
+            on_change: called with the state whenever it has changed, and again while it raises an `OSError`.
         """
         self._stack = stack
         self._on_change = on_change
@@ -79,6 +83,7 @@ class Supervisor:
         self._histories: dict[str, History] = {}
         self._broker_is_filled = asyncio.Event()
         self._last_state: StackState | None = None
+        self._is_untold = False
         self._started_at = psutil.Process().create_time()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -158,8 +163,9 @@ class Supervisor:
                 await self._revive_service(server)
             else:
                 await server.start()
-        except Exception:  # noqa: BLE001  # whatever it was, the next try comes
-            print(f"{server.name} was not ready again:\n{traceback.format_exc()}", file=sys.stderr, flush=True)
+        except Exception as error:  # whatever it was, the next try comes
+            reason = str(error) if isinstance(error, LocalStackError) else None
+            log.exception("server.not_revived", name=server.name, reason=reason)
             return False
         return True
 
@@ -171,7 +177,7 @@ class Supervisor:
     async def _revive_service(self, service: Service) -> None:
         if service.package in PRODUCERS:
             await self._broker_is_filled.wait()
-        await poll_until(self._stack.can_fork, timeout_s=service.start_timeout_s)
+        await poll_until(self._stack.can_fork, timeout_s=service.start_patience_s)
         # The revival of the broker starts producers too, and may have been first.
         if not service.running:
             await service.start()
@@ -183,9 +189,17 @@ class Supervisor:
 
     def _report(self) -> None:
         state = self._state()
-        if state != self._last_state:
-            self._last_state = state
+        if state == self._last_state:
+            return
+        try:
             self._on_change(state)
+        except OSError as error:
+            # Nothing that runs needs the state: it goes on, and the state is told as soon as that can be done.
+            if not self._is_untold:
+                log.warning("state.not_written", reason=os.strerror(error.errno or 0), remedy="make room in KB_HOME")
+            self._is_untold = True
+            return
+        self._last_state, self._is_untold = state, False
 
     def _state(self) -> StackState:
         return StackState(
@@ -229,18 +243,17 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
     """Return the stack of `kb up` as the environment describes it, on the ports it had last time.
 
     Raises:
-        LocalStackError: the folder, the port or the Kafka connection that was asked for cannot be used.
+        LocalStackError: the folder, the port, a service or the Kafka connection that was asked for cannot be used.
     """
     _check_kafka_connection(environment)
     home = home_of(environment)
     home.prepare()
     ports = Ports(home.read_state().ports)
     if wanted := environment.get("KB_PORT"):
-        ports.take_exactly("gateway", int(wanted))
-    services = environment.get("KB_LOCAL_SERVICES")
+        ports.take_exactly("gateway", parse_port(wanted))
     return Stack(
         home.folder,
-        services=services.split(",") if services else ALL_SERVICES,
+        services=wanted_services(environment),
         env={
             name: value
             for name, value in environment.items()
@@ -291,8 +304,10 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
         try:
             supervisor = Supervisor(make_stack(environment), on_change=write_and_tell)
         except LocalStackError as error:
+            # The state is the one of the run before, and the command that waits for this one looks for its pid.
+            ours = {"supervisor_pid": os.getpid(), "supervisor_started_at": psutil.Process().create_time()}
             failure = Problem(problem=error.problem, remedy=error.remedy)
-            write_and_tell(home.read_state().model_copy(update={"phase": "failed", "failure": failure}))
+            write_and_tell(home.read_state().model_copy(update={**ours, "phase": "failed", "failure": failure}))
             raise
         await supervisor.run(stop)
 
@@ -307,6 +322,7 @@ def end_leftovers(home: Home) -> None:
 
 
 def main() -> None:
+    logs.configure("supervisor", "WARNING")
     try:
         asyncio.run(supervise(os.environ, on_change=lambda _: None))
     except LocalStackError as error:

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from kb_local.log_file import open_log
 from kb_local.tether import die_with, rename
 
 MAX_READ_BYTES = 65536
@@ -155,7 +156,7 @@ class Forker:
 def redirect_output(log: str) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    target = open_log(Path(log))
     os.dup2(target, sys.stdout.fileno())
     os.dup2(target, sys.stderr.fileno())
     os.close(target)

@@ -21,7 +21,7 @@ from kb_local.ports import free_port
 from kb_local.python_server import ModelServer
 from kb_local.replica_set import ReplicaSet
 from kb_local.server import Server
-from kb_local.stack import ALL_SERVICES
+from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from tests.chaos.cluster_faults import Clusters
 from tests.chaos.experience import Summary
@@ -29,7 +29,7 @@ from tests.chaos.run import ChaosServers, Verdict, run
 from tests.kafka_cluster.cluster import KafkaBrokers
 
 SEED_TIMEOUT_S = 1200.0
-START_TIMEOUT_S = 900.0
+START_PATIENCE_S = 900.0
 TRANSACTION_LIFETIME_S = 5
 ELECTION_TIMEOUT_MS = 4000
 """Less than MongoDB's ten seconds: more happens in a run."""
@@ -147,7 +147,7 @@ async def shared_servers(
         members: of the replica set.
     """
     # Of all servers of this process: on a busy machine they take their time, which is no finding.
-    Server.start_timeout_s = START_TIMEOUT_S
+    Server.start_patience_s = START_PATIENCE_S
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
     models = ModelServer(port=free_port(), log=logs / "model-server.log")
     zygote = Zygote(

@@ -71,7 +71,7 @@ async def test_what_was_indexed_is_found_again_after_down_and_up(kb: CommandLine
 
     processes = kb.processes()
     assert processes
-    assert (await kb.run("down")) == (0, {"was_running": True})
+    assert (await kb.run("down")) == (0, {"was_running": True, "folder": str(kb.home.folder)})
     assert [process for process in processes if process.is_running()] == []
     assert (await kb.run("status"))[0] == 1
 

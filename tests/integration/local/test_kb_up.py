@@ -1,6 +1,7 @@
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -11,10 +12,16 @@ from typing import Any
 import pytest
 
 from kb_local.ports import LOOPBACK
-from kb_local.state import Home
+from kb_local.state import Home, ProcessState, StackState
 from tests.integration.local.conftest import NO_MODELS, PACKAGES, living
 
 KB = str(Path(sys.executable).with_name("kb"))
+# A shell that runs the tests in the background has them ignore Ctrl-C, and with them all that they start.
+HEEDS_CTRL_C = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
 # Tied to this process: a test that fails must not leave a stack.
 TIMEOUT_S = 120
 
@@ -78,10 +85,11 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     assert "kb-dummy" in kb.run("status").stdout
 
     pids = kb.pids()
-    assert kb.run("down").returncode == 0
+    assert stat.S_IMODE(kb.home.log("supervisor").stat().st_mode) == 0o600
+    assert kb.run("down").stdout == f"stopped what ran in {kb.home.folder}; the data stays\n"
     assert living(pids) == []
     assert kb.run("status").returncode == 1
-    assert kb.run("down", "--json").stdout == '{"was_running": false}\n'
+    assert json.loads(kb.run("down", "--json").stdout) == {"was_running": False, "folder": str(kb.home.folder)}
 
 
 def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_order(kb: CommandLine) -> None:
@@ -114,3 +122,37 @@ def test_a_stack_that_cannot_start_says_what_to_do(kb: CommandLine) -> None:
     assert "/nonexistent/mongod cannot be run" in result.stderr
     assert "remedy: set KB_MONGOD" in result.stderr
     assert kb.run("status").returncode == 1
+
+
+def in_terminal(kb: CommandLine, *arguments: str) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", HEEDS_CTRL_C, KB, *arguments]
+    return subprocess.Popen(command, env=kb.env, stderr=subprocess.PIPE, text=True)
+
+
+def test_ctrl_c_stops_what_was_started(kb: CommandLine) -> None:
+    with in_terminal(kb, "up") as interrupted:
+        deadline = time.monotonic() + 60
+        while not kb.home.read_state().processes and time.monotonic() < deadline:
+            time.sleep(0.02)
+        pids = kb.pids()
+        interrupted.send_signal(signal.SIGINT)
+        told = interrupted.communicate(timeout=TIMEOUT_S)[1]
+    assert living(pids) == []
+    assert not kb.home.is_locked()
+    assert interrupted.returncode == 130
+    assert f"error: interrupted; what was started in {kb.home.folder} has been stopped\n" in told
+
+
+def test_ctrl_c_says_that_the_stack_of_another_command_goes_on(kb: CommandLine) -> None:
+    kb.home.prepare()
+    ready = ProcessState(name="mongod", pid=None, port=1, condition="ready", restarts=0, log="")
+    with kb.home.locked():
+        kb.home.write_state(StackState(phase="starting", supervisor_pid=os.getpid(), processes=[ready]))
+        with in_terminal(kb, "up") as interrupted:
+            assert interrupted.stderr is not None
+            assert interrupted.stderr.readline() == "  ready mongod\n"
+            interrupted.send_signal(signal.SIGINT)
+            told = interrupted.communicate(timeout=TIMEOUT_S)[1]
+    assert interrupted.returncode == 130
+    assert f"the stack in {kb.home.folder}, which another command has started, goes on" in told
+    assert "`kb down` stops it" in told

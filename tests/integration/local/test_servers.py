@@ -1,6 +1,7 @@
 import asyncio
 import os
 import signal
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,19 +10,22 @@ import psutil
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_local import patience
+from kb_local import server as server_module
 from kb_local.broker import Broker
 from kb_local.child import Child, execute
 from kb_local.errors import ServerDied, ServerNotReady, UnusableServer
+from kb_local.log_file import MAX_LOG_BYTES, open_log
 from kb_local.mongod import Mongod, check_mongod, mongod_binary, parse_mongod_version
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.server import MAX_LOG_BYTES, Server
+from kb_local.server import Server
 from tests.waiting import until
 
 
 class Sleeper(Server):
     """Never ready; deaf to SIGTERM where asked."""
 
-    start_timeout_s = 0.3
+    start_patience_s = 0.3
 
     def __init__(self, log: Path, program: str = "import time; time.sleep(600)") -> None:
         super().__init__("sleeper", port=0, log=log)
@@ -97,7 +101,7 @@ async def test_a_paused_server_can_still_be_stopped_in_order(own_mongod: Mongod)
 
 async def test_a_server_that_dies_at_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log", "raise SystemExit('the disk is full')")
-    server.start_timeout_s = 60
+    server.start_patience_s = 60
     with pytest.raises(ServerDied, match=r"exit status 1.*\n.*the disk is full"):
         await server.start()
 
@@ -109,9 +113,61 @@ async def test_a_server_that_never_gets_ready_is_ended(tmp_path: Path) -> None:
     assert not psutil.pid_exists(server.pid)
 
 
+async def test_a_slow_start_goes_on_as_long_as_the_process_makes_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = 0
+
+    class SlowSleeper(Sleeper):
+        async def is_ready(self) -> bool:
+            nonlocal looks
+            looks += 1
+            return looks == 20
+
+        def _steps_of_cpu(self) -> int:
+            return looks
+
+    server = SlowSleeper(tmp_path / "x.log")
+    monkeypatch.setattr(patience, "monotonic", lambda: looks * server.start_patience_s * 0.9)
+    await server.start()
+    assert looks == 20
+    await server.kill()
+
+
+async def test_the_cpu_that_a_process_uses_counts_as_progress_and_waiting_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "CPU_STEP_S", 0.3)
+    busy = Sleeper(tmp_path / "busy.log", "while True: pass")
+    idle = Sleeper(tmp_path / "idle.log", "import time\nwhile True: time.sleep(0.1)")
+    for server in (busy, idle):
+        server.launch()
+    await until(lambda: busy._steps_of_cpu() >= 2)
+    assert idle._steps_of_cpu() == 0
+    for server in (busy, idle):
+        await server.kill()
+
+
+async def test_a_start_that_goes_in_circles_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_module, "CPU_STEP_S", 0.02)
+    monkeypatch.setattr(server_module, "MOST_CPU_OF_A_START_S", 0.1)
+    server = Sleeper(tmp_path / "x.log", "while True: pass")
+    with pytest.raises(ServerNotReady, match=r"made no progress for 0\.3 s"):
+        await server.start()
+
+
+@pytest.mark.parametrize("is_there_already", [True, False])
+def test_a_log_is_for_its_owner_only(tmp_path: Path, *, is_there_already: bool) -> None:
+    log = tmp_path / "x.log"
+    if is_there_already:
+        log.touch(mode=0o644)
+    os.close(open_log(log))
+    assert stat.S_IMODE(log.stat().st_mode) == 0o600
+
+
 async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log")
-    server.start_timeout_s = 60
+    server.start_patience_s = 60
     starting = asyncio.create_task(server.start())
     await asyncio.sleep(0)
     pid = server.pid
@@ -126,7 +182,7 @@ async def test_a_server_deaf_to_sigterm_is_ended_by_force(tmp_path: Path) -> Non
         tmp_path / "x.log",
         "from signal import *; signal(SIGTERM, SIG_IGN); print('ready', flush=True); [*iter(pause, 1)]",
     )
-    server.start_timeout_s = 60
+    server.start_patience_s = 60
     await server.start()
     assert await server.stop(timeout_s=0.2) == -signal.SIGKILL
 

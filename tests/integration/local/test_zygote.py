@@ -1,4 +1,5 @@
 import signal
+import stat
 import sys
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ async def test_a_forked_service_sees_its_own_environment_and_writes_its_own_log(
     if sys.platform == "linux":
         assert psutil.Process(service.pid).name() == "kb_dummy"
     await service.stop()
+    assert stat.S_IMODE(service.log.stat().st_mode) == 0o600
     assert description["pid"] == service.pid
     assert description["environment"] == {
         "KB_COLOUR": "green",
