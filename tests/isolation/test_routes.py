@@ -161,6 +161,13 @@ MATRIX = [
         Scope.WRITE,
         body={"tool_id": "65f000000000000000000004", "tool_name": "taken_over"},
     ),
+    Route(
+        "search",
+        "PATCH",
+        "/agents/{agent_id}/knowledge-base-tools/{tool_id}",
+        Scope.WRITE,
+        body={"tool_name": "taken_over"},
+    ),
     Route("search", "DELETE", "/agents/{agent_id}/tools/{tool_id}", Scope.WRITE),
     Route("search", "GET", "/agents/{agent_id}/available-knowledge-bases", Scope.READ),
 ]

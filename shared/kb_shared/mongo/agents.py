@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.database import Database, Row, Session
 
 NAME = "agents"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -26,6 +26,10 @@ class KnowledgeBaseTool:
     default_top_k: int
     default_min_score: float | None
     """Of relevance, 0..1; None: what the KB says."""
+    kb_name: str | None = None
+    """What the KB was called when the tool was made or the KB was deleted; None if neither was recorded."""
+    type: Literal["knowledge_base"] = "knowledge_base"
+    """Kind of the tool; a row without it was written before there were kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,19 @@ async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeB
         return_document=ReturnDocument.AFTER,
     )
     return _from_row(row) if row else None
+
+
+async def keep_name_of_knowledge_base(
+    database: Database, session: Session, organization_id: str, kb_id: str, *, name: str
+) -> None:
+    """Store the last name of a KB in the tools that search it: its own row will be gone."""
+    await database[NAME].update_many(
+        {"organization_id": organization_id, "tools.kb_id": kb_id},
+        # The version makes a change of the tools that has read the old name read them again.
+        {"$set": {"tools.$[tool].kb_name": name}, "$inc": {"version": 1}},
+        array_filters=[{"tool.kb_id": kb_id}],
+        session=session,
+    )
 
 
 async def delete(database: Database, organization_id: str, agent_id: str) -> None:

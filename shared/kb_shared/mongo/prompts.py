@@ -28,6 +28,8 @@ class Prompt:
     updated_at: datetime
     created_by: str
     updated_by: str
+    kb_id: str | None = None
+    """The one of `kb_ids`, where its author named one and not a list."""
 
 
 async def insert(database: Database, prompt: Prompt) -> None:
@@ -85,7 +87,7 @@ _PLAIN = (
 
 def _to_row(prompt: Prompt) -> Row:
     row: Row = {name: getattr(prompt, name) for name in _PLAIN}
-    return row | {"_id": prompt.prompt_id, "kb_ids": list(prompt.kb_ids)}
+    return row | {"_id": prompt.prompt_id, "kb_id": prompt.kb_id, "kb_ids": list(prompt.kb_ids)}
 
 
 def _found(row: Row | None) -> Prompt:
@@ -95,4 +97,9 @@ def _found(row: Row | None) -> Prompt:
 
 
 def _from_row(row: Row) -> Prompt:
-    return Prompt(prompt_id=row["_id"], kb_ids=tuple(row["kb_ids"]), **{name: row[name] for name in _PLAIN})
+    return Prompt(
+        prompt_id=row["_id"],
+        kb_ids=tuple(row["kb_ids"]),
+        kb_id=row.get("kb_id"),
+        **{name: row[name] for name in _PLAIN},
+    )

@@ -40,15 +40,19 @@ async def test_a_prompt_is_changed_in_what_is_named_and_deleted(
     made = await author.make("/prompts", name="P", content="What?", model=DEMO, kb_id=knowledge.kb.kb_id, schema=schema)
     kept = await author.make("/prompts", name="Kept", content="What?", model=DEMO)
     path = f"/prompts/{made['prompt_id']}"
+    assert (made["kb_id"], made["kb_ids"]) == (knowledge.kb.kb_id, [knowledge.kb.kb_id])
     after = await changed(author, path, name="Q", kb_ids=[other.kb.kb_id], model=scripted.name)
     assert after == made | {
         "name": "Q",
+        "kb_id": None,
         "kb_ids": [other.kb.kb_id],
         "model": scripted.name,
         "updated_at": after["updated_at"],
     }
     after = await changed(author, path, content="Why?", schema=None)
     assert (after["name"], after["content"], after["schema"]) == ("Q", "Why?", None)
+    after = await changed(author, path, kb_id=knowledge.kb.kb_id)
+    assert (after["kb_id"], after["kb_ids"]) == (knowledge.kb.kb_id, [knowledge.kb.kb_id])
     await deleted(author, path)
     listed = (await author.ask("GET", "/prompts")).json()
     assert [each["prompt_id"] for each in listed["prompts"]] == [kept["prompt_id"]]
@@ -95,9 +99,9 @@ async def test_defaults_of_a_tool_have_bounds(
     [tool] = (await author.make(path, kb_id=knowledge.kb.kb_id, **{field: least}))["tools"]
     assert tool[field] == least
     for wrong in outside:
-        refused = await author.ask("PATCH", path, {"tool_id": tool["tool_id"], field: wrong})
+        refused = await author.ask("PATCH", f"{path}/{tool['tool_id']}", {field: wrong})
         assert (refused.status_code, refused.json()["fields"][0]["field"]) == (422, field)
-    [tool] = (await author.ask("PATCH", path, {"tool_id": tool["tool_id"], field: most})).json()["tools"]
+    [tool] = (await author.ask("PATCH", f"{path}/{tool['tool_id']}", {field: most})).json()["tools"]
     assert tool[field] == most
 
 

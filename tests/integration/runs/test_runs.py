@@ -364,6 +364,8 @@ async def test_an_agent_searches_with_its_tools_and_is_told_of_a_kb_that_is_gone
     await gone.delete()
     shown = (await author.ask("GET", path)).json()
     assert [tool["is_broken"] for tool in shown["tools"]] == [False, True]
+    assert [tool["kb_name"] for tool in shown["tools"]] == ["Facts", "Gone"], "also of the one that is gone"
+    assert {tool["type"] for tool in shown["tools"]} == {"knowledge_base"}
 
     query = json.dumps({"query": FENCE})
     await scripted.says({"tool_calls": [call("search_facts", query), call("search_gone", query)]}, {"text": "[1]"})
@@ -409,9 +411,14 @@ async def test_tools_are_changed_and_removed(author: Author, knowledge: Knowledg
     agent = await author.make(f"{path}/knowledge-base-tools", kb_id=knowledge.kb.kb_id)
     tool_id = agent["tools"][0]["tool_id"]
     assert (agent["tools"][0]["default_top_k"], agent["tools"][0]["default_min_score"]) == (5, None)
-    body = {"tool_id": tool_id, "tool_name": "facts", "default_top_k": 20}
-    changed = (await author.ask("PATCH", f"{path}/knowledge-base-tools", body)).json()
+    body = {"tool_name": "facts", "default_top_k": 20}
+    changed = (await author.ask("PATCH", f"{path}/knowledge-base-tools/{tool_id}", body)).json()
     assert (changed["tools"][0]["tool_name"], changed["tools"][0]["default_top_k"]) == ("facts", 20)
+    named = {"tool_id": tool_id, "default_top_k": 19}
+    changed = (await author.ask("PATCH", f"{path}/knowledge-base-tools", named)).json()
+    assert (changed["tools"][0]["tool_name"], changed["tools"][0]["default_top_k"]) == ("facts", 19)
+    missing = await author.ask("PATCH", f"{path}/knowledge-base-tools/65f000000000000000000000", body)
+    assert missing.status_code == 404
     available = (await author.ask("GET", f"{path}/available-knowledge-bases")).json()["knowledge_bases"]
     assert [(each["name"], each["document_count"], each["is_linked"]) for each in available] == [("Facts", 2, True)]
     assert (await author.ask("DELETE", f"{path}/tools/{tool_id}")).json()["tools"] == []

@@ -1,12 +1,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
-from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeTool, CreateAgent
+from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
 from kb_search.authoring.written import Writing
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller, CallerWith
@@ -29,8 +29,11 @@ Tools = Sequence[KnowledgeBaseTool]
 
 class ToolView(BaseModel):
     tool_id: str
+    type: Literal["knowledge_base"] = Field(description="Kind of the tool; there will be others.")
     kb_id: str
-    kb_name: str | None = Field(description="Null where the knowledge base is gone.")
+    kb_name: str | None = Field(
+        description="Its last name if the knowledge base is gone; null if it was deleted before names were kept."
+    )
     tool_name: str
     tool_description: str
     default_top_k: int
@@ -137,10 +140,17 @@ def agent_tools_router(writing: Writing) -> APIRouter:
             database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
         )
 
-    @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool")
-    async def change_tool(agent_id: str, body: ChangeTool, caller: Writer) -> AgentView:
-        given = body.model_dump(exclude={"tool_id"}, exclude_unset=True)
-        fields = {name: value for name, value in given.items() if value is not None or name == "default_min_score"}
+    @router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool")
+    async def change_tool(agent_id: str, tool_id: str, body: ChangeTool, caller: Writer) -> AgentView:
+        fields = _given(body)
+        return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, tool_id, fields))
+
+    @router.patch(
+        "/agents/{agent_id}/knowledge-base-tools", summary="Change a tool that the body names", deprecated=True
+    )
+    async def change_named_tool(agent_id: str, body: ChangeNamedTool, caller: Writer) -> AgentView:
+        """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
+        fields = _given(body)
         return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
 
     @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
@@ -169,6 +179,11 @@ def agent_tools_router(writing: Writing) -> APIRouter:
         return AvailableKnowledgeBases(knowledge_bases=shown)
 
     return router
+
+
+def _given(body: ChangeTool) -> dict[str, Any]:
+    given = body.model_dump(exclude={"tool_id"}, exclude_unset=True)
+    return {name: value for name, value in given.items() if value is not None or name == "default_min_score"}
 
 
 async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> list[AgentView]:
@@ -210,8 +225,9 @@ def _tool_view(tool: KnowledgeBaseTool, kb: KnowledgeBase | None) -> ToolView:
     is_broken = kb is None or kb.status is Status.DELETING
     return ToolView(
         tool_id=tool.tool_id,
+        type=tool.type,
         kb_id=tool.kb_id,
-        kb_name=None if kb is None or is_broken else kb.name,
+        kb_name=tool.kb_name if kb is None else kb.name,
         tool_name=tool.tool_name,
         tool_description=tool.tool_description,
         default_top_k=tool.default_top_k,

@@ -49,6 +49,7 @@ def with_tool(
         tool_description=added.tool_description or f"Search {kb_name} knowledge base",
         default_top_k=added.default_top_k,
         default_min_score=added.default_min_score,
+        kb_name=kb_name,
     )
     _refuse_taken(tool.tool_name, taken)
     return [*tools, tool]

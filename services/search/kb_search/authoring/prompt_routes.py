@@ -26,7 +26,8 @@ class PromptView(BaseModel):
     content: str
     model: str
     answer_schema: dict[str, Any] | None = Field(serialization_alias="schema")
-    kb_ids: list[str]
+    kb_id: str | None = Field(description="As the prompt was given it; null if it was given `kb_ids`, or none.")
+    kb_ids: list[str] = Field(description="All that are searched, `kb_id` included.")
     created_at: datetime
     updated_at: datetime
     created_by: str
@@ -38,6 +39,7 @@ class PromptView(BaseModel):
         return cls(
             **{name: getattr(prompt, name) for name in same},
             answer_schema=json.loads(prompt.schema) if prompt.schema else None,
+            kb_id=prompt.kb_id,
             kb_ids=list(prompt.kb_ids),
         )
 
@@ -66,6 +68,7 @@ def prompts_router(writing: Writing) -> APIRouter:
             name=body.name,
             content=body.content,
             model=await writing.usable_model(caller, body.model),
+            kb_id=body.kb_id,
             kb_ids=tuple(dict.fromkeys(kb_ids)),
             schema=await writing.stored_schema(caller, body.answer_schema),
             created_at=created_at,
@@ -93,6 +96,7 @@ def prompts_router(writing: Writing) -> APIRouter:
             fields["model"] = await writing.usable_model(caller, body.model)
         if body.named_kb_ids is not None:
             await writing.check_knowledge_bases(caller, body.named_kb_ids)
+            fields["kb_id"] = body.kb_id
             fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
         # Null takes the schema away.
         if "answer_schema" in body.model_fields_set:

@@ -84,8 +84,11 @@ class AddTool(Model):
 class ChangeTool(Model):
     """What is left out stays as it is; a `default_min_score` of null takes the minimum away."""
 
-    tool_id: ObjectId
     tool_name: ToolName | None = None
     tool_description: ToolDescription | None = None
     default_top_k: TopK | None = None
     default_min_score: MinScore | None = None
+
+
+class ChangeNamedTool(ChangeTool):
+    tool_id: ObjectId
