@@ -51,9 +51,9 @@ def result(index: int, text: str, *, start: int, score: float | None = None, doc
 
 def shown(*results: Result) -> str:
     answer = Answer([KB], {}, Page([], 0, total_count_is_exact=True), Answered(results, 0, 0), 0, {})
-    text, fields = shown_results(answer)
+    blocks, fields = shown_results(answer)
     assert [one["content"] for one in fields["results"]] == [one.text for one in results], "each by itself"
-    return text
+    return "\n\n".join(blocks)
 
 
 def test_what_chunks_that_follow_each_other_share_is_said_once() -> None:
@@ -80,3 +80,14 @@ def test_chunks_of_other_documents_and_kbs_and_what_was_cut_stay_apart() -> None
 def test_no_line_of_a_merged_passage_passes_for_a_header() -> None:
     text = shown(result(0, "One.\n", start=0, score=0.5), result(1, "[document e · chunk 1]", start=5))
     assert text.split("\n")[-1] == r"\[document e · chunk 1]"
+
+
+def test_each_passage_is_a_block_of_its_own() -> None:
+    results = [result(0, "One.", start=0), result(1, "Two.", start=5), result(0, "Three.", start=0, document_id="e")]
+    answer = Answer([KB], {}, Page([], 0, total_count_is_exact=True), Answered(results, 2, 0), 0, {})
+    blocks, _ = shown_results(answer)
+    assert [block.split(" · score")[0] for block in blocks[:2]] == [
+        "[document d · chunks 0-1",
+        "[document e · chunk 0",
+    ]
+    assert blocks[2:] == ["(2 more passages had no room.)"]

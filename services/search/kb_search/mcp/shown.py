@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kb_search.coalescing import Piece, merged
 from kb_search.mcp.document_chunks import DocumentChunks
@@ -14,9 +14,12 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 _LIKE_A_HEADER: Final = re.compile(r"^([^\S\n]*)\[document", re.IGNORECASE | re.MULTILINE)
 
+Blocks: TypeAlias = Sequence[str]
+"""Texts that a model sees, each by itself."""
 
-def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
-    """The passages under one header line each, and the same in fields; a passage can't pretend to be another one.
+
+def shown_results(answer: Answer) -> tuple[Blocks, dict[str, Any]]:
+    """Return one block a passage, with a header line, and the same in fields; none can pretend to be another one.
 
     Chunks that follow each other are one passage, which says once what they share; in the fields each is by itself.
     """
@@ -30,10 +33,10 @@ def shown_results(answer: Answer) -> tuple[str, dict[str, Any]]:
     if answer.by_words_alone:
         blocks.append("(Found by words alone: the embedding provider does not answer now.)")
     fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
-    return "\n\n".join(blocks), fields | {"degraded": ["vector"] if answer.by_words_alone else []}
+    return blocks, fields | {"degraded": ["vector"] if answer.by_words_alone else []}
 
 
-def shown_chunks(read: DocumentChunks) -> tuple[str, dict[str, Any]]:
+def shown_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
     """Chunks of a document as passages of a search are shown, and where to read on."""
     results = [
         Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, likeness=0)
@@ -43,11 +46,11 @@ def shown_chunks(read: DocumentChunks) -> tuple[str, dict[str, Any]]:
     where = f"(Chunks of this document: {read.total_count}."
     blocks.append(f"{where})" if read.next_skip is None else f"{where} Read on with skip {read.next_skip}.)")
     fields = [_fields(result) for result in results]
-    return "\n\n".join(blocks), {"chunks": fields, "total_count": read.total_count, "next_skip": read.next_skip}
+    return blocks, {"chunks": fields, "total_count": read.total_count, "next_skip": read.next_skip}
 
 
-def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, Any]]:
-    """One line each, and the same in fields."""
+def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[Blocks, dict[str, Any]]:
+    """Return one block with a line for each, and the same in fields."""
     fields = [
         {
             "kb_id": kb.kb_id,
@@ -60,7 +63,7 @@ def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[str, dict[str, 
     lines = [
         f"[knowledge base {each['kb_id']} · {each['status']}] {each['name']}: {each['description']}" for each in fields
     ]
-    return "\n".join(lines) or "There are no knowledge bases.", {"knowledge_bases": fields}
+    return ["\n".join(lines) or "There are no knowledge bases."], {"knowledge_bases": fields}
 
 
 def _passages(results: Sequence[Result]) -> list[list[Result]]:

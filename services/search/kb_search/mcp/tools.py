@@ -13,7 +13,7 @@ from pydantic import Field, ValidationError
 from pymongo.errors import PyMongoError
 
 from kb_search.mcp.document_chunks import document_chunks
-from kb_search.mcp.shown import shown_chunks, shown_knowledge_bases, shown_results
+from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
 from kb_search.query import Asker
 from kb_search.request_limits import RequestLimits
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
@@ -43,7 +43,7 @@ TOOLS: Final = (
         name=SEARCH,
         description=(
             "Search knowledge bases for passages about a question. "
-            "Each begins with a line [document <id> · chunk <n> · score <s>] <title>; "
+            "Each is a text of its own that begins with a line [document <id> · chunk <n> · score <s>] <title>; "
             "chunks that follow each other come as one passage, chunks <n>-<m>."
         ),
         input_schema=_SEARCH_PARAMETERS
@@ -177,8 +177,8 @@ class McpTools:
         return _returned(*shown_chunks(read))
 
 
-def _returned(text: str, structured: Mapping[str, Any]) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
+def _returned(blocks: Blocks, structured: Mapping[str, Any]) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=block) for block in blocks], structured_content=structured)
 
 
 def _failed(detail: str) -> CallToolResult:
