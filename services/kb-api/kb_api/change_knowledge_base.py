@@ -64,13 +64,13 @@ async def _heed_limits(api: Services, kb: KnowledgeBase) -> None:
 async def _fields(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> dict[str, Any]:
     """Return what is to be written: the fields that were sent and differ."""
     said = {name: getattr(asked, name) for name in asked.model_fields_set}
+    if "max_chunks_per_document" in said:
+        said["max_chunks_per_document"] = allowed_max_chunks(api, asked.max_chunks_per_document)
     fields: dict[str, Any] = {name: value for name, value in said.items() if value != getattr(kb, name)}
     if "filterable_metadata" in fields:
         fields |= _filterable(kb, fields.pop("filterable_metadata"))
     if "rate_limits" in fields:
         fields["rate_limits"] = asked.rate_limits.model_dump(exclude_none=True)
-    if "max_chunks_per_document" in fields:
-        allowed_max_chunks(api, asked.max_chunks_per_document)
     if "tag_ids" in fields:
         fields["tag_ids"] = list(await known_tags(api.database, kb.organization_id, asked.tag_ids))
         if set(fields["tag_ids"]) == set(kb.tag_ids):

@@ -130,6 +130,7 @@ async def known_tags(database: Database, organization_id: str, tag_ids: Sequence
 
 
 def allowed_max_chunks(api: Services, asked: int | None) -> int:
+    """Return the limit of a KB, which is never above the deployment's: that is meant by 0 and None."""
     limit = api.settings.max_chunks_per_document
     if asked is not None and asked > limit:
         raise invalid_field("max_chunks_per_document", f"Input should be less than or equal to {limit}")

@@ -18,7 +18,9 @@ Name = Annotated[
 Description = Annotated[str, StringConstraints(max_length=2_000)]
 TagIds = Annotated[list[Identifier], Field(max_length=100)]
 MinScore = Annotated[float, Field(ge=0, le=1)]
-MaxChunks = Annotated[int, Field(ge=1, le=1_000_000)]
+MaxChunks = Annotated[
+    int, Field(ge=0, le=1_000_000, description="At most the deployment's limit, which is also what 0 means.")
+]
 
 ChunkerType = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
 

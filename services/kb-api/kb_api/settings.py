@@ -1,4 +1,6 @@
-from pydantic import SecretStr
+from typing import Annotated
+
+from pydantic import Field, SecretStr
 
 from kb_shared.settings import EmbeddingSettings, HttpSettings
 
@@ -10,7 +12,8 @@ class ApiSettings(EmbeddingSettings, HttpSettings):
     default_chunk_overlap: int = 128
     max_knowledge_bases: int = 20
     """An organization may have: each takes two search indexes, of which a cluster has few."""
-    max_chunks_per_document: int = 2_000
+    max_chunks_per_document: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
+    """Of every KB: one can only ask for less."""
     max_text_bytes: int = 20_000_000
     """Of a text that comes by itself and not in an event."""
     life_cycle_interval_s: float = 0.5

@@ -146,6 +146,22 @@ async def totals(database: Database, organization_id: str, kb_ids: list[str]) ->
     return {row["_id"]: (row["documents"], row["chunks"]) async for row in rows}
 
 
+def counted() -> list[Row]:
+    """The stages of a query on KBs that add `document_count` and `chunk_count` to each."""
+    sums = {"_id": None, "document_count": {"$sum": "$documents"}, "chunk_count": {"$sum": "$chunks"}}
+    mine = {"$match": {"$expr": {"$eq": ["$organization_id", "$$organization_id"]}}}
+    looked_up = {
+        "from": NAME,
+        "localField": "_id",
+        "foreignField": "kb_id",
+        "let": {"organization_id": "$organization_id"},
+        "pipeline": [mine, {"$group": sums}],
+        "as": "counted",
+    }
+    counts = {name: {"$ifNull": [{"$first": f"$counted.{name}"}, 0]} for name in ("document_count", "chunk_count")}
+    return [{"$lookup": looked_up}, {"$set": counts}, {"$unset": "counted"}]
+
+
 async def delete(database: Database, session: Session, organization_id: str, kb_id: str) -> None:
     await database[NAME].delete_many(_of_kb(organization_id, kb_id), session=session)
 

@@ -10,12 +10,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
+from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.text_normalization import AS_WRITTEN
 
@@ -28,8 +29,23 @@ INDEXES = [
 ]
 
 
-Sort = Literal["created_at", "-created_at", "name", "-name", "updated_at", "-updated_at", "status", "-status"]
+Sort = Literal[
+    "created_at",
+    "-created_at",
+    "name",
+    "-name",
+    "updated_at",
+    "-updated_at",
+    "status",
+    "-status",
+    "document_count",
+    "-document_count",
+    "chunk_count",
+    "-chunk_count",
+]
 """By a field, from its greatest value down with a minus."""
+_COUNTS: Final = frozenset({"document_count", "chunk_count"})
+"""Fields that are sums over the slots of a KB."""
 
 
 class Status(StrEnum):
@@ -155,8 +171,12 @@ async def page(
     query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
-    order = [(sort.removeprefix("-"), DESCENDING if sort.startswith("-") else ASCENDING), ("_id", ASCENDING)]
-    rows = database[NAME].find(query).sort(order).skip(skip).limit(limit)
+    field_name = sort.removeprefix("-")
+    order = {field_name: DESCENDING if sort.startswith("-") else ASCENDING, "_id": ASCENDING}
+    counted = kb_slots.counted() if field_name in _COUNTS else []
+    rows = await database[NAME].aggregate(
+        [{"$match": query}, *counted, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
+    )
     return [from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 

@@ -229,6 +229,16 @@ async def test_documents_that_did_not_fit_are_looked_at_again_when_more_chunks_a
     assert (await organization.stored(kb.kb_id)).tags_version == kb.tags_version
 
 
+async def test_no_limit_of_chunks_is_the_deployments_limit_and_more_than_a_lower_one(
+    organization: Organization,
+) -> None:
+    kb = await active(organization, max_chunks_per_document=10)
+    path = f"/knowledge-bases/{kb.kb_id}"
+    after = await organization.ok("PUT", path, json={"max_chunks_per_document": 0})
+    assert (after["status"], after["max_chunks_per_document"]) == ("indexing", 2000)
+    assert await organization.ok("PUT", path, json={"max_chunks_per_document": 0}) == after, "it is so already"
+
+
 async def test_the_same_tags_in_another_order_are_no_change(organization: Organization) -> None:
     await organization.tag("a", "b")
     kb = await active(organization, tag_ids=["a", "b"])

@@ -8,10 +8,12 @@ import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from kb_api import create_knowledge_base, organizations
 from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
+from kb_api.settings import ApiSettings
 from kb_indexer.chunking import chunk, outline
 from kb_shared.contracts.cloudevents import decode
 from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
@@ -77,6 +79,14 @@ async def test_what_is_created_is_what_is_read_back(organization: Organization) 
     assert created["tag_ids"] == ["t2", "t1"]
     assert created["embedding_dimensions"] == 24
     assert created["filterable_metadata"] == ["year", "lang"]
+
+
+async def test_no_limit_of_chunks_is_the_deployments_limit(organization: Organization) -> None:
+    created = await organization.create(max_chunks_per_document=0)
+    assert created["max_chunks_per_document"] == 2000
+    assert (await organization.stored(created["kb_id"])).max_chunks_per_document == 2000
+    with pytest.raises(ValidationError):
+        ApiSettings(max_chunks_per_document=0)
 
 
 async def test_the_answer_says_where_the_knowledge_base_is(organization: Organization) -> None:

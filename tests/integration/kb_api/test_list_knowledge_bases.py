@@ -28,6 +28,22 @@ async def test_the_newest_come_first_unless_another_order_is_asked_for(organizat
     assert await listed(organization, sort="-name") == ["second", "first"]
 
 
+async def test_the_order_can_be_that_of_documents_and_of_chunks(
+    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+) -> None:
+    sizes = {"none": [], "few and long": [9, 9], "many and short": [1, 2, 3]}
+    for owner in (organization, await new_organization()):
+        for name, chunks in sizes.items():
+            kb_id = (await owner.create(name=name))["kb_id"]
+            for n, count in enumerate(chunks):
+                await owner.index(kb_id, f"d{n}", name="One", chunks=count)
+    by_documents, by_chunks = ["none", "few and long", "many and short"], ["none", "many and short", "few and long"]
+    assert await listed(organization, sort="document_count") == by_documents
+    assert await listed(organization, sort="-document_count") == by_documents[::-1]
+    assert await listed(organization, sort="chunk_count") == by_chunks
+    assert await listed(organization, sort="-chunk_count", skip=1, limit=1) == by_chunks[1:2]
+
+
 async def test_w16_name_search_is_a_part_of_the_name_taken_as_text_whatever_its_capitals(
     organization: Organization,
 ) -> None:
