@@ -228,6 +228,11 @@ SEARCH_REQUESTS = Counter(
 SEARCHES_BEGUN_ANEW = Counter(
     "kb_search_begun_anew_total", "Searches that were done again, because their key or knowledge base had changed."
 )
+QUERY_VECTOR_CACHE_HITS = Counter(
+    "kb_search_query_vector_cache_hits_total",
+    "Vectors of queries that came from the cache. Low beside kb_search_requests_total: queries seldom come back, and "
+    "each new one waits for its provider.",
+)
 SEARCH_SECONDS = Histogram(
     "kb_search_seconds",
     "Seconds of a search by stage. High embed: the provider; high vector or text: the search nodes.",

@@ -32,8 +32,9 @@ class QueryInsight(BaseModel):
 
     query: str = Field(description="As it was written last.")
     searches: int
-    without_results: int
-    mean_results: float
+    without_results: int = Field(description="Searches that were answered and found nothing.")
+    failed: int = Field(description="Searches that were refused, or could not be answered then.")
+    mean_results: float = Field(description="Of the searches that were answered; 0 if none was.")
     mean_ms: float
     max_ms: float
     last_asked_at: datetime
@@ -96,7 +97,10 @@ def insights_router(database: Database) -> APIRouter:
         caller: Reader,
         *,
         by: Annotated[
-            Insight, Query(description="Asked most often, most often without a result, or slowest on average.")
+            Insight,
+            Query(
+                description="Asked most often, most often without a result, most often failed, or slowest on average."
+            ),
         ] = "top",
         kb_id: Annotated[str | None, Query(max_length=128, description="Only searches in this one.")] = None,
         since: Since = None,
@@ -104,7 +108,7 @@ def insights_router(database: Database) -> APIRouter:
         skip: Skip = 0,
         limit: Limit = DEFAULT_LIMIT,
     ) -> QueryInsights:
-        """From the log of searches, which keeps the first page of each for 90 days."""
+        """From the log of searches, also of those that failed, which keeps the first page of each for 90 days."""
         since, until = _time_range(since, until)
         found, total = await query_log.asked(
             database, caller.organization_id, by, since=since, until=until, kb_id=kb_id, skip=skip, limit=limit

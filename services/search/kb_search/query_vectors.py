@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kb_search.at_once import all_of
-from kb_search.spu_tally import note_charged
+from kb_search.spu_tally import note_embedded
 from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector import Vector
@@ -88,7 +88,7 @@ async def _embed(
     except (TransientError, Parked) as error:
         is_organizations = isinstance(error, BudgetExhausted | UnknownPrice)
         return NoVector(error, is_providers=isinstance(error, ProviderUnavailable | Parked) and not is_organizations)
-    note_charged(embedded.generated)
+    note_embedded(embedded)
     return embedded.vectors[0]
 
 

@@ -7,9 +7,11 @@ from collections.abc import Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http import HTTPStatus
+from time import perf_counter
 from typing import Final
 
 import structlog
+from pymongo.errors import PyMongoError
 
 from kb_search.chunk_counts import ChunkCounts
 from kb_search.filter_clauses import Clause
@@ -29,13 +31,15 @@ from kb_search.spu_tally import SpuTally, tallied
 from kb_search.stopwatch import Stopwatch
 from kb_search.text_filter import to_operator
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.errors import KbError, RequestError, TransientError
+from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.authentication import PresumedKey
+from kb_shared.http.problems import as_request_error
+from kb_shared.identifiers import is_kb_id
 from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESULTS_COUNT, SEARCHES_BEGUN_ANEW
 from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.mongo.query_log import LoggedQuery
+from kb_shared.mongo.query_log import LoggedQuery, Outcome
 
 _SMALL_UP_TO_CHUNKS: Final = 1_000
 _ATTEMPTS: Final = 5
@@ -52,9 +56,21 @@ class Answer:
     page: Page
     answered: Answered
     spu_charged: int
+    query_vector_cached: bool | None
+    """Whether the cache had the query's vectors for all models; None if no vector was used."""
     timings_ms: Mapping[str, float]
     by_words_alone: bool = False
     """The query has no vector for some of them, because of a provider: what was found there was found by its words."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Logged:
+    """What the log says of how a search ended."""
+
+    kb_ids: Sequence[str]
+    outcome: Outcome
+    result_count: int
+    duration_ms: float
 
 
 class KnowledgeBaseSearch:
@@ -122,45 +138,51 @@ class KnowledgeBaseSearch:
 
         What goes wrong with one of them is told beside what the others answer; it is raised only if none does.
         """
-        outcome = "failed"
+        outcome: Outcome = "failed"
+        began = perf_counter()
         try:
             answer = await self._search(organization_id, kb_ids, query, key)
             outcome = _outcome(answer)
-        except RequestError as error:
-            outcome = "unavailable" if error.status == HTTPStatus.SERVICE_UNAVAILABLE else "refused"
+        except Exception as error:
+            outcome = _outcome_of(error)
             if isinstance(error, FilterError):
                 SEARCH_FILTER_REJECTED.labels(error.reason).inc()
-            raise
-        except TransientError:
-            outcome = "unavailable"
+            if not _is_of_nobody(error):
+                # What is no id may be as long as a path.
+                named = [kb_id for kb_id in kb_ids or () if is_kb_id(kb_id)]
+                failed = _Logged(named, outcome, 0, (perf_counter() - began) * 1_000)
+                self._note(organization_id, query, failed, asker)
             raise
         finally:
             SEARCH_REQUESTS.labels(outcome).inc()
-        SEARCH_RESULTS_COUNT.observe(len(answer.page.hits))
-        self._note(organization_id, query, answer, asker)
+        results = len(answer.page.hits)
+        SEARCH_RESULTS_COUNT.observe(results)
+        answered = _Logged([kb.kb_id for kb in answer.kbs], outcome, results, answer.timings_ms["total"])
+        self._note(organization_id, query, answered, asker)
         log.info(
             "search.answered",
             organization_id=organization_id,
-            kb_ids=[kb.kb_id for kb in answer.kbs],
+            kb_ids=answered.kb_ids,
             mode=query.mode,
-            results=len(answer.page.hits),
+            results=results,
             failures=len(answer.failures),
             spu_charged=answer.spu_charged,
             duration_ms=answer.timings_ms["total"],
         )
         return answer
 
-    def _note(self, organization_id: str, query: SearchQuery, answer: Answer, asker: Asker) -> None:
+    def _note(self, organization_id: str, query: SearchQuery, logged: "_Logged", asker: Asker) -> None:
         if query.skip:
             return  # turning a page is no other question
         self._query_log.note(
             LoggedQuery(
                 organization_id=organization_id,
-                kb_ids=tuple(kb.kb_id for kb in answer.kbs),
+                kb_ids=tuple(logged.kb_ids),
                 query=query.text,
                 mode=query.mode,
-                result_count=len(answer.page.hits),
-                duration_ms=answer.timings_ms["total"],
+                outcome=logged.outcome,
+                result_count=logged.result_count,
+                duration_ms=logged.duration_ms,
                 origin=asker.origin,
                 key_id=asker.key_id,
                 run_id=asker.run_id,
@@ -219,7 +241,16 @@ class KnowledgeBaseSearch:
         by_words_alone = query.asks_vectors and any(
             target.vector is None and target.kb.kb_id in kbs for target in targets
         )
-        return Answer([*kbs.values()], failures, read.page, answered, tally.spus, stopwatch.finish(), by_words_alone)
+        return Answer(
+            [*kbs.values()],
+            failures,
+            read.page,
+            answered,
+            tally.spus,
+            _is_cached(tally),
+            stopwatch.finish(),
+            by_words_alone,
+        )
 
     async def _with_vectors(
         self,
@@ -276,7 +307,27 @@ class KnowledgeBaseSearch:
         )
 
 
-def _outcome(answer: Answer) -> str:
+def _outcome(answer: Answer) -> Outcome:
     if answer.by_words_alone:
         return "degraded"
     return "answered" if answer.page.hits else "nothing_found"
+
+
+def _is_cached(tally: SpuTally) -> bool | None:
+    return tally.query_vectors_not_cached == 0 if tally.query_vectors else None
+
+
+def _outcome_of(error: Exception) -> Outcome:
+    match error:
+        case RequestError() | TransientError() | Parked():
+            is_passing = as_request_error(error).status == HTTPStatus.SERVICE_UNAVAILABLE
+            return "unavailable" if is_passing else "refused"
+        case PyMongoError():
+            return "unavailable"
+        case _:
+            return "failed"
+
+
+def _is_of_nobody(error: Exception) -> bool:
+    """Whether the key was refused: what its owner asks is no query of the organization."""
+    return isinstance(error, RequestError) and error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}

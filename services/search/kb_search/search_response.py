@@ -63,6 +63,10 @@ class Results(BaseModel):
     omitted_count: int = Field(description="Results of this page that `max_tokens` had no room for.")
     total_tokens: int = Field(description="Of the content of all results.")
     spu_charged: int
+    query_vector_cached: bool | None = Field(
+        description="Whether the query's vector came from the cache (of several models: all of them), so that no "
+        "provider was asked; null where no vector was used, as with mode `text`."
+    )
     timings_ms: TimingsMs
     degraded: list[Literal["vector"]] = Field(
         description="What a hybrid search went without: `vector`, if the embedding provider gave no vector of the "
@@ -128,6 +132,7 @@ def _results(query: SearchQuery, answer: Answer) -> dict[str, Any]:
         "omitted_count": answer.answered.omitted_count,
         "total_tokens": answer.answered.total_tokens,
         "spu_charged": answer.spu_charged,
+        "query_vector_cached": answer.query_vector_cached,
         "timings_ms": TimingsMs.model_validate(answer.timings_ms),
         "degraded": ["vector"] if answer.by_words_alone else [],
     }

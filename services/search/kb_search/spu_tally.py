@@ -5,11 +5,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
+from kb_shared.embedding.embedder import Embedded
+from kb_shared.metrics import QUERY_VECTOR_CACHE_HITS
+
 
 @dataclass(slots=True)
 class SpuTally:
     around: "SpuTally | None"
     spus: int = 0
+    query_vectors: int = 0
+    query_vectors_not_cached: int = 0
+    """Of them; a search that is done again has it that it was not cached the first time."""
 
 
 _tally: ContextVar[SpuTally | None] = ContextVar("spu_tally", default=None)
@@ -26,8 +32,14 @@ def tallied() -> Iterator[SpuTally]:
         _tally.reset(token)
 
 
-def note_charged(spus: int) -> None:
+def note_embedded(query: Embedded) -> None:
+    """Add the embedding of one query to all tallies."""
+    is_cached = query.found > 0
+    if is_cached:
+        QUERY_VECTOR_CACHE_HITS.inc()
     tally = _tally.get()
     while tally is not None:
-        tally.spus += spus
+        tally.spus += query.generated
+        tally.query_vectors += 1
+        tally.query_vectors_not_cached += not is_cached
         tally = tally.around

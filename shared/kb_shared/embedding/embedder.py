@@ -59,6 +59,8 @@ class Embedded:
     """Vectors this call generated and stored: what it was charged for, in SPUs."""
     cached: int
     """Other distinct texts: their vectors were paid for before."""
+    found: int
+    """Distinct texts whose vectors the cache had: nobody was asked, and nobody waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,7 @@ class Embedder:
         hashes = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
         distinct = dict(zip(hashes, texts, strict=True))
         vectors = await self._known.find(order.space, distinct, keep_for=order.kept_for)
+        found = len(vectors)
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
         EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
@@ -245,7 +248,7 @@ class Embedder:
         if order.input_type == "query":
             self._known.remember(order.space, vectors)
         generated = sum(delivery.charged for delivery in delivered.values())
-        return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated)
+        return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found)
 
     def _order(self, model: Model, dimensions: int | None, purpose: Purpose) -> _Order:
         space = VectorSpace(

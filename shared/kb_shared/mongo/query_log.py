@@ -17,16 +17,22 @@ INDEXES = [
 ]
 
 Origin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
-Insight: TypeAlias = Literal["top", "zero_results", "slow"]
+Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
+Outcome: TypeAlias = Literal["answered", "degraded", "nothing_found", "refused", "unavailable", "failed"]
+FAILURES: Final[tuple[Outcome, ...]] = ("refused", "unavailable", "failed")
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedQuery:
     organization_id: str
     kb_ids: tuple[str, ...]
+    """Those that were searched; of a search that failed, those that it named."""
     query: str
     mode: str
+    outcome: Outcome
+    """Rows that were written before failures were kept have none: they were answered."""
     result_count: int
+    """0 of a search that failed."""
     duration_ms: float
     origin: Origin
     key_id: str
@@ -42,7 +48,10 @@ class AskedQuery:
     """As it was written last."""
     searches: int
     without_results: int
+    """Of those that were answered."""
+    failed: int
     mean_results: float
+    """Of those that were answered; 0 if none was."""
     mean_ms: float
     max_ms: float
     last_asked_at: datetime
@@ -60,9 +69,16 @@ def _to_row(query: LoggedQuery) -> Row:
 _WANTED: Final[dict[Insight, dict[str, Any]]] = {
     "top": {},
     "zero_results": {"without_results": {"$gt": 0}},
+    "failed": {"failed": {"$gt": 0}},
     "slow": {},
 }
-_ORDER: Final[dict[Insight, str]] = {"top": "searches", "zero_results": "without_results", "slow": "mean_ms"}
+_ORDER: Final[dict[Insight, str]] = {
+    "top": "searches",
+    "zero_results": "without_results",
+    "failed": "failed",
+    "slow": "mean_ms",
+}
+_FAILED: Final[Row] = {"$in": ["$outcome", list(FAILURES)]}
 
 
 async def asked(
@@ -76,16 +92,22 @@ async def asked(
     skip: int,
     limit: int,
 ) -> tuple[list[AskedQuery], int]:
-    """Queries by how often they were asked, how often in vain, or how long they took; one page, and how many in all."""
+    """Return queries by how often they were asked, found nothing or failed, or by how long they took.
+
+    One page, and how many there are in all.
+    """
     match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
     if kb_id is not None:
         match["kb_ids"] = kb_id
+    found_nothing = {"$and": [{"$eq": ["$result_count", 0]}, {"$not": [_FAILED]}]}
     group = {
         "_id": "$same",
         "query": {"$last": "$query"},
         "searches": {"$sum": 1},
-        "without_results": {"$sum": {"$cond": [{"$eq": ["$result_count", 0]}, 1, 0]}},
-        "mean_results": {"$avg": "$result_count"},
+        "without_results": {"$sum": {"$cond": [found_nothing, 1, 0]}},
+        "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
+        # An average leaves out what is no number.
+        "mean_results": {"$avg": {"$cond": [_FAILED, None, "$result_count"]}},
         "mean_ms": {"$avg": "$duration_ms"},
         "max_ms": {"$max": "$duration_ms"},
         "last_asked_at": {"$last": "$asked_at"},
@@ -96,6 +118,7 @@ async def asked(
             {"$match": match},
             {"$sort": {"asked_at": ASCENDING}},
             {"$group": group},
+            {"$set": {"mean_results": {"$ifNull": ["$mean_results", 0.0]}}},
             {"$match": _WANTED[insight]},
             {
                 "$facet": {

@@ -9,9 +9,11 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
+from kb_local.ports import NO_TLS
+from kb_local.python_server import ModelServer
 from kb_search.query_log import QueryLog
 from kb_search.settings import Settings
-from kb_shared.mongo import query_log
+from kb_shared.mongo import api_keys, query_log
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.query_log import LoggedQuery
@@ -19,6 +21,7 @@ from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searche
 from tests.integration.search.knowledge import Document, Knowledge
 from tests.waiting import until
 
+MISSING = "65f000000000000000000000"
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 INSIGHTS = f"/v0/orgs/{ORGANIZATION}/insights/queries"
 
@@ -40,9 +43,8 @@ async def test_each_search_is_written_down_with_who_asked_where(
     await searcher.search(knowledge, "Where is the  Kayak?")
     headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "console"}
     await searcher.http.post(knowledge.path, json={"query": "no", "mode": "text"}, headers=headers)
-    # Neither another page nor a refusal is a question.
+    # Another page is no other question.
     await searcher.search(knowledge, "Where is the Kayak?", skip=5)
-    await searcher.post(knowledge, {"query": "x", "metadata_filter": {"$where": "1"}})
     first, second = await logged(search_database, 2)
     assert first.pop("duration_ms") > 0
     assert datetime.now(UTC) - first.pop("asked_at") < timedelta(minutes=5)
@@ -52,12 +54,67 @@ async def test_each_search_is_written_down_with_who_asked_where(
         "query": "Where is the  Kayak?",
         "same": "where is the kayak?",
         "mode": "hybrid",
+        "outcome": "answered",
         "result_count": 1,
         "origin": "sdk",
         "key_id": searcher.key.split("_")[1],
         "run_id": None,
     }
     assert (second["origin"], second["mode"], second["result_count"]) == ("console", "text", 0)
+    assert second["outcome"] == "nothing_found"
+
+
+async def test_a_search_that_fails_is_written_down_with_its_outcome(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database, model_server: ModelServer
+) -> None:
+    await knowledge.index(Document("d", ["kayak"]))
+    kb_id = knowledge.kb.kb_id
+    several = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
+    refused = await searcher.post(knowledge, {"query": "bad filter", "metadata_filter": {"$where": "1"}})
+    missing = await searcher.post(several, {"query": "no such kb", "kb_ids": [MISSING, "x" * 100]})
+    async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
+        (await admin.put("/admin/hash", json={"faults": [{"status": 503}] * 20})).raise_for_status()
+        down = await searcher.post(knowledge, {"query": "provider is down", "mode": "vector"})
+        await admin.delete("/admin/hash")
+    assert [each.status_code for each in (refused, missing, down)] == [422, 404, 503]
+    rows = await logged(search_database, 3)
+    assert [(row["query"], row["outcome"], row["kb_ids"], row["result_count"]) for row in rows] == [
+        ("bad filter", "refused", [kb_id], 0),
+        ("no such kb", "refused", [MISSING], 0),
+        ("provider is down", "unavailable", [kb_id], 0),
+    ]
+    assert rows[-1]["duration_ms"] > 0
+
+
+async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    await searcher.search(knowledge, "while it was right")
+    await api_keys.revoke(search_database, ORGANIZATION, searcher.key.split("_")[1])
+    assert (await searcher.post(knowledge, {"query": "afterwards"})).status_code == 401
+    log = QueryLog(search_database)
+    log.note(entry("last"))
+    await log.close()
+    await logged(search_database, 2)
+
+
+async def test_rows_from_before_failures_were_kept_count_as_answered(
+    http: httpx.AsyncClient, search_database: Database, settings: Settings
+) -> None:
+    await query_log.insert(search_database, [entry("kayak", results=0)])
+    await search_database[query_log.NAME].update_many({}, {"$unset": {"outcome": ""}})
+    [one] = (await insights(http, search_database, settings))["queries"]
+    assert (one["without_results"], one["failed"]) == (1, 0)
+
+
+async def test_a_search_from_the_dashboard_is_one_from_the_console(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "dashboard"}
+    response = await searcher.http.post(knowledge.path, json={"query": "x", "mode": "text"}, headers=headers)
+    assert response.status_code == 200, response.text
+    [row] = await logged(search_database, 1)
+    assert row["origin"] == "console"
 
 
 async def test_only_people_say_where_they_ask_from(searcher: Searcher, knowledge: Knowledge) -> None:
@@ -106,6 +163,7 @@ def entry(query: str, *, results: int = 1, ms: float = 10.0, days: int = 1, **fi
         "kb_ids": ("k1",),
         "query": query,
         "mode": "hybrid",
+        "outcome": "answered" if results else "nothing_found",
         "result_count": results,
         "duration_ms": ms,
         "origin": "sdk",
@@ -127,6 +185,8 @@ async def history(search_database: Database) -> None:
             entry("raft", results=0, ms=5.0),
             entry("raft", results=0, ms=5.0),
             entry("raft", ms=5.0),
+            entry("boat", results=0, ms=1.0, outcome="unavailable"),
+            entry("boat", results=0, ms=1.0, outcome="refused", days=4),
             entry("old", days=60),
             entry("theirs", organization_id="other"),
         ],
@@ -147,12 +207,13 @@ async def insights(http: httpx.AsyncClient, database: Database, settings: Settin
 @pytest.mark.parametrize(
     ("params", "queries"),
     [
-        ({}, ["raft", " KAYAK", "canoe"]),
+        ({}, ["raft", "boat", " KAYAK", "canoe"]),
         ({"by": "zero_results"}, ["raft", "canoe"]),
-        ({"by": "slow"}, ["canoe", " KAYAK", "raft"]),
+        ({"by": "failed"}, ["boat"]),
+        ({"by": "slow"}, ["canoe", " KAYAK", "raft", "boat"]),
         ({"kb_id": "k2"}, ["canoe"]),
-        ({"skip": 1, "limit": 1}, [" KAYAK"]),
-        ({"from": "2026-01-01T00:00:00Z"}, ["raft", " KAYAK", "canoe", "old"]),
+        ({"skip": 2, "limit": 1}, [" KAYAK"]),
+        ({"from": "2026-01-01T00:00:00Z"}, ["raft", "boat", " KAYAK", "canoe", "old"]),
         ({"from": "2026-05-30T00:00:00Z", "to": "2026-05-30T12:00:00Z"}, [" KAYAK"]),
     ],
 )
@@ -168,11 +229,14 @@ async def test_all_ways_to_write_a_query_count_as_one(
     http: httpx.AsyncClient, search_database: Database, settings: Settings
 ) -> None:
     answer = await insights(http, search_database, settings)
-    assert answer["total_count"] == 3
-    assert answer["queries"][1] == {
+    assert answer["total_count"] == 4
+    boat = answer["queries"][1]
+    assert (boat["searches"], boat["failed"], boat["without_results"], boat["mean_results"]) == (2, 2, 0, 0.0)
+    assert answer["queries"][2] == {
         "query": " KAYAK",
         "searches": 2,
         "without_results": 0,
+        "failed": 0,
         "mean_results": 2.0,
         "mean_ms": 20.0,
         "max_ms": 30.0,

@@ -8,7 +8,9 @@ import structlog
 from prometheus_client import REGISTRY, generate_latest
 
 from kb_search.fusion import WEIGHTS, K, Shape
+from kb_search.hit_finder import HitFinder
 from kb_search.last_searched import LastSearched
+from kb_search.presumption import Outdated
 from kb_search.query import Asker, SearchQuery
 from kb_search.query_log import QueryLog
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
@@ -20,6 +22,10 @@ from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.search.conftest import NewSearcher, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create, relevance
 from tests.waiting import until
+
+
+def counted(name: str, **labels: str) -> float:
+    return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
 def contents(answer: dict[str, Any]) -> list[str]:
@@ -73,8 +79,42 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
         "total_tokens": sum(len(one["content"].split()) for one in (first, second)),
         "kb_status": "active",
         "spu_charged": 1,
+        "query_vector_cached": False,
         "degraded": [],
     }
+
+
+async def test_an_answer_says_whether_the_querys_vector_came_from_the_cache(
+    searcher: Searcher, knowledge: Knowledge, search_database: Database
+) -> None:
+    name = "kb_search_query_vector_cache_hits_total"
+    other = await create(search_database, "acme", embedding_model="hash-24", embedding_dimensions=24)
+    everywhere = "/v0/orgs/acme/knowledge-bases/search"
+    hits = counted(name)
+    answers = [await searcher.search(knowledge, "how much?") for _ in range(2)]
+    assert [answer["query_vector_cached"] for answer in answers] == [False, True]
+    assert counted(name) - hits == 1
+    several = {"query": "how much?", "kb_ids": [knowledge.kb.kb_id, other.kb.kb_id]}
+    cached = [(await searcher.post(everywhere, several)).json()["query_vector_cached"] for _ in range(2)]
+    assert cached == [False, True], "of two models one was new to the cache"
+    assert (await searcher.search(knowledge, "how much?", mode="text"))["query_vector_cached"] is None
+
+
+async def test_a_search_that_is_done_again_did_not_have_its_vector_from_the_cache(
+    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, asked = HitFinder.find, 0
+
+    async def outdated_once(finder: HitFinder, targets: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise Outdated
+        return await original(finder, targets)
+
+    monkeypatch.setattr(HitFinder, "find", outdated_once)
+    assert (await searcher.search(knowledge, "again"))["query_vector_cached"] is False
+    assert asked == 2
 
 
 async def test_the_same_query_again_costs_nothing(
@@ -213,9 +253,6 @@ async def test_no_query_stands_in_a_log_or_a_metric(searcher: Searcher, knowledg
 
 
 async def test_searches_and_refused_filters_are_counted(searcher: Searcher, knowledge: Knowledge) -> None:
-    def counted(name: str, **labels: str) -> float:
-        return REGISTRY.get_sample_value(name, labels) or 0.0
-
     async def growth(body: dict[str, Any], name: str, **labels: str) -> float:
         before = counted(name, **labels)
         await searcher.post(knowledge, {"query": "x", **body})

@@ -36,7 +36,7 @@ class Recorder:
 
     async def embed(self, texts: Sequence[str], **asked: Any) -> Embedded:
         self.asked.append(asked)
-        return Embedded(arbitrary_vectors(texts), generated=len(texts), cached=0)
+        return Embedded(arbitrary_vectors(texts), generated=len(texts), cached=0, found=0)
 
     async def reserve(self, count: int) -> None:
         assert not self.asked, "before anything is paid"
