@@ -5,9 +5,10 @@ from typing import Any
 
 import httpx
 import pytest
-from prometheus_client import REGISTRY, CollectorRegistry
+from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 from pymongo import AsyncMongoClient
 
+from kb_shared import metrics
 from kb_shared.http.application import create_app
 from kb_shared.metrics import MeasuredGauge
 from kb_shared.settings import HttpSettings
@@ -105,3 +106,11 @@ def test_a_gauge_is_exported_once_it_has_been_measured() -> None:
     assert list(registry.collect()) == []
     gauge.set(0)
     assert registry.get_sample_value("kb_test") == 0
+
+
+def test_no_service_exports_a_gauge_that_only_another_one_measures() -> None:
+    gauges = [each for each in vars(metrics).values() if isinstance(each, Gauge)]
+    # One with labels has no value before somebody measures one.
+    always_exported = [each for each in gauges if not isinstance(each, MeasuredGauge) and not each._labelnames]
+    assert gauges
+    assert always_exported == []
