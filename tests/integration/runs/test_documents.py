@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,11 +10,12 @@ from fastapi import FastAPI
 
 from kb_search.settings import Settings
 from kb_shared.mongo import document_texts
+from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.tokens import count_tokens
 from tests.integration.runs.conftest import Author
 from tests.integration.runs.projection import hear_of_deletion, hear_of_tags, hear_of_text
-from tests.integration.search.conftest import ORGANIZATION
+from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.scripted_model import ScriptedModel
 
@@ -81,6 +83,23 @@ async def test_the_model_sees_the_text_as_data_before_the_question_and_the_run_s
     kept = (await asked.author.ask("GET", f"/runs/{run['run_id']}")).json()
     for each in (run, listed, kept):
         assert (each["document_id"], each["document_name"], each["document_truncated"]) == described
+
+
+async def test_a_key_that_may_only_search_reads_no_document_through_a_run(
+    asked: Asked, search_database: Database, settings: Settings
+) -> None:
+    await asked.hear(SENTENCE)
+    body = {"messages": QUESTION, "model": asked.scripted.name, "document_id": "contract"}
+    await asked.scripted.says({"text": "Ada."}, {"text": "Ada."})
+    for scopes, status in (((Scope.SEARCH,), 403), ((Scope.SEARCH, Scope.READ), 200)):
+        key = await key_for(search_database, settings, ORGANIZATION, *scopes)
+        answer = await replace(asked.author, key=key).ask("POST", "/runs", body)
+        assert answer.status_code == status
+        if status == 403:
+            assert "'read'" in answer.json()["detail"]
+            assert await asked.scripted.requests() == []
+            without = await replace(asked.author, key=key).ask("POST", "/runs", body | {"document_id": None})
+            assert without.status_code == 200, "without a document the scope is enough"
 
 
 async def test_the_text_is_the_newest(asked: Asked) -> None:

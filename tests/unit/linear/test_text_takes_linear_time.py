@@ -31,6 +31,7 @@ from kb_search.query import SearchQuery
 from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
 from kb_search.runs.citations import citations_of, without_marks, without_unknown
 from kb_search.runs.discussed_document import discussed
+from kb_search.runs.json_addresses import neutral_json
 from kb_search.runs.passages import Fence, PassageBook, cleaned
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
@@ -95,6 +96,7 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "without marks in JSON": lambda text: without_marks(json.dumps([text, {text: text}]), is_json=True),
     "addresses": lambda text: addresses_in([text]),
     "neutral": lambda text: neutral(text, frozenset()),
+    "neutral JSON": lambda text: neutral_json(json.dumps([text]), frozenset()),
     "streamed answer": _stream,
     "whole characters": lambda text: whole_characters(text + "\ud800"),
     "JSON": _parse,
@@ -118,6 +120,7 @@ ONLY_WHOLE: Final = {
     "kb_indexer.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
     "kb_search.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
+    "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
 }
 """Patterns that are not searched for everywhere in a text, and where they are tried as they are used."""
 

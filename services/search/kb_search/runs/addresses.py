@@ -1,11 +1,15 @@
 """Addresses in answers: a document could have had the model carry what it knows to one, by a link or an image. Pure.
 
 No link or image of Markdown is left, only addresses as they stand, of which programs make links. One that the run did
-not find or was not given is written so that none does: `https[:]//example.com`. Code is no exception, since programs do
-not agree on what is code.
+not find or was not given is written so that none does: `https[:]//example.com`. No HTML tag is left that has attributes
+or loads what stands in it (`< img src=...`), and no HTML reference to a character that addresses are written with
+(`https&amp;#58;//`). Code is no exception, since programs do not agree on what is code.
 """
 
+import html
 import re
+import string
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,8 +23,27 @@ _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
 _NO_PART_AT_END: Final = "?!.,:;*_~'\"`|)]}>/"
 _DESTINATION: Final = re.compile(r"\](?=[(:])")
 """Before where a link, an image or the definition of one leads."""
-_UNFINISHED: Final = re.compile(rf"(?:{_ADDRESS.pattern}|h|ht|htt|https?|f|ft|ftp|w{{1,3}}|\])\Z", re.IGNORECASE)
+_REFERENCE: Final = re.compile(
+    r"&(?:#0*(?P<decimal>[0-9]{1,7});?|#x0*(?P<hexadecimal>[0-9a-f]{1,6});?|[a-z]+;)", re.IGNORECASE
+)
+"""To a character, in HTML and in Markdown."""
+_WRITES_ADDRESSES: Final = frozenset(string.ascii_letters + string.digits + ":/\\.@\t\n\r")
+"""The last three are skipped by programs that read an address."""
+_TAG: Final = re.compile(r"<(?=[a-z])[^>=]*=?", re.IGNORECASE)
+"""An HTML tag up to its first attribute that has a value; a name in it may begin with "<"."""
+_TAG_BEGINS: Final = re.compile("<(?=[a-z])", re.IGNORECASE)
+_LOADING_TAG_BEGINS: Final = re.compile(r"<(?=(?:style|script)\b)", re.IGNORECASE)
+"""Of which the text inside can name what is loaded."""
+_MAY_BE_TAG: Final = re.compile(r"<(?:[a-z]|\Z)", re.IGNORECASE)
+_UNFINISHED_TAG: Final = re.compile(r"<(?:[a-z][^>=]*)?\Z", re.IGNORECASE)
+_TAG_IS_CLEAR: Final = re.compile("[>=]")
+_UNFINISHED: Final = re.compile(
+    rf"(?:{_ADDRESS.pattern}|h|ht|htt|https?|f|ft|ftp|w{{1,3}}|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
+)
 """What a piece can end with that the next one has a say in."""
+
+_LONG_PARTS: Final = ((_ADDRESS, _END), (re.compile("&"), re.compile("[^0-9a-z]", re.IGNORECASE)))
+"""How what can go on for long begins, and what ends it."""
 
 
 def addresses_in(texts: Iterable[str]) -> frozenset[str]:
@@ -42,29 +65,52 @@ def neutral(text: str, known: frozenset[str]) -> str:
         # Also where another begins in it.
         return _BEGINNING.sub(r"\1[\2]", address[0])
 
-    return _DESTINATION.sub("] ", _ADDRESS.sub(kept, text))
+    written_out = _REFERENCE.sub(_shown_as_written, text)
+    return _DESTINATION.sub("] ", _TAG.sub(_shown_as_text, _ADDRESS.sub(kept, written_out)))
+
+
+def _shown_as_text(tag: re.Match[str]) -> str:
+    """Keep a program from taking a tag for one if it has attributes, or loads what its text says."""
+    begins = _TAG_BEGINS if tag[0].endswith("=") else _LOADING_TAG_BEGINS
+    return begins.sub("< ", tag[0])
+
+
+def _shown_as_written(reference: re.Match[str]) -> str:
+    """Keep a program from putting a character of an address in its place."""
+    whole, decimal, hexadecimal = reference[0], reference["decimal"], reference["hexadecimal"]
+    # Not by `unescape`, which takes no number of thousands of digits.
+    number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
+    character = html.unescape(whole) if number is None else chr(min(number, sys.maxunicode))
+    return f"&amp;{whole[1:]}" if character in _WRITES_ADDRESSES else whole
 
 
 class NeutralPieces:
-    """The same for an answer that comes in pieces: an address waits for its end."""
+    """The same for an answer that comes in pieces: what could become an address or a tag waits for its end."""
 
     def __init__(self, known: frozenset[str]) -> None:
         self._known = known
         self._held: list[str] = []
-        self._holds_address = False
+        self._waits_for: re.Pattern[str] | None = None
+        """What the end of a long part looks like that is not looked at again with each piece."""
 
     def take(self, piece: str) -> str:
         """What can be passed on after this piece."""
-        if self._holds_address and _END.search(piece) is None:
-            # An address of many pieces is not looked at again with each of them.
+        if self._waits_for is not None and self._waits_for.search(piece) is None:
             self._held.append(piece)
             return ""
         text = "".join((*self._held, piece))
-        begins = 1 + max(text.rfind(each) for each in _NO_PART)
-        unfinished = _UNFINISHED.search(text, begins)
+        last_part = 1 + max(text.rfind(each) for each in _NO_PART)
+        unfinished = _UNFINISHED.search(text, last_part)
         end = len(text) if unfinished is None else unfinished.start()
+        self._waits_for = next((ends for begins, ends in _LONG_PARTS if begins.match(text, end)), None)
+        # Of what is passed on now: what would make a tag of it may stand in what is held.
+        after_tags = 1 + max(text.rfind(each, 0, end) for each in ">=")
+        tag = _MAY_BE_TAG.search(text, after_tags, end)
+        if tag is not None:
+            end = tag.start()
+            if _UNFINISHED_TAG.match(text, end):
+                self._waits_for = _TAG_IS_CLEAR if len(text) > end + 1 else None
         self._held = [text[end:]]
-        self._holds_address = _ADDRESS.match(text, end) is not None
         return neutral(text[:end], self._known)
 
     def end(self) -> str:

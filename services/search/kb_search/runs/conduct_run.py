@@ -15,8 +15,10 @@ from pymongo.errors import PyMongoError
 from kb_search.query import Asker
 from kb_search.runs import loop
 from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
+from kb_search.runs.answer_schema import violations
 from kb_search.runs.citations import Citations, citations_of, without_unknown
 from kb_search.runs.events import Tell, tell_nobody
+from kb_search.runs.json_addresses import NeutralJsonPieces, neutral_json
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_tools import Returned, RunTools
@@ -200,8 +202,10 @@ class _Making:
                 self._state = loop.returned(self._state, await self._call(next_action))
             case Answered(text):
                 await self._answer_with(text)
-            case Unusable(text, violations):
-                raise _invalid_answer(neutral(text, self._known_addresses()), violations)
+            case Unusable(text, wrong):
+                known = self._known_addresses()
+                # What is no JSON, though it should be, can hold addresses outside of strings.
+                raise _invalid_answer(neutral(neutral_json(text, known) if self._is_json else text, known), wrong)
 
     async def _ask(self, action: Ask) -> Completion:
         question = Question(
@@ -212,7 +216,7 @@ class _Making:
         )
 
         heard: list[str] = []
-        shown = NeutralPieces(self._known_addresses())
+        shown = self._pieces()
 
         async def tell(text: str) -> None:
             if text:
@@ -220,8 +224,7 @@ class _Making:
 
         async def on_text(text: str) -> None:
             heard.append(text)
-            # JSON follows its schema as it stands.
-            await tell(text if self._is_json else shown.take(text))
+            await tell(text if shown is None else shown.take(text))
 
         # Streaming costs more: only for whoever listens.
         listener = None if self._tell is tell_nobody else on_text
@@ -233,8 +236,15 @@ class _Making:
             if heard or was_paid_for(error):
                 self._state = loop.broke_off(self._state, broken_off("".join(heard), question, model))
             raise
-        await tell(shown.end())
+        if shown is not None:
+            await tell(shown.end())
         return completion
+
+    def _pieces(self) -> NeutralPieces | NeutralJsonPieces | None:
+        """What an answer goes through while it comes; None: it is told as it stands."""
+        if not self._is_json:
+            return NeutralPieces(self._known_addresses())
+        return NeutralJsonPieces(self._known_addresses()) if self._plan.clean_strings else None
 
     async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
         try:
@@ -263,10 +273,21 @@ class _Making:
     async def _answer_with(self, text: str) -> None:
         book = self._tools.book
         self._citations = citations_of(text, book, is_json=self._is_json)
-        # Of JSON nothing is taken out: it follows the schema as it stands.
-        self._answer = text if self._is_json else neutral(without_unknown(text, book), self._known_addresses())
+        if self._plan.schema is None:
+            self._answer = neutral(without_unknown(text, book), self._known_addresses())
+        else:
+            self._answer = await self._clean_json(text, self._plan.schema)
         for passage in self._citations.passages:
             await self._tell("citation", passage.as_citation())
+
+    async def _clean_json(self, text: str, schema: Mapping[str, Any]) -> str:
+        """Raises RequestError if the answer follows the schema only with what is taken out of its strings."""
+        if not self._plan.clean_strings:
+            return text
+        clean = neutral_json(text, self._known_addresses())
+        if clean != text and (wrong := await asyncio.to_thread(violations, clean, schema)):
+            raise _invalid_answer(clean, wrong)
+        return clean
 
     @property
     def _is_json(self) -> bool:

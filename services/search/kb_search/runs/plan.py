@@ -1,5 +1,6 @@
 """What a run is made of, known before it begins."""
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -45,6 +46,8 @@ class Plan:
     prompt_id: str | None = None
     agent_id: str | None = None
     document: DiscussedDocument | None = None
+    clean_strings: bool = True
+    """Of an answer that follows the schema; any other answer is cleaned always."""
 
     def messages(self) -> list[Message]:
         """What the model is told first."""
@@ -56,6 +59,8 @@ class Plan:
     def texts(self) -> Iterator[str]:
         """What those wrote whom this run is for, and the document that it is about, as the model sees it."""
         yield self.instructions
+        if self.schema is not None:
+            yield json.dumps(self.schema, ensure_ascii=False)
         for message in (*self.history, *self.question):
             yield str(message["content"])
         if self.document is not None:

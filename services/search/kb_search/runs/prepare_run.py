@@ -90,6 +90,7 @@ class Preparation:
             prompt_id=request.prompt_id,
             agent_id=request.agent_id,
             document=await self._document(organization_id, request.document_id),
+            clean_strings=request.clean_strings,
         )
 
     async def check_answer_schema(self, organization_id: str, field: str, schema: Mapping[str, Any] | None) -> None:

@@ -73,6 +73,9 @@ def runs_router(database: Database, preparation: Preparation, conductor: Conduct
 
         Closing the connection stops the work.
         """
+        if body.document_id is not None:
+            # Its text is shown to the model, which repeats it when it is asked to.
+            caller.check(Scope.READ)
         await limits.take_run(caller)
         plan = await preparation.plan(caller, body)
         if EVENT_STREAM in request.headers.get("accept", ""):

@@ -53,7 +53,7 @@ class RunRequest(Model):
     document_id: Identifier | None = Field(
         None,
         description="Ask about this document of the organization, in whichever knowledge base it is or none: the model "
-        "sees its text, or the beginning of a long one, before the question.",
+        "sees its text, or the beginning of a long one, before the question. The key needs the scope `read`, too.",
     )
     kb_id: ObjectId | None = None
     kb_ids: KbIds | None = None
@@ -61,6 +61,11 @@ class RunRequest(Model):
         None, description="Of a run of `messages` alone: a chat model that this deployment allows."
     )
     response_schema: dict[str, Any] | None = Field(None, description="JSON schema of the answer.")
+    clean_strings: bool = Field(
+        default=True,
+        description="Write addresses that the run was not given, Markdown links and images, and HTML tags in the "
+        "strings of an answer by a schema so that no program follows them. It is always done in other answers.",
+    )
     max_iterations: MaxIterations | None = None
     budget: RunBudget = RunBudget()
 

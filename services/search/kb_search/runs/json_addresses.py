@@ -1,0 +1,79 @@
+"""Addresses in the strings of an answer that follows a schema, which lead nowhere either. Pure.
+
+Names are strings, too. What stands between the strings is passed on as it is, also how numbers are written.
+"""
+
+import json
+import re
+from typing import Final
+
+from kb_search.runs.addresses import neutral
+
+_SPECIAL: Final = re.compile(r'["\\]')
+_HALF_A_CHARACTER: Final = re.compile(r"[\ud800-\udfff]")
+
+
+def neutral_json(answer: str, known: frozenset[str]) -> str:
+    """Return JSON whose strings are `neutral`; it may violate a schema that the answer follows."""
+    pieces = NeutralJsonPieces(known)
+    return pieces.take(answer) + pieces.end()
+
+
+class NeutralJsonPieces:
+    """The same for an answer that comes in pieces: each string waits for its end."""
+
+    def __init__(self, known: frozenset[str]) -> None:
+        self._known = known
+        self._string: list[str] = []
+        """The beginning of a string whose end has not come; empty between strings."""
+        self._is_escaped = False
+
+    def take(self, piece: str) -> str:
+        """What can be passed on after this piece."""
+        shown: list[str] = []
+        position = 0
+        while position < len(piece):
+            if not self._string:
+                position = self._pass_on(piece, position, shown)
+            elif self._is_escaped:
+                self._string.append(piece[position])
+                self._is_escaped = False
+                position += 1
+            else:
+                position = self._go_on(piece, position, shown)
+        return "".join(shown)
+
+    def end(self) -> str:
+        """What is left when no piece follows: a string that was cut off."""
+        return neutral("".join(self._string), self._known)
+
+    def _pass_on(self, piece: str, position: int, shown: list[str]) -> int:
+        begins = piece.find('"', position)
+        if begins < 0:
+            shown.append(piece[position:])
+            return len(piece)
+        shown.append(piece[position:begins])
+        self._string = ['"']
+        return begins + 1
+
+    def _go_on(self, piece: str, position: int, shown: list[str]) -> int:
+        special = _SPECIAL.search(piece, position)
+        end = len(piece) if special is None else special.end()
+        self._string.append(piece[position:end])
+        if special is not None and special[0] == "\\":
+            self._is_escaped = True
+        elif special is not None:
+            shown.append(_neutral_string("".join(self._string), self._known))
+            self._string = []
+        return end
+
+
+def _neutral_string(written: str, known: frozenset[str]) -> str:
+    try:
+        text = json.loads(written, strict=False)
+    except ValueError:
+        # Not JSON, so an answer that will be refused.
+        return neutral(written, known)
+    shown = neutral(text, known)
+    # Half of a surrogate pair can be written as an escape only.
+    return written if shown == text else json.dumps(shown, ensure_ascii=bool(_HALF_A_CHARACTER.search(shown)))
