@@ -13,6 +13,7 @@ from kb_shared.kafka_connection.connection import (
     SaslMechanism,
     SecurityProtocol,
 )
+from kb_shared.peppers import Peppers
 from kb_shared.prices import MAX_USD, ModelPrice, Prices
 
 
@@ -155,6 +156,10 @@ class HttpSettings(CommonSettings):
 
     api_key_pepper: SecretStr = SecretStr("local-pepper")
     """Keeps stolen `api_keys` rows useless; set your own in production."""
+    api_key_former_peppers: list[SecretStr] = []
+    """Those that `api_key_pepper` has replaced, while keys are in use whose hashes were made with them."""
+    api_key_next_pepper: SecretStr | None = None
+    """That some replicas have as `api_key_pepper` already, or will have soon."""
     http_max_requests: Annotated[int, Field(ge=1)] = 500
     """Worked on at once by this process, without streams."""
     http_max_requests_of_organization: Annotated[int, Field(ge=1)] = 50
@@ -163,3 +168,10 @@ class HttpSettings(CommonSettings):
     """Runs and calls of MCP that this process works on at once."""
     http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
     """Of those."""
+
+    @property
+    def peppers(self) -> Peppers:
+        """All of them."""
+        former = (pepper.get_secret_value() for pepper in self.api_key_former_peppers)
+        coming = self.api_key_next_pepper.get_secret_value() if self.api_key_next_pepper else None
+        return Peppers(self.api_key_pepper.get_secret_value(), tuple(former), coming)

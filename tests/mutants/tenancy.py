@@ -46,7 +46,7 @@ MUTANTS: Final = (
     Mutant(
         "key-needs-no-secret",
         _KEYS,
-        old="if stored is None or not matches:",
+        old="if stored is None or not any(matches):",
         new="if stored is None:",
         caught_by=in_file(f"{_API}/test_keys_and_tags.py", "test_without_a_valid_key_it_is_401")
         + in_file(f"{_SEARCH}/test_presumed.py", "test_a_wrong_secret_after_a_right_one_is_refused"),

@@ -41,11 +41,10 @@ async def ensure_admin_key(database: Database, settings: ApiSettings) -> None:
         expires_at=None,
         revoked_at=None,
     )
-    pepper = settings.api_key_pepper.get_secret_value()
-    if await api_keys.insert(database, key, whole_key=whole_key, pepper=pepper):
+    if await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.peppers.current):
         _log.info("api_key.bootstrapped", key_id=key.key_id, organization_id=key.organization_id)
         return
-    found = await api_keys.authenticate(database, whole_key, pepper=pepper)
+    found = await api_keys.authenticate(database, whole_key, peppers=settings.peppers)
     if found is None or found.organization_id != key.organization_id:
         # Whoever has changed the secret must not believe that the old one is void, or that the new one works.
         _log.warning(

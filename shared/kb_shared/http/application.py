@@ -58,7 +58,7 @@ def create_app(
         redirect_slashes=False,
     )
     _check_pepper(settings)
-    app.state.authentication = Authentication(database, pepper=settings.api_key_pepper.get_secret_value())
+    app.state.authentication = Authentication(database, peppers=settings.peppers)
     app.state.admission = Admission(settings)
     app.state.large_bodies = LargeBodies()
     problems.install(app)

@@ -4,20 +4,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
 from fastapi import Request
 from fastapi.openapi.models import HTTPBearer as HTTPBearerModel
 from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
+from pymongo.errors import PyMongoError
 
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.gathering import Gathering
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope, StoredKey
 from kb_shared.mongo.database import Database
+from kb_shared.peppers import Peppers
 
 _MOST_KNOWN: Final = 10_000
 
 _bearer = HTTPBearer(auto_error=False)
+
+log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +66,9 @@ class Authentication:
     next request.
     """
 
-    def __init__(self, database: Database, *, pepper: str) -> None:
+    def __init__(self, database: Database, *, peppers: Peppers) -> None:
         self._database = database
-        self._pepper = pepper
+        self._peppers = peppers
         self._stored = Gathering(self._find)
         self._known: dict[str, StoredKey] = {}
 
@@ -74,11 +79,12 @@ class Authentication:
         """Raises RequestError 401 unless the key is right, unexpired and not revoked."""
         key_id = api_keys.key_id_of(whole_key)
         stored = None if key_id is None else await self._stored(key_id)
-        is_right = api_keys.authenticated(stored, whole_key, pepper=self._pepper) is not None
+        is_right = api_keys.authenticated(stored, whole_key, peppers=self._peppers) is not None
         if stored is not None:
             self._remember(stored)
         if stored is None or not is_right:
             raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
+        await self._rehash(stored, whole_key)
         return stored
 
     def _remember(self, stored: StoredKey) -> None:
@@ -87,10 +93,18 @@ class Authentication:
             self._known.clear()
         self._known[stored.key.key_id] = stored
 
+    async def _rehash(self, stored: StoredKey, whole_key: str) -> None:
+        try:
+            if await api_keys.rehash(self._database, stored, whole_key, peppers=self._peppers):
+                log.info("api_key.rehashed", key_id=stored.key.key_id, organization_id=stored.key.organization_id)
+        except PyMongoError as error:
+            # The key is right all the same; its next request tries again.
+            log.warning("api_key.not_rehashed", key_id=stored.key.key_id, error=type(error).__name__)
+
     def known(self, whole_key: str) -> StoredKey | None:
         """What the key was when it was last looked at; None if it was not right then, and when its time is over."""
         stored = self._known.get(api_keys.key_id_of(whole_key) or "")
-        return stored if api_keys.authenticated(stored, whole_key, pepper=self._pepper) else None
+        return stored if api_keys.authenticated(stored, whole_key, peppers=self._peppers) else None
 
 
 class ForOrganization(SecurityBase):

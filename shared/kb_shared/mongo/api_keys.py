@@ -14,6 +14,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Database, Row
+from kb_shared.peppers import Peppers
 
 NAME = "api_keys"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)])]
@@ -38,6 +39,8 @@ class ApiKey:
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    hashed_at: datetime | None = None
+    """When its hash was made; None: when the key was."""
 
 
 def new_secret_key() -> tuple[str, str]:
@@ -100,11 +103,12 @@ def stored_key(row: Row) -> StoredKey:
     return StoredKey(_from_row(row), row["hmac"])
 
 
-def authenticated(stored: StoredKey | None, whole_key: str, *, pepper: str) -> ApiKey | None:
+def authenticated(stored: StoredKey | None, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
     """The key, if it is right, unexpired and not revoked. Compared in constant time, also when there is none."""
     expected = stored.hmac if stored is not None else bytes(32)
-    matches = hmac.compare_digest(_hmac(whole_key, pepper), expected)
-    if stored is None or not matches:
+    # With all of them, whichever is right.
+    matches = [hmac.compare_digest(_hmac(whole_key, pepper), expected) for pepper in peppers]
+    if stored is None or not any(matches):
         return None
     key = stored.key
     if key.revoked_at is not None or (key.expires_at is not None and key.expires_at <= datetime.now(UTC)):
@@ -112,11 +116,21 @@ def authenticated(stored: StoredKey | None, whole_key: str, *, pepper: str) -> A
     return key
 
 
-async def authenticate(database: Database, whole_key: str, *, pepper: str) -> ApiKey | None:
+async def rehash(database: Database, stored: StoredKey, whole_key: str, *, peppers: Peppers) -> bool:
+    """Replace the hash of a key that is right, if a former pepper made it; return whether it did."""
+    if not any(hmac.compare_digest(_hmac(whole_key, former), stored.hmac) for former in peppers.former):
+        return False
+    made = {"hmac": _hmac(whole_key, peppers.current), "hashed_at": datetime.now(UTC)}
+    mine = {"_id": stored.key.key_id, "organization_id": stored.key.organization_id, "hmac": stored.hmac}
+    written = await database[NAME].update_one(mine, {"$set": made})
+    return written.matched_count == 1
+
+
+async def authenticate(database: Database, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
     """The key of `whole_key`, if it is right, unexpired and not revoked."""
     key_id = key_id_of(whole_key)
     found = await find_all(database, [key_id] if key_id is not None else [])
-    return authenticated(found.get(key_id or ""), whole_key, pepper=pepper)
+    return authenticated(found.get(key_id or ""), whole_key, peppers=peppers)
 
 
 async def of_organization(
@@ -148,4 +162,5 @@ def _from_row(row: Row) -> ApiKey:
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],
+        hashed_at=row.get("hashed_at"),
     )

@@ -16,8 +16,8 @@ from tests.integration.kb_api.organization import Organization
 
 
 def authentication(organization: Organization, database: Any = None) -> Authentication:
-    pepper = organization.services.settings.api_key_pepper.get_secret_value()
-    return Authentication(organization.database if database is None else database, pepper=pepper)
+    peppers = organization.services.settings.peppers
+    return Authentication(organization.database if database is None else database, peppers=peppers)
 
 
 async def test_callers_of_one_moment_are_told_apart_by_one_question(

@@ -30,6 +30,10 @@ class ApiKeyView(BaseModel):
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    hashed_at: datetime = Field(
+        description="When its stored hash was made. If that was before the pepper was replaced, the key still needs "
+        "the former pepper."
+    )
 
     @classmethod
     def of(cls, key: ApiKey) -> "ApiKeyView":
@@ -40,6 +44,7 @@ class ApiKeyView(BaseModel):
             created_at=key.created_at,
             expires_at=key.expires_at,
             revoked_at=key.revoked_at,
+            hashed_at=key.hashed_at or key.created_at,
         )
 
 
@@ -68,7 +73,7 @@ async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
         expires_at=body.expires_at,
         revoked_at=None,
     )
-    await api_keys.insert(api.database, key, whole_key=whole_key, pepper=api.settings.api_key_pepper.get_secret_value())
+    await api_keys.insert(api.database, key, whole_key=whole_key, pepper=api.settings.peppers.current)
     return CreatedApiKey(**ApiKeyView.of(key).model_dump(), api_key=whole_key)
 
 
