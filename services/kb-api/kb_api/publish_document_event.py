@@ -1,7 +1,9 @@
 """The same document events as upstreams publish on Kafka, for those that speak HTTP: durable before it is answered."""
 
+from dataclasses import dataclass
 from typing import Final
 
+from kb_api.may_change import facets_of, may_change
 from kb_api.services import Services
 from kb_api.source import SOURCE
 from kb_shared import tracing
@@ -20,8 +22,17 @@ _MARGIN_BYTES: Final = 32
 """That an event can still grow by: its revision is not known yet, and its time can get longer."""
 
 
-async def publish_document_event(api: Services, event: DocumentEvent, *, revision: int | None) -> int:
-    """Return the event's revision once it is certain to be published: `revision`, or the last known one plus 1.
+@dataclass(frozen=True, slots=True)
+class Published:
+    """An event that is certain to be published."""
+
+    revision: int
+    changes: bool
+    """False if its revision is too old to change anything, as far as that is known."""
+
+
+async def publish_document_event(api: Services, event: DocumentEvent, *, revision: int | None) -> Published:
+    """Return once the event is certain to be published, as `revision` or as the last known one plus 1.
 
     Args:
         event: its own revision is replaced by that.
@@ -33,8 +44,9 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
     await _check(api, event)
     organization_id, document_id = event.organization_id, event.document_id
 
-    async def publish(session: Session) -> int:
+    async def publish(session: Session) -> Published:
         document = await documents.find(api.database, organization_id, document_id, session)
+        before = await document_revisions.of_facets(api.database, session, organization_id, document_id)
         accepted = await document_revisions.accept(
             api.database,
             session,
@@ -42,6 +54,7 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
             document_id,
             revision=revision,
             projected=_greatest_revision(document),
+            facets=facets_of(event),
         )
         if accepted is None:
             raise RequestError(
@@ -51,8 +64,9 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
             )
         if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
             raise NotFound("document")
+        numbered = event.model_copy(update={"revision": accepted.revision})
         message = outbox.New(
-            event.model_copy(update={"revision": accepted.revision}),
+            numbered,
             topic=topics.DOCUMENT_EVENTS.name,
             key=key_of(event).decode(),
             ordering=f"document/{organization_id}/{document_id}",
@@ -61,7 +75,7 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
             traceparent=tracing.current(),
         )
         await outbox.add(api.database, session, [message])
-        return accepted.revision
+        return Published(accepted.revision, changes=may_change(numbered, document, before))
 
     return await in_transaction(api.database, publish)
 

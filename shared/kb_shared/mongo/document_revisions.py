@@ -1,10 +1,11 @@
-"""`document_revisions`: the greatest revision of a document that was accepted over HTTP.
+"""`document_revisions`: the greatest revision of a document, and of each of its facets, that was accepted over HTTP.
 
 Two requests that follow each other closely get revisions that follow each other, though neither event has been handled.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
@@ -12,6 +13,9 @@ from kb_shared.mongo.database import Database, Session
 
 NAME = "document_revisions"
 GREATEST: Final = 2**63 - 1
+
+Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
+"""What of a document has a revision of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +33,12 @@ async def accept(
     *,
     revision: int | None,
     projected: int | None,
+    facets: Collection[Facet],
 ) -> Accepted | None:
-    """Note a revision, or make one: greater than all that were accepted or `projected`. None: there is none greater."""
+    """Note a revision of `facets`, or make one: greater than all that were accepted or `projected`.
+
+    None: there is none greater.
+    """
     greatest = {"$max": [{"$literal": 0}, "$revision", projected]}
     made = {"$add": [greatest, 1]} if revision is None else revision
     row = await database[NAME].find_one_and_update(
@@ -43,7 +51,12 @@ async def accept(
                     "seq": {"$add": [{"$ifNull": ["$seq", 0]}, 1]},
                 }
             },
-            {"$set": {"revision": {"$max": ["$revision", "$accepted"]}}},
+            {
+                "$set": {
+                    "revision": {"$max": ["$revision", "$accepted"]},
+                    **{f"facets.{facet}": {"$max": [f"$facets.{facet}", "$accepted"]} for facet in facets},
+                }
+            },
         ],
         upsert=True,
         return_document=ReturnDocument.AFTER,
@@ -53,6 +66,14 @@ async def accept(
     if row is None or not isinstance(row["accepted"], int):
         return None
     return Accepted(row["accepted"], row["seq"])
+
+
+async def of_facets(database: Database, session: Session, organization_id: str, document_id: str) -> dict[Facet, int]:
+    """The greatest revisions that were accepted, by facet; of those before facets were noted nothing is known."""
+    row = await database[NAME].find_one(
+        {"_id": f"{organization_id}/{document_id}", "organization_id": organization_id}, {"facets": 1}, session=session
+    )
+    return dict((row or {}).get("facets", {}))
 
 
 async def find(database: Database, organization_id: str, document_id: str) -> int | None:

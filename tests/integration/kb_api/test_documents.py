@@ -69,7 +69,7 @@ async def test_a_document_said_over_http_is_the_event_that_kafka_would_have_carr
     organization: Organization,
 ) -> None:
     answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
-    assert answer == {"document_id": "d1", "revision": 7}
+    assert answer == {"document_id": "d1", "revision": 7, "changed": True}
     [(event, message)] = await accepted(organization)
     assert message.key == f"{organization.organization_id}/d1".encode()
     said = event.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -97,6 +97,39 @@ async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_a
         ("document.metadata_changed.v1", 51),
         ("document.deleted.v1", 52),
     ]
+
+
+@pytest.mark.parametrize("handled", [False, True])
+async def test_an_older_revision_is_accepted_and_said_to_change_nothing(
+    organization: Organization, *, handled: bool
+) -> None:
+    async def changed(method: str, path: str, **body: Any) -> bool:
+        answer = await organization.ok(method, f"/documents/d1{path}", json=body)
+        if handled:
+            await handle(organization)
+        return bool(answer["changed"])
+
+    assert await changed("PUT", "", **BODY, revision=10)
+    assert not await changed("PUT", "", **BODY, revision=9)
+    assert not await changed("PATCH", "/tags", tag_ids=["a"], revision=9)
+    assert await changed("PATCH", "/tags", tag_ids=["a"], revision=20)
+    assert await changed("PUT", "", **BODY, revision=15), "the text is newer, though the tags are not"
+    assert not await changed("PUT", "", **BODY, revision=14)
+    assert await changed("PATCH", "/metadata", metadata={}, revision=16)
+    assert not (await organization.ok("DELETE", "/documents/d1", revision=5))["changed"]
+    assert (await organization.ok("DELETE", "/documents/d1"))["changed"]
+    assert not await changed("PUT", "", **BODY, revision=17), "it was deleted after that"
+    assert await changed("PUT", "", **BODY)
+
+
+@pytest.mark.parametrize("path", ["/documents/my%20doc.pdf", "/documents/my%20doc.pdf/text"])
+async def test_a_file_name_as_the_id_is_told_where_it_belongs(organization: Organization, path: str) -> None:
+    answer = await organization.request("PUT", path, json=BODY)
+    assert (answer.status_code, answer.json()["type"]) == (422, "validation-error")
+    [field] = answer.json()["fields"]
+    assert field["field"] == "document_id"
+    assert "put the file name in `document_name`" in field["message"]
+    assert await organization.refused("DELETE", "/documents/my%20doc.pdf") == (404, "not-found")
 
 
 async def test_changes_at_once_get_revisions_of_their_own(organization: Organization) -> None:
@@ -127,8 +160,8 @@ async def test_where_64_bits_end_a_revision_must_be_given(organization: Organiza
         ("PATCH", "/documents/none/metadata", {"metadata": {}}),
         ("DELETE", "/documents/none", None),
         ("GET", "/documents/none", None),
-        ("PUT", "/documents/a%20space", BODY),
-        ("PUT", f"/documents/{'x' * 129}", BODY),
+        ("GET", "/documents/a%20space", None),
+        ("DELETE", f"/documents/{'x' * 129}", None),
     ],
 )
 async def test_a_document_nobody_has_heard_of_is_not_found_and_nothing_is_published(

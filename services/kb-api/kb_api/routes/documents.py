@@ -10,14 +10,14 @@ from kb_api.document_overview import Overview, overview_of
 from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, deletion
 from kb_api.documents_of_knowledge_base import ListedDocument
 from kb_api.explain_document import DocumentStatus
-from kb_api.publish_document_event import publish_document_event
+from kb_api.publish_document_event import Published, publish_document_event
 from kb_api.routes.documents_in_kb import DocumentState
 from kb_api.routes.knowledge_bases import DocumentError
 from kb_api.routes.unsendable_messages import UnsendableMessageView
 from kb_api.services import Api, Reader, Writer
 from kb_api.store_text import store_text
 from kb_shared.errors import NotFound
-from kb_shared.http.problems import responses
+from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import is_identifier
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -36,7 +36,19 @@ async def _usable_id(document_id: str) -> str:
     return document_id
 
 
+async def _id_to_give(document_id: str) -> str:
+    if not is_identifier(document_id):
+        raise invalid_field(
+            "document_id",
+            "Input should be 1 to 128 letters, digits, dots, underscores and hyphens, the same for each revision of "
+            "the document; put the file name in `document_name`",
+        )
+    return document_id
+
+
 DocumentId = Annotated[str, Depends(_usable_id)]
+NewDocumentId = Annotated[str, Depends(_id_to_give)]
+"""Of a request that makes a document if there is none."""
 
 
 class AcceptedChange(BaseModel):
@@ -44,6 +56,14 @@ class AcceptedChange(BaseModel):
 
     document_id: str
     revision: int
+    changed: bool = Field(
+        description="False if greater revisions of all that the event says are known, so that it changes nothing. It "
+        "is published all the same."
+    )
+
+    @classmethod
+    def of(cls, document_id: str, published: Published) -> "AcceptedChange":
+        return cls(document_id=document_id, revision=published.revision, changed=published.changes)
 
 
 class StoredText(BaseModel):
@@ -122,19 +142,17 @@ async def get(api: Api, caller: Reader, document_id: str) -> DocumentView:
 
 
 @router.put("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
-async def put(api: Api, caller: Writer, document_id: DocumentId, body: PutDocument) -> AcceptedChange:
+async def put(api: Api, caller: Writer, document_id: NewDocumentId, body: PutDocument) -> AcceptedChange:
     """The document's text has come, or has come anew: `document.ocr_completed.v1`."""
     event = body.event(caller, document_id)
-    revision = await publish_document_event(api, event, revision=body.revision)
-    return AcceptedChange(document_id=document_id, revision=revision)
+    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.patch("/documents/{document_id}/tags", status_code=202, response_model=AcceptedChange, responses=responses(409))
 async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: PatchTags) -> AcceptedChange:
     """The document has other tags: `document.tags_changed.v1`."""
     event = body.event(caller, document_id)
-    revision = await publish_document_event(api, event, revision=body.revision)
-    return AcceptedChange(document_id=document_id, revision=revision)
+    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.patch(
@@ -143,16 +161,14 @@ async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: Pa
 async def patch_metadata(api: Api, caller: Writer, document_id: DocumentId, body: PatchMetadata) -> AcceptedChange:
     """The document has other metadata: `document.metadata_changed.v1`."""
     event = body.event(caller, document_id)
-    revision = await publish_document_event(api, event, revision=body.revision)
-    return AcceptedChange(document_id=document_id, revision=revision)
+    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.delete("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
 async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Revision = None) -> AcceptedChange:
     """The document is deleted, with everything up to this revision: `document.deleted.v1`."""
     event = deletion(caller, document_id, revision)
-    revision = await publish_document_event(api, event, revision=revision)
-    return AcceptedChange(document_id=document_id, revision=revision)
+    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=revision))
 
 
 @router.put(
@@ -162,6 +178,6 @@ async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Re
         "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 )
-async def put_text(api: Api, caller: Writer, document_id: DocumentId, request: Request) -> StoredText:
+async def put_text(api: Api, caller: Writer, document_id: NewDocumentId, request: Request) -> StoredText:
     """Store a text that is too large for an event, in UTF-8; then name its `text_ref` in an event of this document."""
     return StoredText(text_ref=await store_text(api, caller, document_id, request))
