@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -35,6 +36,8 @@ MAX_DETAIL_CHARACTERS: Final = 1_000
 log = structlog.get_logger()
 
 _LETTER_ID = re.compile(r"[0-9a-f]{32}")
+# Printable, without half a character, and no longer than contracts allow.
+_NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,256}")
 
 
 class DeadLetterPublisher:
@@ -57,7 +60,7 @@ class DeadLetterPublisher:
         letter = self._letter(record, reason, detail)
         await dead_letters.file(self._database, letter, record.value)
         await self._tell_operators(record, letter)
-        await self._tell_upstream(record, reason, detail)
+        await self._tell_upstream(record, letter)
 
     async def _tell_operators(self, record: Record, letter: DeadLetter) -> None:
         refused = "too-large"
@@ -94,12 +97,23 @@ class DeadLetterPublisher:
             redriven_from=_redriven_from(record),
         )
 
-    async def _tell_upstream(self, record: Record, reason: str, detail: str) -> None:
-        organization_id, document_id = _named_by(record.topic.removeprefix(self._prefix), record.key)
+    async def _tell_upstream(self, record: Record, letter: DeadLetter) -> None:
+        organization_id, document_id = _named_by(letter.topic, record.key)
         if organization_id is None:
             return
+        # What another organization wrote, or nobody can tell, is not repeated to the one of the key.
+        event = event_named_in(record.value) if letter.organization_id == organization_id else EventName()
         rejection = DocumentRejected(
-            organization_id=organization_id, document_id=document_id, reason=reason, detail=detail
+            organization_id=organization_id,
+            document_id=document_id,
+            reason=letter.reason,
+            detail=letter.detail,
+            event_id=event.event_id,
+            event_type=event.type,
+            topic=letter.topic,
+            partition=record.partition,
+            offset=record.offset,
+            dead_letter_id=letter.letter_id,
         )
         try:
             await self._producer.send(
@@ -161,15 +175,39 @@ def _named_by(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
     return None, None
 
 
-def _told_by(value: bytes | None) -> tuple[str | None, str | None]:
-    """As the message says itself, as far as it can be read."""
+@dataclass(frozen=True, slots=True)
+class EventName:
+    """What an event is called, as far as it can be read."""
+
+    event_id: str | None = None
+    type: str | None = None
+
+
+def event_named_in(value: bytes | None) -> EventName:
+    """Read how a message calls itself; it may be anything else."""
+    envelope = _envelope_of(value)
+    event_id, kind = envelope.get("id"), envelope.get("type")
+    return EventName(event_id if _is_name(event_id) else None, kind if _is_name(kind) else None)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and _NAME.fullmatch(value) is not None
+
+
+def _envelope_of(value: bytes | None) -> dict[str, Any]:
+    """Empty where a message is none, or can't be read."""
     if value is None or len(value) > MAX_EVENT_BYTES:
-        return None, None
+        return {}
     try:
         envelope = json.loads(value)
     except (ValueError, RecursionError):
-        return None, None
-    data = envelope.get("data") if isinstance(envelope, dict) else None
+        return {}
+    return envelope if isinstance(envelope, dict) else {}
+
+
+def _told_by(value: bytes | None) -> tuple[str | None, str | None]:
+    """As the message says itself, as far as it can be read."""
+    data = _envelope_of(value).get("data")
     if not isinstance(data, dict):
         return None, None
     organization_id, document_id = data.get("organization_id"), data.get("document_id")

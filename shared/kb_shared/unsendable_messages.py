@@ -6,7 +6,7 @@ import structlog
 
 from kb_shared.contracts import topics
 from kb_shared.contracts.outcomes import DocumentRejected
-from kb_shared.dead_letters import whose
+from kb_shared.dead_letters import event_named_in, whose
 from kb_shared.errors import MessageRefused
 from kb_shared.metrics import OUTBOX_UNSENDABLE
 from kb_shared.mongo import outbox
@@ -32,11 +32,16 @@ async def set_aside(database: Database, message: outbox.Message, refusal: Messag
             document_id=document_id,
         )
         if changed and message.topic == topics.DOCUMENT_EVENTS.name and organization_id is not None:
+            event = event_named_in(message.value)
             rejection = DocumentRejected(
                 organization_id=organization_id,
                 document_id=document_id,
                 reason=refusal.reason,
                 detail=_detail(refusal, size_bytes),
+                event_id=event.event_id,
+                event_type=event.type,
+                topic=message.topic,
+                message_id=str(message.id),
             )
             await outbox.add(database, session, [_to_upstream(rejection, organization_id, message)])
         return changed

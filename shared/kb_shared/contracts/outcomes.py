@@ -44,6 +44,19 @@ class DocumentRejected(Payload):
     document_id: Identifier | None = None
     reason: str
     detail: str
+    event_id: str | None = None
+    """`id` of the rejected event, as far as it could be read."""
+    event_type: str | None = None
+    """Its `type`, likewise."""
+    topic: str | None = None
+    """That it was written to, or was to be; without the prefix of the deployment."""
+    partition: int | None = None
+    """Where it was written; absent if it was not."""
+    offset: int | None = None
+    dead_letter_id: str | None = None
+    """Of `GET /dead-letters`, if it was written."""
+    message_id: str | None = None
+    """Of `GET /unsendable-messages`, if it was not written."""
 
 
 class KnowledgeBaseCreated(_InKnowledgeBase):

@@ -1,6 +1,7 @@
 """A message that Kafka refuses for good is neither lost nor in the way of others."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -182,6 +183,13 @@ async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published
     assert (rejected.organization_id, rejected.document_id) == (organization_id, "d1")
     assert rejected.reason == "too-large"
     assert "text_ref" in rejected.detail
+    [message] = await listed(database, organization_id)
+    assert rejected.event_type == "document.tags_changed.v1"
+    row = await database[outbox.NAME].find_one({"_id": ObjectId(message.message_id)})
+    assert row is not None
+    assert rejected.event_id == json.loads(row["value"])["id"]
+    assert (rejected.topic, rejected.message_id) == (topics.DOCUMENT_EVENTS.name, message.message_id)
+    assert (rejected.partition, rejected.offset, rejected.dead_letter_id) == (None, None, None)
 
 
 async def test_what_is_not_an_event_of_a_document_is_kept_too_and_rejects_none(

@@ -1,5 +1,6 @@
 """Records that nobody can use and that are too large for the topic of dead letters."""
 
+import json
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,8 @@ from typing import Any
 import pytest
 
 from kb_shared.contracts import topics
+from kb_shared.contracts.cloudevents import decode
+from kb_shared.contracts.outcomes import KB_EVENTS, DocumentRejected
 from kb_shared.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
 from kb_shared.errors import MessageRefused, Rejected
 from kb_shared.kafka.headers import Headers, to_wire
@@ -104,3 +107,37 @@ async def test_what_the_broker_refuses_is_told_with_less_and_never_holds_up_the_
     assert [message[1:] for message in broker.taken] == taken
     letters, total = await dead_letters.page(database, ["org"], topic=None, reason=None, skip=0, limit=9)
     assert (total, letters[0].key) == (1, b"org/doc")
+
+
+def envelope(**fields: Any) -> bytes:
+    return json.dumps(
+        {"id": "e-1", "type": "document.deleted.v1", "data": {"organization_id": "org"}} | fields
+    ).encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "event_id", "event_type"),
+    [
+        (envelope(), "e-1", "document.deleted.v1"),
+        (envelope(id=7, type="x" * 300), None, None),
+        (envelope(id="\ud800"), None, "document.deleted.v1"),
+        (envelope(data={"organization_id": "other"}), None, None),
+        (b"not JSON", None, None),
+        (None, None, None),
+    ],
+)
+async def test_the_upstream_is_told_which_event_was_rejected_and_where_it_is(
+    database: Database, value: bytes | None, event_id: str | None, event_type: str | None
+) -> None:
+    broker: Any = Refusing({}, [])
+    publisher = DeadLetterPublisher(database, broker, topic_prefix="p.")
+    record = Record(f"p.{topics.DOCUMENT_EVENTS.name}", 3, 4711, b"org/doc", value, (), 0)
+    await publisher.publish(record, reason="bad-data", detail="why")
+    [told] = [sent for topic, _, sent in broker.taken if topic == f"p.{topics.KB_EVENTS.name}"]
+    _, rejected = decode(told, KB_EVENTS)
+    assert isinstance(rejected, DocumentRejected)
+    assert (rejected.organization_id, rejected.document_id) == ("org", "doc")
+    assert (rejected.event_id, rejected.event_type) == (event_id, event_type)
+    assert (rejected.topic, rejected.partition, rejected.offset) == (topics.DOCUMENT_EVENTS.name, 3, 4711)
+    assert rejected.dead_letter_id is not None
+    assert await dead_letters.find(database, ["org", None], rejected.dead_letter_id) is not None
