@@ -28,7 +28,8 @@ BUILD_INFO = Gauge("kb_build_info", "1, with the service and its version as labe
 EMBEDDING_CACHE_HITS = Counter("kb_embedding_cache_hits_total", "Texts whose vector was already paid for.", ["model"])
 EMBEDDING_CACHE_MISSES = Counter(
     "kb_embedding_cache_misses_total",
-    "Texts that had to be embedded. High on unchanged documents: look for a changed chunker or model.",
+    "Texts that were embedded and stored, each once however often it was tried. High on unchanged documents: look for a"
+    " changed chunker or model.",
     ["model"],
 )
 EMBEDDING_API_CALLS = Counter(
@@ -84,6 +85,20 @@ CIRCUITS_OPENED = Counter(
     "kb_circuits_opened_total",
     "Times that an organization's way to a model was given up for a while: outage, quota or key. See circuit.opened.",
     ["cause"],
+)
+CIRCUITS_OPEN = Gauge(
+    "kb_circuits_open",
+    "Ways of organizations to models that are given up now, counted by the reconciler (each replica exports the total:"
+    " use max, not sum). Any for long: with outage, ask the provider; with quota or key, see circuit.opened for whose"
+    " key it is.",
+    ["cause"],
+)
+DOCUMENTS = Gauge(
+    "kb_documents",
+    "Documents in KBs by state, counted by the reconciler (each replica exports the total: use max, not sum). One in"
+    " two KBs counts twice; one that is indexed and has a job as both. Many failed or waiting_for_text: see the KBs'"
+    " documents.",
+    ["state"],
 )
 HTTP_REQUESTS = Counter(
     "kb_http_requests_total",

@@ -6,11 +6,13 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from time import time
+from typing import Final
 from uuid import uuid4
 
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_reconciler.count_states import keep_counting_states
 from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_behind import queue_behind
 from kb_reconciler.settings import ReconcilerSettings
@@ -25,6 +27,8 @@ from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
+
+STATES_COUNTED_EVERY_S: Final = 60.0
 
 log = structlog.get_logger()
 
@@ -56,6 +60,7 @@ class Reconciler:
         async with asyncio.TaskGroup() as parts:
             rounds = [
                 parts.create_task(self.kafka.run()),
+                parts.create_task(keep_counting_states(self.database, interval_s=STATES_COUNTED_EVERY_S)),
                 parts.create_task(self._every(self.settings.reconcile_interval_s, "reconciler", self._one_pass)),
                 parts.create_task(
                     self._every(self.settings.chunk_count_interval_s, "chunk-count", self._thorough_pass)

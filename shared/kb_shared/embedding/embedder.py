@@ -233,8 +233,6 @@ class Embedder:
         vectors = await self._known.find(order.space, distinct, keep_for=order.kept_for)
         found = len(vectors)
         missing = {chunk_hash: text for chunk_hash, text in distinct.items() if chunk_hash not in vectors}
-        EMBEDDING_CACHE_HITS.labels(model.label).inc(len(vectors))
-        EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(missing))
         if before_paying is not None and missing:
             await before_paying()
         if bucket is not None and missing:
@@ -244,6 +242,8 @@ class Embedder:
         if missing:
             async with nullcontext(room) if room is not None else self.room(purpose.organization_id) as spendable:
                 delivered = await self._buy(missing, model, order, purpose, spendable)
+        # Not before: whatever failed is asked for again, and is one text all the same.
+        EMBEDDING_CACHE_HITS.labels(model.label).inc(found)
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
         if order.input_type == "query":
             self._known.remember(order.space, vectors)
@@ -354,6 +354,7 @@ class Embedder:
             for wanted, vector in zip(batch, vectors, strict=True)
         ]
         charged = await keep(self._database, Purchase(bought, order.space, order.lifetime, model.label))
+        EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(bought))
         await reach("embed.after_store")
         for wanted, vector in zip(batch, vectors, strict=True):
             wanted.delivery.set_result(Delivered(vector, wanted.chunk_hash in charged))

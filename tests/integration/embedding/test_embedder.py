@@ -382,6 +382,24 @@ async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_
         assert await spu_ledger.total(database, "acme", kb_id=kb_id) == 100
 
 
+async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_tried(
+    embedder: Embedder, provider: FaultyProvider, indexing: Purpose
+) -> None:
+    hits, misses = "kb_embedding_cache_hits_total", "kb_embedding_cache_misses_total"
+    before = counted(hits, model="hash"), counted(misses, model="hash")
+    await provider.will(*[{"status": 404, "min_text_chars": 100}] * 3)
+    wanted = ["guilty " * 20, "a", "b"]
+    for _ in range(3):
+        with pytest.raises(ProviderRefused):
+            await embedder.embed(wanted, **MODEL, purpose=indexing)
+    await provider.will()
+    assert (await embedder.embed(wanted, **MODEL, purpose=indexing)).generated >= 1
+    assert counted(misses, model="hash") - before[1] == 3
+    await embedder.embed([*wanted, "c"], **MODEL, purpose=indexing)
+    assert counted(misses, model="hash") - before[1] == 4
+    assert counted(hits, model="hash") - before[0] >= 3
+
+
 async def test_after_a_failure_no_further_sub_batch_is_begun(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from pymongo.errors import AutoReconnect
 
 import kb_indexer.bootstrap
 import kb_reconciler.bootstrap
@@ -17,6 +18,7 @@ from kb_local.broker import Broker
 from kb_local.mongod import Mongod
 from kb_local.ports import NO_TLS, free_port
 from kb_local.stack import EMBEDDED_KAFKA
+from kb_reconciler import count_states
 from kb_reconciler.settings import ReconcilerSettings
 from kb_shared import process
 from kb_shared.contracts.topics import DOCUMENT_EVENTS, TOPICS
@@ -125,3 +127,22 @@ async def test_an_indexer_with_unfit_topics_stays_up_says_why_and_begins_once_th
         await own_broker.start()
         await ensure_topics(connection, TOPICS)
         await until(service.is_ready, every_s=0.1)
+
+
+async def test_a_reconciler_counts_states_for_its_metrics_and_goes_on_after_a_failure(
+    settings: dict[str, Any], own_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts, counted_again = 0, asyncio.Event()
+
+    async def count(_: object) -> None:
+        nonlocal counts
+        counts += 1
+        if counts == 1:
+            raise AutoReconnect
+        counted_again.set()
+
+    monkeypatch.setattr(count_states, "count_states", count)
+    monkeypatch.setattr(kb_reconciler.bootstrap, "STATES_COUNTED_EVERY_S", 0.05)
+    await own_broker.start()
+    async with running(kb_reconciler.bootstrap.serve, ReconcilerSettings(**settings)), asyncio.timeout(DEADLINE_S):
+        await counted_again.wait()

@@ -15,6 +15,7 @@ from kb_shared.mongo.index_jobs.job import INDEXES, NAME, SUSPECT_AFTER, UNCLAIM
 from kb_shared.mongo.index_jobs.queries import (
     any_open,
     count_all_open,
+    count_by_state,
     count_failed,
     count_of_backfill,
     count_open,
@@ -52,6 +53,7 @@ __all__ = [
     "claim",
     "claim_all",
     "count_all_open",
+    "count_by_state",
     "count_failed",
     "count_of_backfill",
     "count_open",

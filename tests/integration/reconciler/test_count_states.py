@@ -1,0 +1,122 @@
+"""Operators see how many documents and circuits are in which state."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from prometheus_client import REGISTRY
+
+from kb_reconciler.count_states import count_states
+from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.embedding.circuit import Cause, Circuit
+from kb_shared.identifiers import new_kb_id
+from kb_shared.mongo import circuits, index_jobs, kb_slots, schema
+from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.index_jobs import Request, State
+
+TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+NOW = datetime.now(UTC)
+LATER, EARLIER = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
+
+
+def told(name: str, **labels: str) -> float | None:
+    return REGISTRY.get_sample_value(name, labels)
+
+
+async def indexed(database: Database, organization_id: str, documents: int) -> str:
+    kb_id = new_kb_id()
+
+    async def create(session: Session) -> None:
+        await kb_slots.create(database, session, organization_id, kb_id, 1)
+
+    await in_transaction(database, create)
+    for n in range(documents):
+
+        async def swap(session: Session, document_id: str = f"d{n}") -> None:
+            assert await kb_slots.fence(
+                database,
+                session,
+                organization_id=organization_id,
+                kb_id=kb_id,
+                document_id=document_id,
+                tags_version=1,
+                documents=1,
+                chunks=2,
+            )
+
+        await in_transaction(database, swap)
+    return kb_id
+
+
+async def test_documents_are_counted_by_state_over_all_organizations(database: Database) -> None:
+    await indexed(database, "other", 2)
+    kb_id = await indexed(database, "acme", 3)
+    command = SyncDocument(organization_id="acme", kb_id=kb_id, document_id="d", reason=Reason.OCR)
+    commands = [replace_id(command, n) for n in range(4)]
+    await index_jobs.request(database, [Request(commands, TRACE, NOW)])
+    rows = database[index_jobs.NAME]
+    for document_id, state in (("d1", State.FAILED), ("d2", State.FAILED), ("d3", State.WAITING_FOR_TEXT)):
+        await rows.update_one({"document_id": document_id}, {"$set": {"state": state}})
+    await count_states(database)
+    states = ("indexed", *State)
+    counts = {state: told("kb_documents", state=state) for state in states}
+    assert counts == {
+        "indexed": 5,
+        "pending": 1,
+        "failed": 2,
+        "waiting_for_text": 1,
+        "running": 0,
+        "paused": 0,
+    }
+    await rows.delete_many({})
+    await count_states(database)
+    assert told("kb_documents", state="failed") == 0, "nobody is left in it"
+
+
+def replace_id(command: SyncDocument, n: int) -> SyncDocument:
+    return command.model_copy(update={"document_id": f"d{n}"})
+
+
+async def test_what_is_counted_costs_no_look_at_each_job_or_closed_circuit(database: Database) -> None:
+    async def looked_at() -> int:
+        status = await database.command("serverStatus")
+        return int(status["metrics"]["queryExecutor"]["scannedObjects"])
+
+    await schema.ensure(database)
+    await indexed(database, "acme", 1)
+    many = range(3_000)
+    await database[index_jobs.NAME].insert_many([{"_id": str(n), "state": State.FAILED} for n in many])
+    await database[circuits.NAME].insert_many([{"_id": str(n), "cause": None, "at": NOW} for n in many])
+    before = await looked_at()
+    await count_states(database)
+    assert told("kb_documents", state="failed") == len(many)
+    # Other tests may use the server meanwhile.
+    assert await looked_at() - before < len(many) // 2
+
+
+async def put(database: Database, organization_id: str, circuit: Circuit) -> None:
+    circuit_id = CircuitId(organization_id, "f", "m")
+    await circuits.change(
+        database, circuit_id, lambda before, _: (replace(circuit, generation=before.generation + 1), None)
+    )
+
+
+@pytest.mark.parametrize(
+    ("circuit", "is_open"),
+    [
+        (Circuit(cause=Cause.QUOTA, open_until=LATER), True),
+        (Circuit(cause=Cause.QUOTA, open_until=EARLIER, probe_until=LATER), True),
+        (Circuit(cause=Cause.QUOTA, open_until=EARLIER), False),
+        (Circuit(failures=3), False),
+    ],
+)
+async def test_circuits_that_keep_work_away_now_are_counted_by_cause(
+    database: Database, circuit: Circuit, *, is_open: bool
+) -> None:
+    await put(database, "acme", circuit)
+    for organization_id in ("first", "second"):
+        await put(database, organization_id, Circuit(cause=Cause.OUTAGE, open_until=LATER))
+    await count_states(database)
+    counts = {cause: told("kb_circuits_open", cause=cause) for cause in Cause}
+    assert counts == {Cause.OUTAGE: 2, Cause.QUOTA: int(is_open), Cause.KEY: 0}
