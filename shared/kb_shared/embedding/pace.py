@@ -7,6 +7,7 @@ computed is thrown away. A provider that is far away gets many requests at the s
 import math
 from typing import Final
 
+from kb_shared.adaptive_limit import AdaptiveLimit
 from kb_shared.embedding.sub_batches import MAX_TEXTS
 
 FIRST_TEXTS: Final = 8
@@ -22,7 +23,6 @@ LONGEST_ANSWER_S: Final = 5.0
 _SHARE_OF_DEADLINE: Final = 0.125
 _FASTER: Final = 0.5
 """How much of a better figure is believed at once; a worse one is believed whole."""
-_FEWER: Final = 0.5
 _FORGOTTEN: Final = 1.02
 """The soonest answer counts as so much later with each that follows: a provider may move away."""
 GATHERED_FOR_S: Final = 0.02
@@ -40,7 +40,7 @@ class Pace:
         self._deadline_s = deadline_s
         self._aim_s = deadline_s if math.isinf(deadline_s) else min(LONGEST_ANSWER_S, deadline_s * _SHARE_OF_DEADLINE)
         self._seconds_per_text: float | None = None
-        self._at_once = float(FIRST_AT_ONCE)
+        self._requests = AdaptiveLimit(first=FIRST_AT_ONCE, most=MOST_AT_ONCE, aim_s=self._aim_s)
         self._soonest_s = math.inf
 
     @property
@@ -55,7 +55,7 @@ class Pace:
     @property
     def at_once(self) -> int:
         """How many requests are under way at most."""
-        return int(self._at_once)
+        return self._requests.value
 
     @property
     def partial_at_once(self) -> int:
@@ -66,15 +66,12 @@ class Pace:
         """Note that a request with so many texts was answered."""
         self._soonest_s = min(seconds, self._soonest_s * _FORGOTTEN)
         self._learn(seconds / texts, is_telling=seconds > self._aim_s or 2 * texts >= self.texts)
-        if seconds > self._aim_s:
-            self._at_once = max(1.0, self._at_once * _FEWER)
-        elif seconds < self._aim_s / 2 and self._at_once < self._useful_at_once:
-            self._at_once = min(float(MOST_AT_ONCE), self._at_once + 1 / self._at_once)
+        self._requests.ended(seconds=seconds, may_grow=self.at_once < self._useful_at_once)
 
     def timed_out(self, texts: int) -> None:
         """Note that a request with so many texts was not answered before its deadline."""
         self._learn(self._deadline_s / texts, is_telling=True)
-        self._at_once = max(1.0, self._at_once * _FEWER)
+        self._requests.failed()
 
     @property
     def _useful_at_once(self) -> float:
