@@ -5,6 +5,8 @@ KbError
 │   ├── ProviderUnavailable  the embedding provider timed out, is limiting us, or is down
 │   ├── SearchUnavailable    MongoDB answers, and has no Atlas search
 │   ├── OutcomeUnknown       a commit was sent and not acknowledged: it may have been done, or may be done later
+│   ├── TimedOut             MongoDB did not answer in time: it is away, or there is too much to do at once
+│   │   └── TransactionExpired  a transaction took longer than it may; it is undone
 │   └── WriteConflicts       others held the rows of a transaction, again and again
 ├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
 │                            count no attempt
@@ -60,6 +62,14 @@ class SearchUnavailable(TransientError):
 
 class OutcomeUnknown(TransientError):
     """A transaction may be committed or not; if its work is repeated, it may be done already."""
+
+
+class TimedOut(TransientError):
+    """MongoDB did not answer in time: it is away, or it or this process has too little CPU for what it does at once."""
+
+
+class TransactionExpired(TimedOut):
+    """The time of a transaction was over, and it is undone."""
 
 
 class WriteConflicts(TransientError):

@@ -1,7 +1,4 @@
-"""Commands of MongoDB that are carried out and then answered with a write concern error.
-
-That is what a caller sees of a write that no majority has acknowledged: it may be there, and it may be lost.
-"""
+"""Commands of MongoDB that fail in a way that a test chooses."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -10,6 +7,7 @@ from typing import Any, Final
 from pymongo import AsyncMongoClient
 
 WRITE_CONCERN_FAILED: Final = 64
+NO_SUCH_TRANSACTION: Final = 251
 UNKNOWN_WRITE_CONCERN: Final = 79
 """Of those that the driver does not repeat a commit for: the caller hears of it at once."""
 
@@ -22,10 +20,32 @@ async def unacknowledged(
     code: int = WRITE_CONCERN_FAILED,
     times: int = 1,
 ) -> AsyncIterator[None]:
-    """Have the next `times` of `commands`, on one collection if `namespace` names one, fail in that way."""
+    """Have the next `times` of `commands`, on one collection if `namespace` names it, end in a write concern error.
+
+    They are carried out. That is what a caller sees of a write that no majority has acknowledged: it may be there, and
+    it may be lost.
+    """
     data: dict[str, Any] = {"failCommands": list(commands), "writeConcernError": {"code": code, "errmsg": "a test"}}
     if namespace is not None:
         data["namespace"] = namespace
+    await _configure(client, {"times": times}, data)
+    try:
+        yield
+    finally:
+        await _configure(client, "off", {})
+
+
+@asynccontextmanager
+async def transaction_ended(
+    client: AsyncMongoClient[dict[str, Any]], command: str, *, namespace: str, times: int = 1
+) -> AsyncIterator[None]:
+    """Have the next `times` of `command` on a collection fail as in a transaction that the server has ended."""
+    data: dict[str, Any] = {
+        "failCommands": [command],
+        "namespace": namespace,
+        "errorCode": NO_SUCH_TRANSACTION,
+        "errorLabels": ["TransientTransactionError"],
+    }
     await _configure(client, {"times": times}, data)
     try:
         yield

@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -25,7 +26,7 @@ from pymongo.errors import (
 )
 from pymongo.read_concern import ReadConcern
 
-from kb_shared.errors import OutcomeUnknown, TransientError, WriteConflicts
+from kb_shared.errors import OutcomeUnknown, TimedOut, TransactionExpired, TransientError, WriteConflicts
 from kb_shared.mongo.cancellation import keep_cancellations
 from kb_shared.mongo.majority import note
 from kb_shared.mongo.uri import create_client
@@ -50,6 +51,8 @@ LONG_COMMAND_WITHIN_S: Final = 3_600.0
 """How long the commands of `long_commands` may take."""
 TRANSACTION_WITHIN_S: Final = 10.0
 """How long a transaction may take, from its first attempt to its commit."""
+TRANSACTION_LIFETIME_S: Final = 60.0
+"""After how long MongoDB ends a transaction by default."""
 _ABORT_WITHIN_S: Final = 2.0
 _BEFORE_COMMITTING_AGAIN_S: Final = 0.1
 
@@ -77,11 +80,22 @@ def connect(settings: CommonSettings) -> Database:
     return client[settings.mongo_database]
 
 
+async def transaction_lifetime_s(database: Database) -> float:
+    """Ask MongoDB after how long it ends a transaction; its default where it does not say, or not to this user."""
+    try:
+        answer = await database.client.admin.command("getParameter", 1, transactionLifetimeLimitSeconds=1)
+    except PyMongoError:
+        return TRANSACTION_LIFETIME_S
+    return float(answer["transactionLifetimeLimitSeconds"])
+
+
 def long_commands() -> AbstractContextManager[None]:
     """Give the commands in the block the time to build an index, or to write every row, of a large collection."""
     return pymongo.timeout(LONG_COMMAND_WITHIN_S)
 
 
+_ENDED_TRANSACTION: Final = frozenset({251, 290})
+"""The server knows the transaction no more, or has just ended it because of its age."""
 _PASSING_CODES = frozenset(
     {6, 7, 50, 64, 79, 89, 91, 100, 112, 189, 202, 246, 251, 262, 290}
     | {9001, 10107, 11600, 11601, 11602, 13388, 13435, 13436}
@@ -93,7 +107,7 @@ _PASSING_CODES = frozenset(
 
 @contextmanager
 def mongo_errors() -> Iterator[None]:
-    """Raise MongoDB's passing failures as `TransientError`; what a bug causes stays what it is."""
+    """Raise MongoDB's passing failures as `TransientError`, a missed deadline as `TimedOut`; a bug stays what it is."""
     try:
         yield
     except PyMongoError as error:
@@ -105,6 +119,8 @@ def mongo_errors() -> Iterator[None]:
                 "MongoDB refuses the user of KB_MONGO_URI (code 18): check its name, its password or certificate, and "
                 "authSource"
             ) from error
+        if error.timeout:
+            raise TimedOut(f"MongoDB did not answer in time ({type(error).__name__}, code {code})") from error
         raise TransientError(f"MongoDB is not able now ({type(error).__name__}, code {code})") from error
 
 
@@ -164,7 +180,11 @@ class _Conflict(Exception):
 
 
 async def in_transaction(
-    database: Database, work: Callable[[Session], Awaitable[T]], *, within_s: float = TRANSACTION_WITHIN_S
+    database: Database,
+    work: Callable[[Session], Awaitable[T]],
+    *,
+    within_s: float = TRANSACTION_WITHIN_S,
+    lifetime_s: float = TRANSACTION_LIFETIME_S,
 ) -> T:
     """Run `work` in one transaction and return its value; an exception of `work` aborts it.
 
@@ -174,17 +194,19 @@ async def in_transaction(
     Args:
         work: the commands of the transaction.
         within_s: how long all attempts may take together.
+        lifetime_s: after how long the server ends a transaction, as `transaction_lifetime_s` says.
 
     Raises:
         WriteConflicts: after 10 conflicts.
         OutcomeUnknown: no majority acknowledged the commit in time.
-        TransientError: there was no time to commit; nothing is done.
+        TransactionExpired: an attempt outlived `lifetime_s`, or all of them `within_s`; nothing is done. It is not
+            begun anew here: what made it late would make it late again.
     """
-    end = monotonic() + within_s
+    limits = _Limits(monotonic() + within_s, lifetime_s)
     async with database.client.start_session() as session:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                value = await _attempt(session, work, end=end)
+                value = await _attempt(session, work, limits)
             except _Conflict:
                 await asyncio.sleep(random.uniform(0, min(0.005 * 2**attempt, 0.5)))  # noqa: S311  # jitter, no secret
             else:
@@ -193,28 +215,53 @@ async def in_transaction(
     raise WriteConflicts(f"{MAX_ATTEMPTS} write conflicts in a row")
 
 
-async def _attempt(session: Session, work: Callable[[Session], Awaitable[T]], *, end: float) -> T:
+@dataclass(frozen=True, slots=True)
+class _Limits:
+    """Of the time that a transaction may take."""
+
+    end: float
+    """Of all attempts, on the monotonic clock."""
+    lifetime_s: float
+    """Of each, by the server."""
+
+    def have_passed(self, error: BaseException, *, since: float) -> bool:
+        """Say whether an attempt that began at `since` failed because its time was over."""
+        if not isinstance(error, PyMongoError):
+            return False
+        now = monotonic()
+        is_ended = isinstance(error, OperationFailure) and error.code in _ENDED_TRANSACTION
+        return (is_ended and now - since >= self.lifetime_s) or (error.timeout and now >= self.end)
+
+
+async def _attempt(session: Session, work: Callable[[Session], Awaitable[T]], limits: _Limits) -> T:
+    began = monotonic()
     await session.start_transaction(
         read_concern=ReadConcern("snapshot"),
         write_concern=WriteConcern("majority"),
         read_preference=ReadPreference.PRIMARY,
     )
     try:
-        with _until(end):
+        with _until(limits.end):
             value = await work(session)
     except BaseException as error:
         await _abort(session)
+        if limits.have_passed(error, since=began):
+            raise _expired(began) from error
         if _is_conflict(error):
             raise _Conflict from error
         raise
-    await _commit(session, end=end)
+    await _commit(session, limits, began=began)
     return value
+
+
+def _expired(began: float) -> TransactionExpired:
+    return TransactionExpired(f"a transaction was not done after {monotonic() - began:.1f} s")
 
 
 def _until(end: float) -> AbstractContextManager[None]:
     left_s = end - monotonic()
     if left_s <= 0:
-        raise TransientError("a transaction could not be done in time")
+        raise TransactionExpired("there was no time left for a transaction")
     return pymongo.timeout(left_s)
 
 
@@ -224,15 +271,23 @@ async def _abort(session: Session) -> None:
         await session.abort_transaction()
 
 
-async def _commit(session: Session, *, end: float) -> None:
+async def _commit(session: Session, limits: _Limits, *, began: float) -> None:
+    was_sent = False
     while True:
         try:
-            with _until(end):
+            with _until(limits.end):
+                was_sent = True
                 await session.commit_transaction()
+        except TransactionExpired as error:
+            if was_sent:
+                raise OutcomeUnknown("the outcome of a commit is unknown") from error
+            raise
         except PyMongoError as error:
-            if error.has_error_label("UnknownTransactionCommitResult") and end - monotonic() > 0:
+            if error.has_error_label("UnknownTransactionCommitResult") and limits.end - monotonic() > 0:
                 await asyncio.sleep(_BEFORE_COMMITTING_AGAIN_S)
                 continue
+            if isinstance(error, OperationFailure) and limits.have_passed(error, since=began):
+                raise _expired(began) from error
             if _is_conflict(error):
                 raise _Conflict from error
             if is_passing(error):

@@ -82,25 +82,27 @@ async def note_alone(database: Database, job: Job) -> None:
     )
 
 
-async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: timedelta) -> None:
-    """Keep the leases of work that takes long."""
-    if jobs:
-        until = {"$add": ["$$NOW", milliseconds(lease)]}
-        await database[NAME].update_many(
+async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: timedelta) -> int:
+    """Keep the leases of work that takes long; return how many of them are still the owner's."""
+    if not jobs:
+        return 0
+    until = {"$add": ["$$NOW", milliseconds(lease)]}
+    extended = await database[NAME].update_many(
+        {
+            "_id": {"$in": [row_id(job.kb_id, job.document_id) for job in jobs]},
+            "organization_id": {"$in": list({job.organization_id for job in jobs})},
+            "lease_owner": owner,
+        },
+        [
             {
-                "_id": {"$in": [row_id(job.kb_id, job.document_id) for job in jobs]},
-                "organization_id": {"$in": list({job.organization_id for job in jobs})},
-                "lease_owner": owner,
-            },
-            [
-                {
-                    "$set": {
-                        "lease_until": until,
-                        "next_attempt_at": until,
-                    }
+                "$set": {
+                    "lease_until": until,
+                    "next_attempt_at": until,
                 }
-            ],
-        )
+            }
+        ],
+    )
+    return extended.matched_count
 
 
 async def finish(database: Database, job: Job, session: Session | None = None) -> bool:
