@@ -43,6 +43,7 @@ class Consumer:
         leave_group: tell the broker when we stop, so that others take over at once and not after the session timeout.
             Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
         max_in_flight: records handled at once.
+        limit: how many of these may be in flight at the moment, asked whenever one could begin; None: always all.
         per_group: of these for one group of an organization. Default three quarters, so that the organization's others
             find a slot. The organization itself may hold seven for each that is still free.
         max_replay: offsets of a partition that a crash may repeat; a record that is tried again for long holds its
@@ -66,6 +67,7 @@ class Consumer:
         fetch_max_wait_ms: int = 500,
         leave_group: bool = True,
         max_in_flight: int = 16,
+        limit: Callable[[], int] | None = None,
         per_group: int | None = None,
         max_replay: int = 500,
         max_held_bytes: int = 32 * 1024 * 1024,
@@ -76,6 +78,7 @@ class Consumer:
             handler=handler,
             dead_letters=dead_letters,
             max_in_flight=max_in_flight,
+            limit=limit,
             per_group=per_group or max(1, max_in_flight * 3 // 4),
             max_replay=max_replay,
             max_held_bytes=max_held_bytes,

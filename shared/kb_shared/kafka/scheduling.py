@@ -17,6 +17,8 @@ Key = TypeVar("Key")
 Queue = TypeVar("Queue", bound=Sized)
 
 BULK_SHARE = 0.1
+LIVE_FOR_EACH_BULK = 9
+"""Items, where there is a single slot: the same tenth."""
 SLOTS_FOR_EACH_FREE_ONE = 7
 """An organization may hold so many for each that is still free: seven eighths of all while it is alone, and less the
 more the others hold. Several that never finish leave slots free together, too."""
@@ -49,17 +51,19 @@ class Scheduler(Generic[Item]):
     busiest. An item that must be tried again later is suspended: it keeps its place's turn and gives its slot away.
     """
 
-    def __init__(self, *, max_in_flight: int, per_group: int) -> None:
+    def __init__(self, *, max_in_flight: int, per_group: int, limit: Callable[[], int] | None = None) -> None:
         """Begin empty.
 
         Args:
             max_in_flight: slots, which are items that run at once.
             per_group: of these for one group of an organization.
+            limit: how many of the slots may be used at the moment, at least one; what runs beyond that goes on. The
+                shares of groups and lanes are of these.
         """
         self._max_in_flight = max_in_flight
         self._per_group = per_group
-        # With a single slot there is nothing to share: live work would wait for ever.
-        self._bulk_reserve = min(math.ceil(max_in_flight * BULK_SHARE), max_in_flight - 1)
+        self._limit = limit
+        self._live_in_a_row = 0
         self._counted = max(1, int(max_in_flight * COUNTED_SHARE))
         self._queues: dict[Place, deque[_Waiting[Item]]] = {}
         self._ready: dict[Lane, _Turns] = {lane: _Turns() for lane in Lane}
@@ -81,7 +85,7 @@ class Scheduler(Generic[Item]):
 
     def start_next(self) -> Item | None:
         """Give the next item a slot, or return None while none can have one."""
-        if len(self._running) >= self._max_in_flight:
+        if len(self._running) >= self._slots:
             return None
         for lane in self._lanes_by_claim():
             if (place := self._take_turn(lane)) is not None:
@@ -118,14 +122,23 @@ class Scheduler(Generic[Item]):
         """
         return sum(min(items, self._counted) for items in self._active[lane].values())
 
+    @property
+    def _slots(self) -> int:
+        """The slots that may be used now."""
+        return self._max_in_flight if self._limit is None else max(1, min(self._max_in_flight, self._limit()))
+
     def _deactivate(self, place: Place, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
             _count_down(self._active[lane], place.organization_id)
 
     def _lanes_by_claim(self) -> tuple[Lane, Lane]:
-        if self._running_in_lane[Lane.BULK] < self._bulk_reserve:
-            return Lane.BULK, Lane.LIVE
-        return Lane.LIVE, Lane.BULK
+        slots = self._slots
+        if slots == 1:
+            # A single slot can be shared only by turns.
+            is_bulk_due = self._live_in_a_row >= LIVE_FOR_EACH_BULK
+        else:
+            is_bulk_due = self._running_in_lane[Lane.BULK] < math.ceil(slots * BULK_SHARE)
+        return (Lane.BULK, Lane.LIVE) if is_bulk_due else (Lane.LIVE, Lane.BULK)
 
     def _line_up(self, place: Place) -> None:
         self._ready[self._queues[place][0].lane].add(place)
@@ -136,11 +149,12 @@ class Scheduler(Generic[Item]):
 
     def _may_run(self, organization_id: str) -> bool:
         held = self._running_of_organization[organization_id]
-        free = self._max_in_flight - len(self._running)
+        free = self._slots - len(self._running)
         return held == 0 or held + 1 <= SLOTS_FOR_EACH_FREE_ONE * (free - 1)
 
     def _may_run_group(self, organization_id: str, group: str) -> bool:
-        return self._running_of_group[organization_id, group] < self._per_group
+        share = max(1, self._slots * self._per_group // self._max_in_flight)
+        return self._running_of_group[organization_id, group] < share
 
     def _start(self, place: Place) -> Item:
         queue = self._queues[place]
@@ -151,6 +165,7 @@ class Scheduler(Generic[Item]):
         self._running_of_organization[place.organization_id] += 1
         self._running_of_group[place.organization_id, place.group] += 1
         self._running_in_lane[waiting.lane] += 1
+        self._live_in_a_row = self._live_in_a_row + 1 if waiting.lane is Lane.LIVE else 0
         return waiting.item
 
     def _release_slot(self, place: Place) -> _Waiting[Item]:

@@ -37,6 +37,8 @@ class Work:
     per_group: int
     max_replay: int
     max_held_bytes: int
+    limit: Callable[[], int] | None = None
+    """How many may be in flight at the moment; None: always `max_in_flight`."""
 
 
 class Tenure:
@@ -63,7 +65,7 @@ class Tenure:
         self.ledger = OffsetLedger()
         self._handler = work.handler
         self._attempts = Attempts(work.handler, work.dead_letters)
-        self._scheduler = Scheduler[Job](max_in_flight=work.max_in_flight, per_group=work.per_group)
+        self._scheduler = Scheduler[Job](max_in_flight=work.max_in_flight, per_group=work.per_group, limit=work.limit)
         self._intake = Intake(
             max_in_flight=work.max_in_flight, max_replay=work.max_replay, max_held_bytes=work.max_held_bytes
         )

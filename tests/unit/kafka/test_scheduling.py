@@ -39,7 +39,8 @@ class SchedulerRules(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.scheduler = Scheduler[Item](max_in_flight=MAX_IN_FLIGHT, per_group=PER_GROUP)
+        self.slots = MAX_IN_FLIGHT
+        self.scheduler = Scheduler[Item](max_in_flight=MAX_IN_FLIGHT, per_group=PER_GROUP, limit=lambda: self.slots)
         self.numbers = count()
         self.waiting: dict[Place, list[Item]] = defaultdict(list)
         self.running: dict[Place, Item] = {}
@@ -52,6 +53,13 @@ class SchedulerRules(RuleBasedStateMachine):
         self.scheduler.add(item, place, lane)
         self.waiting[place].append(item)
 
+    @rule(slots=st.integers(1, MAX_IN_FLIGHT))
+    def limit(self, slots: int) -> None:
+        """From now on fewer or more may run; what runs goes on."""
+        self.slots = slots
+        # Who could not run for the limit waits anew for its turn.
+        self.overtaken.clear()
+
     @rule()
     def start(self) -> None:
         startable = self._startable()
@@ -60,6 +68,7 @@ class SchedulerRules(RuleBasedStateMachine):
             assert not startable, "a slot was free and somebody could have had it"
             return
         assert item in startable, "order of its place, or the cap of its group, or its pause was not kept"
+        assert len(self.running) < self.slots
         self._check_turn(item, startable)
         self.running[item.place] = item
         self.waiting[item.place].remove(item)
@@ -116,7 +125,7 @@ class SchedulerRules(RuleBasedStateMachine):
                 del self.running[place]
 
     def _startable(self) -> list[Item]:
-        if len(self.running) >= MAX_IN_FLIGHT:
+        if len(self.running) >= self.slots:
             return []
         return [
             queue[0]
@@ -127,8 +136,9 @@ class SchedulerRules(RuleBasedStateMachine):
     def _is_allowed(self, place: Place) -> bool:
         of_group = sum(group_of(other) == group_of(place) for other in self.running)
         of_organization = sum(other.organization_id == place.organization_id for other in self.running)
-        left_free = MAX_IN_FLIGHT - len(self.running) - 1
-        return of_group < PER_GROUP and (of_organization == 0 or of_organization + 1 <= 7 * left_free)
+        left_free = self.slots - len(self.running) - 1
+        of_each_group = max(1, self.slots * PER_GROUP // MAX_IN_FLIGHT)
+        return of_group < of_each_group and (of_organization == 0 or of_organization + 1 <= 7 * left_free)
 
     def _check_turn(self, item: Item, startable: list[Item]) -> None:
         """Who could have run is not passed twice by the same other of its lane: organizations first, then groups."""
@@ -251,6 +261,45 @@ def test_bulk_work_gets_its_tenth_also_where_live_work_of_the_same_organization_
         scheduler.add("live", place("l", str(n)), Lane.LIVE)
         scheduler.add("bulk", place("b", str(n)), Lane.BULK)
     assert started(scheduler) == {"live": 7, "bulk": 1}
+
+
+def test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there_is_room() -> None:
+    limits = [10]
+    scheduler = Scheduler[str](max_in_flight=10, per_group=10, limit=lambda: limits[0])
+    for n in range(20):
+        scheduler.add(f"{n}", place("g", organization=f"org {n}"))
+    assert sum(started(scheduler).values()) == 10
+    limits[0] = 2
+    for n in range(8):
+        scheduler.finish(place("g", organization=f"org {n}"))
+        assert scheduler.start_next() is None
+    scheduler.finish(place("g", organization="org 8"))
+    assert scheduler.start_next() == "10"
+    limits[0] = 10
+    assert sum(started(scheduler).values()) == 8
+
+
+def test_with_one_slot_a_tenth_of_the_turns_is_for_bulk_work() -> None:
+    scheduler = Scheduler[str](max_in_flight=32, per_group=24, limit=lambda: 1)
+    for n in range(40):
+        scheduler.add("live", place("l", str(n)), Lane.LIVE)
+        scheduler.add("bulk", place("b", str(n)), Lane.BULK)
+    order = []
+    for _ in range(40):
+        order.append(scheduler.start_next())
+        assert scheduler.start_next() is None
+        [running] = scheduler._running
+        scheduler.finish(running)
+    assert order == [*["live"] * 9, "bulk"] * 4
+
+
+def test_with_few_slots_organizations_take_turns_as_with_many() -> None:
+    scheduler = Scheduler[str](max_in_flight=32, per_group=24, limit=lambda: 2)
+    for n in range(8):
+        scheduler.add("busy", place("kb", str(n), organization="busy"))
+    for n in range(3):
+        scheduler.add("other", place("kb", str(n), organization="other"))
+    assert started(scheduler) == {"busy": 1, "other": 1}
 
 
 def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
