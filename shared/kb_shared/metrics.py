@@ -116,6 +116,12 @@ INDEXING_QUEUE_DEPTH = MeasuredGauge(
     "kb_indexing_queue_depth",
     "Open index jobs of all KBs (each replica exports the total: use max, not sum). Growing: add indexers.",
 )
+INDEXING_IN_FLIGHT_LIMIT = Gauge(
+    "kb_indexing_in_flight_limit",
+    "How many documents or events this replica works on at once at most. Documents below KB_MAX_IN_FLIGHT for long:"
+    " they take too long; see load.lowered in the logs, and give MongoDB and the indexers more CPU.",
+    ["work"],
+)
 CHUNKS_INDEXED = Counter("kb_chunks_indexed_total", "Chunks written to a KB's collection.", ["kb_id"])
 INDEXING_ERRORS = Counter(
     "kb_indexing_errors_total",
@@ -124,7 +130,8 @@ INDEXING_ERRORS = Counter(
 )
 SWAP_TRANSACTIONS = Counter(
     "kb_swap_transactions_total",
-    "Swaps by outcome: committed, fenced (the truth changed: decided anew), conflict (repeated).",
+    "Swaps by outcome: committed, fenced (the truth changed: decided anew), conflict (repeated), expired (undone as"
+    " their time was over, and repeated). Many expired: give MongoDB and the indexers more CPU.",
     ["outcome"],
 )
 TIME_TO_SEARCHABLE_SECONDS = Histogram(

@@ -8,6 +8,7 @@ import pytest
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
+from kb_indexer.load import load_of_events
 from kb_indexer.truth import Truth
 from kb_local.mongod import Mongod, is_writable
 from kb_local.replica_set import ReplicaSet
@@ -67,7 +68,14 @@ async def _handle_while_nobody_copies(nodes: ReplicaSet, primary: Mongod, databa
 
 async def _handles(database: Database) -> bool:
     requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
-    fan_out = FanOut(database, requests, truth=Truth(database), isolation=Isolation(), crowds=Crowds(database))
+    fan_out = FanOut(
+        database,
+        requests,
+        truth=Truth(database),
+        isolation=Isolation(),
+        crowds=Crowds(database),
+        load=load_of_events(most=32),
+    )
     try:
         await fan_out.handle(record(encode(EVENT, source="/upstream"), key=key_of(EVENT)))
     except TransientError:

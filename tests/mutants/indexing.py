@@ -275,9 +275,38 @@ MUTANTS: Final = (
     Mutant(
         "leases-of-others-are-extended",
         _WORK,
-        old='                "lease_owner": owner,\n            },\n            [\n',
-        new="            },\n            [\n",
+        old='            "lease_owner": owner,\n        },\n        [\n',
+        new="        },\n        [\n",
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_lease_that_another_has_taken_is_not_extended"),
+    ),
+    Mutant(
+        "worker-swaps-after-its-lease-was-taken",
+        "services/indexer/kb_indexer/job_leases.py",
+        old="            raise LeaseLost\n",
+        new="            pass\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_overload.py", "test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it"
+        ),
+    ),
+    Mutant(
+        "overload-lowers-nothing",
+        "shared/kb_shared/adaptive_limit.py",
+        old="self._value = max(1.0, self._value * min(FEWER, max(self._sharpest, left)))",
+        new="pass",
+        caught_by=in_file(
+            "tests/unit/indexer/test_load.py",
+            "test_with_too_little_cpu_every_document_is_done_and_none_is_written_more_than_twice",
+        ),
+    ),
+    Mutant(
+        "expired-transaction-is-begun-anew",
+        "shared/kb_shared/mongo/database.py",
+        old="        if limits.have_passed(error, since=began):\n            raise",
+        new="        if False:\n            raise",
+        caught_by=in_file(
+            "tests/integration/mongo/test_expired_transactions.py",
+            "test_a_transaction_that_the_server_ended_because_of_its_age_has_expired",
+        ),
     ),
     Mutant(
         "indexer-does-not-keep-its-leases",

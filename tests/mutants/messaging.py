@@ -190,10 +190,20 @@ MUTANTS: Final = (
     Mutant(
         "scheduling-gives-one-group-every-slot",
         _SCHEDULING,
-        old="return self._running_of_group[organization_id, group] < self._per_group",
+        old="return self._running_of_group[organization_id, group] < share",
         new="return True",
         caught_by=in_file(
             f"{_UNIT}/test_scheduling.py", "test_the_busiest_group_leaves_slots_for_others_of_its_organization"
+        ),
+    ),
+    Mutant(
+        "scheduling-ignores-the-limit",
+        _SCHEDULING,
+        old="if len(self._running) >= self._slots:",
+        new="if len(self._running) >= self._max_in_flight:",
+        caught_by=in_file(
+            f"{_UNIT}/test_scheduling.py",
+            "test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there_is_room",
         ),
     ),
     Mutant(

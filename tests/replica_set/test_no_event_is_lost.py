@@ -9,6 +9,7 @@ import pytest
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
+from kb_indexer.load import load_of_events
 from kb_indexer.truth import Truth
 from kb_local.mongod import Mongod
 from kb_local.replica_set import ReplicaSet
@@ -96,7 +97,14 @@ async def connected(uri: str, database_name: str) -> AsyncIterator[Database]:
 async def handles(database: Database, event: DocumentEvent = EVENT) -> bool:
     """Whether the event counts as handled."""
     requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
-    fan_out = FanOut(database, requests, truth=Truth(database), isolation=Isolation(), crowds=Crowds(database))
+    fan_out = FanOut(
+        database,
+        requests,
+        truth=Truth(database),
+        isolation=Isolation(),
+        crowds=Crowds(database),
+        load=load_of_events(most=32),
+    )
     try:
         await fan_out.handle(record(encode(event, source="/upstream"), key=key_of(event)))
     except TransientError:

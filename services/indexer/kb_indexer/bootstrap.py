@@ -1,7 +1,7 @@
 """The only place that makes clients and wires them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -14,6 +14,7 @@ from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
+from kb_indexer.load import EVENTS_FOR_A_DOCUMENT, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.source import SOURCE
@@ -33,6 +34,7 @@ from kb_shared.kafka.consumer import Consumer, joined
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
+from kb_shared.mongo.database import transaction_lifetime_s
 from kb_shared.outbox_relay import OutboxRelay
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
@@ -104,7 +106,8 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
         open_things.push_async_callback(probe.close)
         threads = ChunkingThreads()
         open_things.callback(threads.close)
-        indexer = _wire(settings, connections, embedder=embedder, probe=probe, threads=threads)
+        lifetime_s = await transaction_lifetime_s(connections.database)
+        indexer = _wire(settings, connections, embedder=embedder, probe=probe, threads=threads, lifetime_s=lifetime_s)
         readiness.started(
             mongodb_answers(connections.database),
             indexer.kafka.why_not_ready,
@@ -121,16 +124,19 @@ def _wire(
     embedder: Embedder,
     probe: SearchableProbe,
     threads: ChunkingThreads,
+    lifetime_s: float,
 ) -> Indexer:
     database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
     lease = timedelta(seconds=settings.job_lease_s)
-    leases = JobLeases(database, length=lease)
+    load = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s)
+    events = load_of_events(most=settings.max_in_flight)
+    leases = JobLeases(database, length=lease, load=load)
     requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
     truth = Truth(database)
     isolation = Isolation()
     crowds = Crowds(database)
-    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds)
+    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds, load=events)
     deletions = DeletedKnowledgeBases(truth, embedder)
     sync = SyncDocumentHandler(
         database,
@@ -141,6 +147,8 @@ def _wire(
         threads=threads,
         isolation=isolation,
         deletions=deletions,
+        load=load,
+        lifetime_s=lifetime_s,
     )
     return Indexer(
         kafka=watch_kafka(
@@ -156,9 +164,8 @@ def _wire(
             dead_letters,
             GROUP_FAN_OUT,
             live=topics.DOCUMENT_EVENTS,
-            # Beside a command, an event is little work and much waiting, and the more of them ask MongoDB together
-            # the less each costs.
-            max_in_flight=8 * settings.max_in_flight,
+            max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
+            limit=events.limit,
         ),
         sync=_consumer(
             settings,
@@ -168,6 +175,7 @@ def _wire(
             live=topics.INDEX_REQUESTS,
             bulk=topics.INDEX_BACKFILL,
             max_in_flight=settings.max_in_flight,
+            limit=load.limit,
             on_lost=send_lost_commands_again(database),
         ),
         leases=leases,
@@ -188,6 +196,7 @@ def _consumer(
     live: topics.Topic,
     bulk: topics.Topic | None = None,
     max_in_flight: int,
+    limit: Callable[[], int] | None = None,
     on_lost: OnLost = accept_loss,
 ) -> Consumer:
     prefix = settings.kafka_topic_prefix
@@ -202,5 +211,6 @@ def _consumer(
         fetch_max_wait_ms=settings.kafka_fetch_max_wait_ms,
         leave_group=settings.kafka_leave_group,
         max_in_flight=max_in_flight,
+        limit=limit,
         on_lost=on_lost,
     )

@@ -16,6 +16,7 @@ from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.crowds import Crowds
 from kb_indexer.isolation import Isolation
 from kb_indexer.known_tags import KnownTags
+from kb_indexer.load import Load
 from kb_indexer.projection import apply
 from kb_indexer.record_keys import require_key
 from kb_indexer.truth import Truth
@@ -65,13 +66,21 @@ class FanOut:
     """Handler of `document-events`."""
 
     def __init__(
-        self, database: Database, requests: IndexRequests, *, truth: Truth, isolation: Isolation, crowds: Crowds
+        self,
+        database: Database,
+        requests: IndexRequests,
+        *,
+        truth: Truth,
+        isolation: Isolation,
+        crowds: Crowds,
+        load: Load,
     ) -> None:
         self._database = database
         self._requests = requests
         self._truth = truth
         self._isolation = isolation
         self._crowds = crowds
+        self._load = load
         self._known_tags = KnownTags(database)
         self._acknowledgements = Acknowledgements(database, truth=truth)
         self._referring = asyncio.Semaphore(_REFERRED_AT_ONCE)
@@ -87,9 +96,9 @@ class FanOut:
         tracing.start(tracing.from_headers(record.headers))
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         require_key(record, key_of(event))
-        with mongo_errors():
-            # What dies of an event must not be put down to a document.
-            async with self._isolation.side_by_side():
+        # What dies of an event must not be put down to a document.
+        async with self._isolation.side_by_side():
+            with self._load.at_work(), self._load.timed(), mongo_errors():
                 await self._event(envelope, event)
 
     async def _event(self, envelope: Envelope, event: Payload) -> None:

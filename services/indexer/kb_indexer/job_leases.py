@@ -11,6 +11,7 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_indexer.load import Load
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.gathering import Gathering
 from kb_shared.mongo import index_jobs
@@ -20,18 +21,25 @@ from kb_shared.mongo.index_jobs import Job
 log = structlog.get_logger()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Held:
     job: Job
     since: float
+    until: float
+    """When the lease runs out, on the monotonic clock: a little before it does by the server's."""
+
+
+class LeaseLost(Exception):
+    """Somebody else is at work on the job."""
 
 
 class JobLeases:
     """Claims jobs for this process. A lease keeps others from paying for the same work; fences keep it right."""
 
-    def __init__(self, database: Database, *, length: timedelta) -> None:
+    def __init__(self, database: Database, *, length: timedelta, load: Load) -> None:
         self._database = database
         self._length = length
+        self._load = load
         self._owner = str(uuid4())
         self._held: dict[str, _Held] = {}
         self._claimed = Gathering(self._claim)
@@ -44,11 +52,12 @@ class JobLeases:
             # At work on it for the other lane; that work sees the newer token and gives the job back.
             yield None
             return
+        asked_at = monotonic()
         job = await self._claim_or_let_go(command)
         if job is None:
             yield None
             return
-        self._held[key] = _Held(job, monotonic())
+        self._held[key] = _Held(job, monotonic(), until=asked_at + self._length.total_seconds())
         try:
             yield job
         except asyncio.CancelledError:
@@ -93,6 +102,30 @@ class JobLeases:
 
         Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin anew.
         """
-        latest = monotonic() - held_for.total_seconds()
-        old = [held.job for held in self._held.values() if held.since <= latest]
-        await index_jobs.extend(self._database, old, owner=self._owner, lease=self._length)
+        asked_at = monotonic()
+        latest = asked_at - held_for.total_seconds()
+        old = [held for held in self._held.values() if held.since <= latest]
+        if any(held.until < asked_at for held in old):
+            self._load.lease_ran_out()
+        # If one is gone, each is asked for by itself when it matters.
+        if await self._extend([held.job for held in old]) == len(old):
+            for held in old:
+                held.until = asked_at + self._length.total_seconds()
+
+    async def require(self, job: Job) -> None:
+        """Make sure that a job which this process works on is still its own; ask MongoDB only if the lease ran out.
+
+        Raises:
+            LeaseLost: another has taken the job meanwhile, and does it.
+        """
+        held = self._held[index_jobs.row_id(job.kb_id, job.document_id)]
+        asked_at = monotonic()
+        if asked_at < held.until:
+            return
+        self._load.lease_ran_out()
+        if not await self._extend([job]):
+            raise LeaseLost
+        held.until = asked_at + self._length.total_seconds()
+
+    async def _extend(self, jobs: Sequence[Job]) -> int:
+        return await index_jobs.extend(self._database, jobs, owner=self._owner, lease=self._length)

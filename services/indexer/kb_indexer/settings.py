@@ -3,7 +3,7 @@ from kb_shared.settings import EmbeddingSettings
 
 class IndexerSettings(EmbeddingSettings):
     max_in_flight: int = 32
-    """Documents worked on at once; the bulk lane gets what the live one leaves, at least a tenth."""
+    """Documents worked on at once at most; the bulk lane gets what the live one leaves, at least a tenth."""
     job_lease_s: float = 15.0
     """After a crash of its worker a document or a scan is taken up again within this and a sweep."""
     sweep_interval_s: float = 1.0

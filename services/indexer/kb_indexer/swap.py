@@ -9,16 +9,18 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
+import structlog
+
 from kb_indexer.source import SOURCE
 from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import DocumentIndexed, DocumentRemoved
-from kb_shared.errors import TransientError
+from kb_shared.errors import TransactionExpired, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.membership import awaits_text, snapshot_digest
 from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.metrics import SWAP_TRANSACTIONS
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
@@ -26,7 +28,11 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vectors import EmbeddedChunk, Snapshot
 
 SWAP_WITHIN_S: Final = 30.0
-"""A swap may write some thousand chunks with their vectors."""
+"""A swap may write some thousand chunks with their vectors. It has as long as MongoDB keeps a transaction, if that is
+more: a large document that is alone on a slow machine needs it."""
+
+
+log = structlog.get_logger()
 
 
 class FenceBroken(Exception):
@@ -43,6 +49,13 @@ class Swapped:
     """No newer request for the document came meanwhile."""
 
 
+@dataclass(slots=True)
+class _Runs:
+    """How often a swap has passed its fences and written."""
+
+    number: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class _Write:
     """One transaction's where and what for."""
@@ -51,6 +64,7 @@ class _Write:
     session: Session
     job: Job
     kb: KnowledgeBase
+    runs: _Runs
 
     @property
     def document_id(self) -> str:
@@ -67,30 +81,46 @@ async def replace_document(
     kb: KnowledgeBase,
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
+    *,
+    lifetime_s: float = TRANSACTION_LIFETIME_S,
 ) -> Swapped:
     """Make `chunks` what is indexed of `document`; atomically, with counters, job and the message to upstreams.
 
     Args:
         document: as it was when the chunks were made; another text by now breaks the fence.
         chunks: None keeps those that are there and only renews what they carry of the document.
+        lifetime_s: after how long MongoDB ends a transaction.
     Raises:
         FenceBroken: the document or the KB changed meanwhile; nothing was written.
+        TransactionExpired: it took too long; nothing was written.
         TransientError: ten write conflicts in a row, or the outcome of the commit stays unknown.
     """
-    attempts = count(1)
+    attempts, runs = count(1), _Runs()
 
     async def work(session: Session) -> Swapped:
-        return await _replace(_Write(database, session, job, kb), document, chunks, attempt=next(attempts))
+        return await _replace(_Write(database, session, job, kb, runs), document, chunks, attempt=next(attempts))
 
-    return await _commit(database, work)
+    return await _commit(database, work, runs, lifetime_s=lifetime_s)
 
 
-async def remove_document(database: Database, job: Job, kb: KnowledgeBase, document: Document | None) -> Swapped:
+async def remove_document(
+    database: Database,
+    job: Job,
+    kb: KnowledgeBase,
+    document: Document | None,
+    *,
+    lifetime_s: float = TRANSACTION_LIFETIME_S,
+) -> Swapped:
     """Delete everything of the document from the KB at once, live and retired.
 
     Raises: as `replace_document`.
     """
-    return await _commit(database, lambda session: _remove(_Write(database, session, job, kb), document))
+    runs = _Runs()
+
+    async def work(session: Session) -> Swapped:
+        return await _remove(_Write(database, session, job, kb, runs), document)
+
+    return await _commit(database, work, runs, lifetime_s=lifetime_s)
 
 
 async def keep_while_paused(database: Database, job: Job, kb: KnowledgeBase) -> bool:
@@ -115,15 +145,25 @@ async def keep_while_paused(database: Database, job: Job, kb: KnowledgeBase) -> 
     return await in_transaction(database, work)
 
 
-async def _commit(database: Database, work: Callable[[Session], Awaitable[Swapped]]) -> Swapped:
+async def _commit(
+    database: Database, work: Callable[[Session], Awaitable[Swapped]], runs: _Runs, *, lifetime_s: float
+) -> Swapped:
+    kept = 0
     try:
-        swapped = await in_transaction(database, work, within_s=SWAP_WITHIN_S)
+        swapped = await in_transaction(database, work, within_s=max(SWAP_WITHIN_S, lifetime_s), lifetime_s=lifetime_s)
+        kept = 1
     except FenceBroken:
         SWAP_TRANSACTIONS.labels("fenced").inc()
+        raise
+    except TransactionExpired:
+        SWAP_TRANSACTIONS.labels("expired").inc()
         raise
     except TransientError:
         SWAP_TRANSACTIONS.labels("conflict").inc()
         raise
+    finally:
+        if runs.number > kept:
+            log.info("swap.undone", times=runs.number - kept)
     SWAP_TRANSACTIONS.labels("committed").inc()
     return swapped
 
@@ -142,6 +182,7 @@ async def _replace(
         write.kb, current, version, before.chunk_count if chunks is None and before else len(chunks or ())
     )
     await _fence_slot(write, before, indexed)
+    write.runs.number += 1
     await reach("swap.after_slot")
     # A document that is not in the KB has no chunks there, not even retired ones: nothing to look at. Should something
     # be left all the same, the ids collide, and the next attempt looks.
@@ -180,6 +221,7 @@ async def _remove(write: _Write, document: Document | None) -> Swapped:
             raise FenceBroken
         fence = fenced
     await _fence_slot(write, before, None)
+    write.runs.number += 1
     await vectors.delete_document(write.chunks, write.session, write.document_id)
     await document_index.delete(
         write.database, write.session, write.kb.organization_id, write.kb.kb_id, write.document_id

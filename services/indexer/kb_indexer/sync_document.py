@@ -20,7 +20,8 @@ from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.isolation import Isolation
-from kb_indexer.job_leases import JobLeases
+from kb_indexer.job_leases import JobLeases, LeaseLost
+from kb_indexer.load import Load
 from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.source import SOURCE
@@ -42,6 +43,8 @@ from kb_shared.errors import (
     ProviderKeyMissing,
     ProviderKeyRefused,
     ProviderUnavailable,
+    TimedOut,
+    TransactionExpired,
     TransientError,
     WriteConflicts,
 )
@@ -50,7 +53,7 @@ from kb_shared.kafka.record import Place, Record
 from kb_shared.membership import Action, awaits_text, decide
 from kb_shared.metrics import CHUNKS_INDEXED, EVENT_PROCESSING_SECONDS, INDEXING_ERRORS, forget_knowledge_base
 from kb_shared.mongo import documents, index_jobs, kb_slots, vectors
-from kb_shared.mongo.database import Database, Session, in_transaction, mongo_errors
+from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
@@ -98,7 +101,10 @@ class SyncDocumentHandler:
         threads: ChunkingThreads,
         isolation: Isolation,
         deletions: DeletedKnowledgeBases,
+        load: Load,
+        lifetime_s: float = TRANSACTION_LIFETIME_S,
     ) -> None:
+        """Wire it; `lifetime_s` is after how long MongoDB ends a transaction."""
         self._database = database
         self._truth = truth
         self._embedder = embedder
@@ -107,6 +113,8 @@ class SyncDocumentHandler:
         self._threads = threads
         self._isolation = isolation
         self._deletions = deletions
+        self._load = load
+        self._lifetime_s = lifetime_s
         self._turns = Turns()
 
     def place(self, record: Record) -> Place:
@@ -120,7 +128,7 @@ class SyncDocumentHandler:
         structlog.contextvars.bind_contextvars(
             organization_id=command.organization_id, kb_id=command.kb_id, document_id=command.document_id
         )
-        with mongo_errors():
+        with self._load.at_work(), mongo_errors():
             async with self._leases.hold(command) as job:
                 if job is None:
                     log.debug("job.absent")
@@ -128,6 +136,7 @@ class SyncDocumentHandler:
                 if job.crashes >= MAX_CRASHES:
                     await self._fail(job, "worker_crashed", "the indexer died again and again at work on nothing else")
                     return
+                structlog.contextvars.bind_contextvars(job_token=job.token)
                 async with self._at_work_on(job):
                     await reach("sync.after_claim")
                     await self._attempt(command, job)
@@ -146,12 +155,18 @@ class SyncDocumentHandler:
 
     async def _attempt(self, command: SyncDocument, job: Job) -> None:
         try:
-            with mongo_errors():
+            with self._load.noticing(), mongo_errors():
                 await self._decide_and_act(command, job)
         except (ProviderUnavailable, ProviderKeyMissing, ProviderKeyRefused, Parked) as error:
             await self._park(job, error)
+        except LeaseLost:
+            log.warning("document.left_to_another")
         except WriteConflicts as error:
-            await self._wait_for_others(job, error)
+            await self._wait_for_others(job, error, event="document.conflicted")
+        except TimedOut as error:
+            # Alone with it there is nothing to wait for: a document that never ends in time must not be tried for ever.
+            alone = self._load.in_flight == 1
+            await self._wait_for_others(job, error, event="document.timed_out", count_attempt=alone)
         except TransientError as error:
             await self._try_later(job, error)
         except PermanentError as error:
@@ -205,7 +220,7 @@ class SyncDocumentHandler:
         elif action is Action.NOTHING:
             await self._settle(job, finished=await index_jobs.finish(self._database, job))
         elif action is Action.REMOVE or document is None:
-            swapped = await remove_document(self._database, job, kb, document)
+            swapped = await self._remove(job, kb, document)
             await reach("removal.after_commit")
             if awaits_text(document, kb):
                 await index_jobs.wait_for_text(self._database, job)
@@ -267,7 +282,14 @@ class SyncDocumentHandler:
         self, job: Job, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
     ) -> Swapped:
         async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)):
-            return await replace_document(self._database, job, kb, document, chunks)
+            with self._load.timed():
+                await self._leases.require(job)
+                return await replace_document(self._database, job, kb, document, chunks, lifetime_s=self._lifetime_s)
+
+    async def _remove(self, job: Job, kb: KnowledgeBase, document: Document | None) -> Swapped:
+        with self._load.timed():
+            await self._leases.require(job)
+            return await remove_document(self._database, job, kb, document, lifetime_s=self._lifetime_s)
 
     async def _chunk(self, kb: KnowledgeBase, document: Document, room: Room) -> list[Chunk]:
         if document.text is None:
@@ -316,8 +338,15 @@ class SyncDocumentHandler:
         )
         log.warning("document.parked", error_type=error.error_type, delay_s=delay.total_seconds())
 
-    async def _wait_for_others(self, job: Job, error: WriteConflicts) -> None:
-        """Try again soon, using up no attempt: who was killed in a transaction holds its rows for a minute."""
+    async def _wait_for_others(
+        self, job: Job, error: WriteConflicts | TimedOut, *, event: str, count_attempt: bool = False
+    ) -> None:
+        """Try again soon. Who was killed in a transaction holds its rows for a minute; and where all were too slow
+        together, fewer at once are not.
+        """
+        if count_attempt and job.attempts >= MAX_ATTEMPTS:
+            await self._fail(job, _error_type(error), str(error))
+            return
         INDEXING_ERRORS.labels(job.kb_id, _error_type(error)).inc()
         await index_jobs.postpone(
             self._database,
@@ -325,9 +354,9 @@ class SyncDocumentHandler:
             delay=timedelta(seconds=_jittered(_AFTER_CONFLICTS_S)),
             error_type=_error_type(error),
             error_message=str(error),
-            count_attempt=False,
+            count_attempt=count_attempt,
         )
-        log.warning("document.conflicted", attempts=job.attempts)
+        log.warning(event, attempts=job.attempts)
 
     async def _try_later(self, job: Job, error: TransientError) -> None:
         error_type = _error_type(error)
@@ -413,4 +442,8 @@ def _error_type(error: TransientError) -> str:
             return error.error_type
         case InternalError():
             return "internal_error"
+        case TransactionExpired():
+            return "transaction_expired"
+        case TimedOut():
+            return "mongo_timeout"
     return "mongo_transient"

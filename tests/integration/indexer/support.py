@@ -27,6 +27,7 @@ from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
+from kb_indexer.load import load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
@@ -177,10 +178,18 @@ class Replica:
         truth = Truth(self.database)
         self.isolation = Isolation()
         crowds = Crowds(self.database)
-        self.fan_out = FanOut(self.database, self.requests, truth=truth, isolation=self.isolation, crowds=crowds)
+        self.fan_out = FanOut(
+            self.database,
+            self.requests,
+            truth=truth,
+            isolation=self.isolation,
+            crowds=crowds,
+            load=load_of_events(most=32),
+        )
         self.probe = SearchableProbe()
         self.deletions = DeletedKnowledgeBases(truth, self.embedder)
-        self.leases = JobLeases(self.database, length=self.lease)
+        self.load = load_of_documents(most=32, lifetime_s=60)
+        self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
             self.database,
             self.embedder,
@@ -190,6 +199,7 @@ class Replica:
             threads=self.threads,
             isolation=self.isolation,
             deletions=self.deletions,
+            load=self.load,
         )
         self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)

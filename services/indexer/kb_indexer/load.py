@@ -1,0 +1,110 @@
+"""How much this process works on at once: less when that comes near the time that it may take.
+
+With too little CPU, here or at MongoDB, the more is at work at once the longer each transaction stays open, until none
+ends in time and all are undone. Fewer at once are done one after the other, and nothing is done twice.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import structlog
+
+from kb_shared.adaptive_limit import AdaptiveLimit
+from kb_shared.errors import TimedOut, WriteConflicts
+from kb_shared.metrics import INDEXING_IN_FLIGHT_LIMIT
+from kb_shared.mongo.database import COMMAND_WITHIN_S
+
+FIRST: Final = 2
+"""Documents at once in a process that knows nothing yet; doubled by each round that ends soon."""
+EVENTS_FOR_A_DOCUMENT: Final = 8
+"""Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
+costs."""
+_SHARPEST: Final = 0.125
+_SHARE_OF_LIFETIME: Final = 0.125
+"""Of the time that a transaction has, which swaps aim at: documents differ in size, and other processes write, too."""
+_SHARE_OF_DEADLINE: Final = 0.25
+"""Of the time that a command has, which an event aims at: it takes several commands, each with its own deadline."""
+
+log = structlog.get_logger()
+
+
+class Load:
+    """One for each kind of work of a process. Its limit is never below one, and never above what is set."""
+
+    def __init__(self, work: str, *, first: int, most: int, aim_s: float) -> None:
+        """Begin with `first`; what takes longer than `aim_s` is too much at once."""
+        self.in_flight = 0
+        self._work = work
+        self._limit = AdaptiveLimit(first=first, most=most, aim_s=aim_s, doubling=True, sharpest_decrease=_SHARPEST)
+        INDEXING_IN_FLIGHT_LIMIT.labels(work).set(self._limit.value)
+
+    def limit(self) -> int:
+        """Return how much may be worked on now."""
+        return self._limit.value
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Count what is done within this as in flight, and notice if MongoDB does not answer it in time."""
+        self.in_flight += 1
+        try:
+            with self.noticing():
+                yield
+        finally:
+            self.in_flight -= 1
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Learn from how long this takes, beside all that is in flight."""
+        before = self._limit.decreases
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        with self.noticing():
+            yield
+        seconds = clock() - began
+        with self._told("slow", seconds=round(seconds, 2)):
+            # Half of the limit in use is enough to tell: one organization may not use all of it.
+            is_used = 2 * self.in_flight >= self._limit.value
+            self._limit.ended(seconds=seconds, begun_after=before, may_grow=is_used)
+
+    def lease_ran_out(self) -> None:
+        """Note that a lease could not be extended in time: this process, or MongoDB, does too much at once."""
+        with self._told("lease_ran_out"):
+            self._limit.failed()
+
+    @contextmanager
+    def noticing(self) -> Iterator[None]:
+        """Lower the limit if MongoDB does not answer in time, once for all that began under the same limit."""
+        before = self._limit.decreases
+        try:
+            yield
+        except TimedOut:
+            with self._told("timed_out"):
+                self._limit.failed(begun_after=before)
+            raise
+        except WriteConflicts:
+            with self._told("write_conflicts"):
+                self._limit.failed(begun_after=before)
+            raise
+
+    @contextmanager
+    def _told(self, cause: str, **details: float) -> Iterator[None]:
+        before = self._limit.value
+        yield
+        after = self._limit.value
+        if after != before:
+            INDEXING_IN_FLIGHT_LIMIT.labels(self._work).set(after)
+        if after < before:
+            log.warning("load.lowered", work=self._work, cause=cause, limit=after, **details)
+
+
+def load_of_documents(*, most: int, lifetime_s: float) -> Load:
+    """Make the load of documents, which is learnt from their swaps; `lifetime_s` is of a transaction."""
+    return Load("documents", first=FIRST, most=most, aim_s=lifetime_s * _SHARE_OF_LIFETIME)
+
+
+def load_of_events(*, most: int) -> Load:
+    """Make the load of document events, for one that is of `most` documents at most."""
+    first, most = FIRST * EVENTS_FOR_A_DOCUMENT, most * EVENTS_FOR_A_DOCUMENT
+    return Load("events", first=first, most=most, aim_s=COMMAND_WITHIN_S * _SHARE_OF_DEADLINE)

@@ -1,0 +1,103 @@
+"""What becomes of documents whose transactions end too late, or whose leases run out under way."""
+
+from contextlib import nullcontext
+from datetime import timedelta
+
+import pytest
+from structlog.testing import capture_logs
+
+from kb_indexer.load import FIRST
+from kb_indexer.sync_document import MAX_ATTEMPTS
+from kb_local.python_server import ModelServer
+from kb_shared import failpoints
+from kb_shared.mongo.index_jobs import State
+from tests.integration.failing_commands import transaction_ended
+from tests.integration.indexer.support import LANES, Replica, Tenant, replica, text_of
+
+TEXT = text_of(1, 2, 3)
+
+
+@pytest.fixture
+def expiring(indexer: Replica) -> Replica:
+    """A replica to which every transaction that the server has ended was too old."""
+    indexer.sync._lifetime_s = 0
+    return indexer
+
+
+async def test_a_swap_whose_time_is_over_is_called_that_and_lowers_what_is_in_flight(
+    tenant: Tenant, expiring: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    chunks = tenant.database[kb.vector_collection]
+    await expiring.publish(tenant.ocr("d", TEXT))
+    async with transaction_ended(tenant.database.client, "insert", namespace=chunks.full_name):
+        with capture_logs() as logs:
+            await expiring.handle_commands()
+
+    [job] = (await tenant.jobs()).values()
+    assert (job.state, job.error_type) == (State.PENDING, "transaction_expired")
+    events = {line["event"] for line in logs}
+    assert {"document.timed_out", "load.lowered", "swap.undone"} <= events
+    assert "document.conflicted" not in events
+    assert expiring.load.limit() < FIRST
+
+    await tenant.make_due()
+    await expiring.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+@pytest.mark.parametrize("alone", [True, False])
+async def test_only_a_document_that_was_alone_uses_up_attempts_by_taking_too_long(
+    tenant: Tenant, expiring: Replica, alone: bool
+) -> None:
+    kb = await tenant.create_kb("a")
+    chunks = tenant.database[kb.vector_collection]
+    await expiring.publish(tenant.ocr("d", TEXT))
+
+    ending = transaction_ended(tenant.database.client, "insert", namespace=chunks.full_name, times=MAX_ATTEMPTS)
+    async with ending:
+        for _ in range(MAX_ATTEMPTS):
+            with nullcontext() if alone else expiring.load.at_work():
+                await expiring.work()
+            await tenant.make_due()
+    [job] = (await tenant.jobs()).values()
+    assert job.state is (State.FAILED if alone else State.PENDING)
+    assert job.error_type == "transaction_expired"
+
+
+async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
+    tenant: Tenant, model_server: ModelServer, indexer: Replica
+) -> None:
+    kb = await tenant.create_kb("a")
+    async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
+        await late.publish(tenant.ocr("d", TEXT))
+        commands = late.post.take(*LANES)
+
+        taken = False
+
+        async def another_takes_it() -> None:
+            nonlocal taken
+            if not taken:
+                taken = True
+                indexer.post.sent = list(commands)
+                await indexer.handle_commands()
+
+        late.post.sent = list(commands)
+        with capture_logs() as logs:
+            async with failpoints.during("sync.after_chunking", another_takes_it):
+                await late.handle_commands()
+        assert [line["event"] for line in logs].count("document.indexed") == 1
+        assert "document.left_to_another" in {line["event"] for line in logs}
+        assert late.load.limit() < FIRST, "a lease that ran out is a sign of too much at once"
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_a_worker_whose_lease_ran_out_and_nobody_took_goes_on(tenant: Tenant, model_server: ModelServer) -> None:
+    kb = await tenant.create_kb("a")
+    async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
+        await late.publish(tenant.ocr("d", TEXT))
+        await late.handle_commands()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
