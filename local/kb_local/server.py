@@ -57,6 +57,8 @@ class Server(ABC):
         self._child: Child | None = None
         self._is_wanted = False
         self._was_ready = False
+        self.paused = False
+        """Whether `pause` was called and `resume` was not yet."""
         self.started_at: float | None = None
 
     @abstractmethod
@@ -82,7 +84,7 @@ class Server(ABC):
             raise RuntimeError(f"{self.name} runs already, as process {self.pid}")
         rotate_log(self.log)
         self._child = self._launch()
-        self._is_wanted, self._was_ready = True, False
+        self._is_wanted, self._was_ready, self.paused = True, False, False
         with contextlib.suppress(psutil.NoSuchProcess):
             self.started_at = psutil.Process(self._child.pid).create_time()
 
@@ -184,10 +186,12 @@ class Server(ABC):
 
     async def pause(self) -> None:
         """SIGSTOP: its connections stay open and, from the return on, nothing answers, as on a frozen machine."""
+        self.paused = True
         self._the_child.send_signal(signal.SIGSTOP)
         await poll_until(self._stands_still, timeout_s=math.inf)
 
     def resume(self) -> None:
+        self.paused = False
         self._the_child.send_signal(signal.SIGCONT)
 
     def log_tail(self) -> str:

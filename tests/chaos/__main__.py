@@ -11,7 +11,7 @@ import logging
 import sys
 import tempfile
 import traceback
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,6 +31,8 @@ from tests.kafka_cluster.cluster import KafkaBrokers
 SEED_TIMEOUT_S = 1200.0
 START_PATIENCE_S = 900.0
 TRANSACTION_LIFETIME_S = 5
+SLOW_TRANSACTION_LIFETIME_S = 15
+"""With little CPU: what the local stack has."""
 ELECTION_TIMEOUT_MS = 4000
 """Less than MongoDB's ten seconds: more happens in a run."""
 
@@ -46,11 +48,14 @@ class Conditions:
     """Of Apache Kafka; none: a local broker."""
     members: int = 1
     """Of the replica set."""
+    cpu_share: float | None = None
+    """Of a CPU, for each indexer and each mongod."""
 
     def arguments(self, seed: int) -> str:
         servers = f" --brokers {self.brokers} --members {self.members}" if self.brokers or self.members > 1 else ""
         without = "" if self.reconciler else " --without-reconciler"
-        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{servers}{without}"
+        share = "" if self.cpu_share is None else f" --cpu-share {self.cpu_share:g}"
+        return f"--seed {seed} --seconds {self.seconds:g} --replicas {self.replicas}{servers}{share}{without}"
 
 
 def main() -> None:
@@ -58,7 +63,9 @@ def main() -> None:
     # A broker that is away is no news here, and its client says so all the time.
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     reconciler = not options.without_reconciler
-    conditions = Conditions(options.seconds, options.replicas, reconciler, options.brokers, options.members)
+    conditions = Conditions(
+        options.seconds, options.replicas, reconciler, options.brokers, options.members, options.cpu_share
+    )
     known = green(options.results, conditions)
     missing = [seed for seed in options.seeds or [options.seed] if seed not in known]
     runs = Runs(iter(missing), conditions, options.results, options.logs)
@@ -75,11 +82,24 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--replicas", type=int, default=2, help="indexers")
     parser.add_argument("--brokers", type=int, choices=(1, 3), default=0, help="of Apache Kafka, not the local broker")
     parser.add_argument("--members", type=int, choices=(1, 3), default=1, help="of the replica set")
+    parser.add_argument(
+        "--cpu-share",
+        type=_share,
+        metavar="SHARE",
+        help="of a CPU (0.1: a tenth), which each indexer and each mongod is held to",
+    )
     parser.add_argument("--at-once", type=int, default=1, metavar="N", help="seeds, each with servers of its own")
     parser.add_argument("--results", type=Path, help="file of JSON lines; what is green in it is skipped")
     parser.add_argument("--logs", type=Path, help="folder for the logs of all processes, by seed")
     parser.add_argument("--without-reconciler", action="store_true", help="so that it hides nothing")
     return parser.parse_args()
+
+
+def _share(text: str) -> float:
+    share = float(text)
+    if not 0 < share <= 1:
+        raise argparse.ArgumentTypeError("more than 0 and at most 1")
+    return share
 
 
 def _range(text: str) -> range:
@@ -107,7 +127,11 @@ class Runs:
         with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
             logs = self.logs or Path(folder)
             async with shared_servers(
-                logs / name, Path(folder), brokers=self.conditions.brokers, members=self.conditions.members
+                logs / name,
+                Path(folder),
+                brokers=self.conditions.brokers,
+                members=self.conditions.members,
+                cpu_share=self.conditions.cpu_share,
             ) as servers:
                 for seed in self.missing:
                     verdict = await judge(servers, logs / f"seed-{seed}", seed, self.conditions)
@@ -135,7 +159,7 @@ async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Cond
 
 @asynccontextmanager
 async def shared_servers(
-    logs: Path, data: Path, mutant: str = "", *, brokers: int = 0, members: int = 1
+    logs: Path, data: Path, mutant: str = "", *, brokers: int = 0, members: int = 1, cpu_share: float | None = None
 ) -> AsyncIterator[ChaosServers]:
     """Start what runs share.
 
@@ -145,6 +169,7 @@ async def shared_servers(
         mutant: which of `tests.chaos.mutation` the services are to be; none by default.
         brokers: of Apache Kafka; 0: each run has a local broker.
         members: of the replica set.
+        cpu_share: of a CPU, for each indexer and each mongod.
     """
     # Of all servers of this process: on a busy machine they take their time, which is no finding.
     Server.start_patience_s = START_PATIENCE_S
@@ -159,32 +184,33 @@ async def shared_servers(
         for server in (models, zygote):
             started.push_async_callback(server.stop)
             await server.start()
-        mongo_uri, replica_set = await _start_mongo(started, logs, data, members)
+        lifetime_s = TRANSACTION_LIFETIME_S if cpu_share is None else SLOW_TRANSACTION_LIFETIME_S
+        mongo_uri, mongods, replica_set = await _start_mongo(started, logs, data, members, lifetime_s)
         kafka = (
             await started.enter_async_context(KafkaBrokers(data / "kafka", brokers=brokers, logs=logs))
             if brokers
             else None
         )
-        yield ChaosServers(mongo_uri, models.api_base, zygote, Clusters(kafka, replica_set))
+        yield ChaosServers(mongo_uri, models.api_base, zygote, Clusters(kafka, replica_set), mongods, cpu_share)
 
 
-async def _start_mongo(started: AsyncExitStack, logs: Path, data: Path, members: int) -> tuple[str, ReplicaSet | None]:
+async def _start_mongo(
+    started: AsyncExitStack, logs: Path, data: Path, members: int, lifetime_s: int
+) -> tuple[str, Sequence[Server], ReplicaSet | None]:
     if members > 1:
         replica_set = await started.enter_async_context(
             ReplicaSet(
                 data / "members",
                 size=members,
                 election_timeout_ms=ELECTION_TIMEOUT_MS,
-                transaction_lifetime_s=TRANSACTION_LIFETIME_S,
+                transaction_lifetime_s=lifetime_s,
             )
         )
-        return replica_set.uri, replica_set
-    mongod = Mongod(
-        data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=TRANSACTION_LIFETIME_S
-    )
+        return replica_set.uri, replica_set.members, replica_set
+    mongod = Mongod(data / "mongo", port=free_port(), log=logs / "mongod.log", transaction_lifetime_s=lifetime_s)
     started.push_async_callback(mongod.stop)
     await mongod.start()
-    return mongod.uri, None
+    return mongod.uri, [mongod], None
 
 
 def green(results: Path | None, conditions: Conditions) -> set[int]:

@@ -62,7 +62,8 @@ class Reading:
     def _wrong_with(self, hit: dict[str, Any], query: str) -> list[str]:
         wrong = []
         cosine = float(vector_of(hit["content"], dimensions=DIMENSIONS) @ vector_of(query, dimensions=DIMENSIONS))
-        if abs(hit["relevance"] - (1 + cosine) / 2) > 1e-4:
+        # A search that did without the vector of its query has no scores.
+        if hit["relevance"] is not None and abs(hit["relevance"] - (1 + cosine) / 2) > 1e-4:
             wrong.append(f"the text {hit['content'][:12]!r} under the score of another")
         if self._text_of_citation.setdefault(hit["citation"], hit["content"]) != hit["content"]:
             wrong.append(f"{hit['citation']} named another text before")

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +11,8 @@ from uuid import uuid4
 
 import httpx
 
+from kb_local.cpu_share import held
+from kb_local.server import Server
 from kb_local.stack import Stack, together
 from kb_local.zygote import Zygote
 from kb_shared.contracts.documents import DocumentEvent
@@ -39,6 +41,7 @@ from tests.chaos.plan import (
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
+from tests.chaos.swap_runs import run_too_often
 from tests.chaos.time_passing import let_circuits_close, let_leases_expire
 from tests.chaos.workload import Upstream
 from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system, until
@@ -56,6 +59,9 @@ class ChaosServers:
     zygote: Zygote
     clusters: Clusters = field(default_factory=Clusters)
     """With brokers each run has topics of its own on them instead of a broker of its own."""
+    mongods: Sequence[Server] = ()
+    cpu_share: float | None = None
+    """Of a CPU, which each indexer and each mongod is held to; None: all that the machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +92,8 @@ async def run(
         plan = on_kafka(plan)
     outages = outages_of(seed, seconds=seconds, brokers=clusters.number_of_brokers, members=clusters.number_of_members)
     await clusters.heal()
-    async with _system(servers, folder, plan, reconciler=reconciler) as opened:
-        chaos = _Chaos(opened, plan, upstream, clusters, outages)
+    async with _system(servers, folder, plan, reconciler=reconciler) as opened, _slow(servers, opened.stack):
+        chaos = _Chaos(opened, plan, upstream, clusters, outages, slow=servers.cpu_share is not None)
         problems = await chaos.live()
         reads = sum(each.reads for each in chaos.readings)
         seen = chaos.experience.summary()
@@ -108,6 +114,8 @@ class _Chaos:
     upstream: Upstream
     clusters: Clusters
     outages: Outages
+    slow: bool = False
+    """Whether the run has too little CPU: then no swap may run in vain more than once."""
     oracle: Oracle = field(default_factory=Oracle)
     experience: Experience = field(default_factory=Experience)
     caller: Caller = field(init=False)
@@ -142,6 +150,8 @@ class _Chaos:
             if not self.stuck:
                 problems = await self._what_is_wrong()
             stop.set()
+        if self.slow:
+            problems += run_too_often(self._indexer_logs())
         problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
         return problems + self.caller.wrong + faults.wrong
 
@@ -260,6 +270,9 @@ class _Chaos:
     async def _what_is_wrong(self) -> list[str]:
         return [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
 
+    def _indexer_logs(self) -> list[Path]:
+        return sorted(self.system.stack.services[indexer_names(1)[0]].log.parent.glob("kb-indexer*.log"))
+
     async def _deleted_are_gone(self) -> bool:
         there = await self.system.database.knowledge_bases.distinct("_id")
         return len(there) == len(self.oracle.knowledge_bases)
@@ -267,6 +280,24 @@ class _Chaos:
 
 async def _newest_is_read(reading: Reading) -> bool:
     return await reading.try_to_read() == set(reading.revisions.newest)
+
+
+def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[None]:
+    """Hold indexers and mongods to their share of a CPU, if they have one."""
+    if servers.cpu_share is None:
+        return nullcontext()
+
+    def slow_ones() -> list[Server]:
+        return [*servers.mongods, *(each for name, each in stack.services.items() if name.startswith("kb_indexer"))]
+
+    return held(servers.cpu_share, slow_ones)
+
+
+def _forgiveness(servers: ChaosServers) -> dict[str, str]:
+    """Return how soon leases and sessions end; with little CPU a process needs the time that it has in production."""
+    if servers.cpu_share is not None:
+        return {"KB_SWEEP_INTERVAL_S": QUICK["KB_SWEEP_INTERVAL_S"]}
+    return QUICK if servers.clusters.brokers is None else QUICK_ON_KAFKA
 
 
 @asynccontextmanager
@@ -279,7 +310,7 @@ async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler
             folder,
             services=services,
             env={
-                **(QUICK if brokers is None else QUICK_ON_KAFKA),
+                **_forgiveness(servers),
                 "KB_RECONCILE_INTERVAL_S": "1",
                 "KB_MAX_KNOWLEDGE_BASES": "100",
             },

@@ -1,0 +1,158 @@
+"""Holds processes to a share of a CPU: by a control group where one can be made, else by SIGSTOP and SIGCONT."""
+
+import asyncio
+import contextlib
+import os
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from time import monotonic
+from typing import Final
+from uuid import uuid4
+
+import psutil
+
+from kb_local.server import Server
+
+PERIOD_US: Final = 100_000
+_LOOK_EVERY_S: Final = 0.02
+_LONGEST_CREDIT_S: Final = 0.1
+"""A process that did nothing for long may not make up for it afterwards."""
+
+
+class Holder(ABC):
+    """One process at a time, the next one when the last is gone."""
+
+    @abstractmethod
+    def hold(self, server: Server) -> None:
+        """Hold the process of `server`, which runs; called again and again."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Leave nothing behind."""
+
+
+class ControlGroup(Holder):
+    """A folder of a mounted cgroup hierarchy with a quota of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._held: int | None = None
+
+    def hold(self, server: Server) -> None:
+        if server.pid != self._held:
+            with contextlib.suppress(ProcessLookupError):
+                (self._folder / "cgroup.procs").write_text(str(server.pid))
+                self._held = server.pid
+
+    def release(self) -> None:
+        for process in (self._folder / "cgroup.procs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                (self._folder.parent / "cgroup.procs").write_text(process)
+        # A process that has ended leaves its group a moment later than the list of it.
+        with contextlib.suppress(OSError):
+            self._folder.rmdir()
+
+
+class DutyCycle(Holder):
+    """Stops a process that has used up its share until it is entitled to more."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._process: psutil.Process | None = None
+        self._credit_s = 0.0
+        self._used_s = 0.0
+        self._looked_at = 0.0
+        self._stopped_by_us = False
+
+    def hold(self, server: Server) -> None:
+        # A process that somebody else froze stays frozen.
+        if server.paused:
+            return
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process = self._process
+            if process is None or process.pid != server.pid:
+                self._begin(psutil.Process(server.pid))
+            else:
+                self._look(process)
+
+    def _begin(self, process: psutil.Process) -> None:
+        self._process, self._stopped_by_us = process, False
+        self._used_s, self._looked_at, self._credit_s = _cpu_seconds(process), monotonic(), 0.0
+
+    def _look(self, process: psutil.Process) -> None:
+        now, used_s = monotonic(), _cpu_seconds(process)
+        earned_s = (now - self._looked_at) * self._share
+        self._credit_s = min(_LONGEST_CREDIT_S, self._credit_s + earned_s - (used_s - self._used_s))
+        self._looked_at, self._used_s = now, used_s
+        if self._credit_s < 0:
+            process.suspend()
+            self._stopped_by_us = True
+        elif self._stopped_by_us:
+            process.resume()
+            self._stopped_by_us = False
+
+    def release(self) -> None:
+        if self._process is not None and self._stopped_by_us:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                self._process.resume()
+
+
+def holder(
+    share: float, *, hierarchies: Iterable[Path] = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
+) -> Holder:
+    """Return what holds a process to `share` of a CPU here."""
+    for hierarchy in hierarchies:
+        folder = hierarchy / f"kb-tests-{os.getpid()}-{uuid4().hex[:8]}"
+        try:
+            folder.mkdir()
+        except OSError:
+            continue
+        if _set_quota(folder, int(share * PERIOD_US)):
+            return ControlGroup(folder)
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+    return DutyCycle(share)
+
+
+@contextlib.asynccontextmanager
+async def held(share: float, servers: Callable[[], Iterable[Server]]) -> AsyncIterator[None]:
+    """Hold each of `servers` to `share` of a CPU, also those that are started, or started again, meanwhile."""
+    holders: dict[str, Holder] = {}
+
+    async def keep() -> None:
+        while True:
+            for server in list(servers()):
+                if server.running:
+                    if server.name not in holders:
+                        holders[server.name] = holder(share)
+                    holders[server.name].hold(server)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    keeping = asyncio.create_task(keep())
+    try:
+        yield
+    finally:
+        keeping.cancel()
+        await asyncio.wait([keeping])
+        for each in holders.values():
+            each.release()
+
+
+def _set_quota(folder: Path, quota_us: int) -> bool:
+    try:
+        if (folder / "cgroup.procs").exists() and (folder / "cpu.max").exists():
+            (folder / "cpu.max").write_text(f"{quota_us} {PERIOD_US}")
+        elif (folder / "cpu.cfs_quota_us").exists():
+            (folder / "cpu.cfs_period_us").write_text(str(PERIOD_US))
+            (folder / "cpu.cfs_quota_us").write_text(str(quota_us))
+        else:
+            return False
+    except OSError:
+        return False
+    return True
+
+
+def _cpu_seconds(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)

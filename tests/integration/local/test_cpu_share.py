@@ -1,0 +1,77 @@
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kb_local import cpu_share
+from kb_local.child import Child, execute
+from kb_local.cpu_share import DutyCycle, Holder, held, holder
+from kb_local.server import Server
+from tests.waiting import until
+
+SHARE = 0.1
+MEASURED_S = 0.6
+
+
+class Burner(Server):
+    def _launch(self) -> Child:
+        return execute([sys.executable, "-c", "while True: pass"], log=self.log, env=os.environ)
+
+    async def is_ready(self) -> bool:
+        return True
+
+
+@pytest.fixture
+async def burner(tmp_path: Path) -> AsyncIterator[Burner]:
+    server = Burner("burner", port=0, log=tmp_path / "burner.log")
+    yield server
+    await server.kill()
+
+
+def cpu_s(server: Server) -> float:
+    times = psutil.Process(server.pid).cpu_times()
+    return float(times.user + times.system)
+
+
+async def share_of(server: Server) -> float:
+    before, began = cpu_s(server), asyncio.get_running_loop().time()
+    await asyncio.sleep(MEASURED_S)
+    return (cpu_s(server) - before) / (asyncio.get_running_loop().time() - began)
+
+
+@pytest.mark.parametrize("make", [holder, DutyCycle], ids=["the best there is here", "where no group can be made"])
+async def test_a_process_gets_its_share_of_a_cpu_and_so_does_the_one_after_it(
+    burner: Burner, make: Callable[[float], Holder], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu_share, "holder", make)
+    async with held(SHARE, lambda: [burner]):
+        for _ in range(2):
+            burner.launch()
+            await until(lambda: cpu_s(burner) > 0)
+            # It may have begun with more than its share.
+            assert await share_of(burner) <= 3 * SHARE
+            await burner.kill()
+
+
+async def test_a_process_that_somebody_else_froze_stays_frozen(burner: Burner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_share, "holder", DutyCycle)
+    async with held(SHARE, lambda: [burner]):
+        burner.launch()
+        await until(lambda: cpu_s(burner) > 0)
+        await burner.pause()
+        before = cpu_s(burner)
+        await asyncio.sleep(MEASURED_S)
+        assert cpu_s(burner) - before <= 0.02
+        burner.resume()
+
+
+async def test_a_process_is_let_go_in_the_end(burner: Burner) -> None:
+    burner.launch()
+    async with held(SHARE, lambda: [burner]):
+        await until(lambda: cpu_s(burner) > 0)
+    before = cpu_s(burner)
+    await until(lambda: cpu_s(burner) - before > 0.2)
