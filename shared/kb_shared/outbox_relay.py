@@ -31,6 +31,9 @@ _DEADLINE_S = 9.0
 _BATCH = 500
 _REST_S = 0.05
 """Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
+_REST_FOR_A_LOOK = 5.0
+"""Times what a look took, at least: several services look all the time, also at a MongoDB with too little CPU."""
+_LONGEST_REST_S = 2.0
 _ENOUGH_TOGETHER = 10
 """Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
 _AFTER_FAILURE_S = 10.0
@@ -62,6 +65,11 @@ def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> li
         elif outcome is None and message.ordering not in held_up:
             sent.append(message.id)
     return sent
+
+
+def rest_s(looked_for_s: float) -> float:
+    """Return how long to rest after a look that took so long."""
+    return max(_REST_S, min(_LONGEST_REST_S, _REST_FOR_A_LOOK * looked_for_s))
 
 
 class OutboxRelay:
@@ -99,9 +107,11 @@ class OutboxRelay:
 
     async def _send_some(self) -> float:
         """Send one batch; returns how many seconds to rest before the next."""
+        began = monotonic()
         try:
             with pymongo.timeout(_DEADLINE_S):
                 messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
+            looked_for_s = monotonic() - began
             if messages:
                 await self._send(messages)
         except (TransientError, PyMongoError) as error:
@@ -111,7 +121,7 @@ class OutboxRelay:
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
             return _REST_S
-        return 0 if len(messages) >= _ENOUGH_TOGETHER else _REST_S
+        return 0 if len(messages) >= _ENOUGH_TOGETHER else rest_s(looked_for_s)
 
     def _log_failure(self, error: TransientError | PyMongoError) -> None:
         # The driver's messages may quote what was sent.

@@ -93,7 +93,7 @@ async def run(
     outages = outages_of(seed, seconds=seconds, brokers=clusters.number_of_brokers, members=clusters.number_of_members)
     await clusters.heal()
     async with _system(servers, folder, plan, reconciler=reconciler) as opened, _slow(servers, opened.stack):
-        chaos = _Chaos(opened, plan, upstream, clusters, outages, slow=servers.cpu_share is not None)
+        chaos = _Chaos(opened, plan, upstream, clusters, outages, cpu_share=servers.cpu_share)
         problems = await chaos.live()
         reads = sum(each.reads for each in chaos.readings)
         seen = chaos.experience.summary()
@@ -114,8 +114,8 @@ class _Chaos:
     upstream: Upstream
     clusters: Clusters
     outages: Outages
-    slow: bool = False
-    """Whether the run has too little CPU: then no swap may run in vain more than once."""
+    cpu_share: float | None = None
+    """With too little CPU no swap may run in vain more than once."""
     oracle: Oracle = field(default_factory=Oracle)
     experience: Experience = field(default_factory=Experience)
     caller: Caller = field(init=False)
@@ -150,7 +150,7 @@ class _Chaos:
             if not self.stuck:
                 problems = await self._what_is_wrong()
             stop.set()
-        if self.slow:
+        if self.cpu_share is not None:
             problems += run_too_often(self._indexer_logs())
         problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
         return problems + self.caller.wrong + faults.wrong
@@ -239,7 +239,8 @@ class _Chaos:
         while not stop.is_set():
             if await reading.try_to_read() is None:
                 self.refused += 1
-            await asyncio.sleep(BETWEEN_READS_S)
+            # Readers that never rest would leave a slow mongod little for anything else.
+            await asyncio.sleep(BETWEEN_READS_S / (self.cpu_share or 1))
 
     async def _heal(self, faults: Faults) -> None:
         await faults.heal()
@@ -311,7 +312,7 @@ async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler
             services=services,
             env={
                 **_forgiveness(servers),
-                "KB_RECONCILE_INTERVAL_S": "1",
+                "KB_RECONCILE_INTERVAL_S": f"{1 / (servers.cpu_share or 1):g}",
                 "KB_MAX_KNOWLEDGE_BASES": "100",
             },
             lag_ms=plan.lag_ms,

@@ -266,7 +266,7 @@ MUTANTS: Final = (
     Mutant(
         "leases-are-not-extended",
         "services/indexer/kb_indexer/job_leases.py",
-        old="await self.extend(held_for=a_while)",
+        old="await self.extend(held_for=self._a_while)",
         new="await asyncio.sleep(0)",
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py", "test_leases_are_extended_again_and_again_while_their_work_goes_on"
@@ -282,8 +282,8 @@ MUTANTS: Final = (
     Mutant(
         "worker-swaps-after-its-lease-was-taken",
         "services/indexer/kb_indexer/job_leases.py",
-        old="            raise LeaseLost\n",
-        new="            pass\n",
+        old="                raise LeaseLost\n",
+        new="                pass\n",
         caught_by=in_file(
             f"{_TESTS}/test_overload.py", "test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it"
         ),

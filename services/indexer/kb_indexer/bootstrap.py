@@ -14,7 +14,7 @@ from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import EVENTS_FOR_A_DOCUMENT, load_of_documents, load_of_events
+from kb_indexer.load import EVENTS_FOR_A_DOCUMENT, EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.source import SOURCE
@@ -165,7 +165,7 @@ def _wire(
             GROUP_FAN_OUT,
             live=topics.DOCUMENT_EVENTS,
             max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
-            limit=events.limit,
+            limit=EventsBesideDocuments(events=events, documents=load).limit,
         ),
         sync=_consumer(
             settings,

@@ -27,6 +27,7 @@ class _Held:
     since: float
     until: float
     """When the lease runs out, on the monotonic clock: a little before it does by the server's."""
+    is_swapped: bool = False
 
 
 class LeaseLost(Exception):
@@ -89,22 +90,21 @@ class JobLeases:
 
     async def keep(self) -> None:
         """Extend what is worked on for long, for ever; cancel to stop."""
-        a_while = self._length / 6
         while True:
-            await asyncio.sleep(a_while.total_seconds())
+            await asyncio.sleep(self._a_while.total_seconds())
             try:
-                await self.extend(held_for=a_while)
+                await self.extend(held_for=self._a_while)
             except PyMongoError as error:
                 log.warning("lease.not_extended", error=type(error).__name__)
 
     async def extend(self, *, held_for: timedelta) -> None:
-        """Extend the leases that have been held for so long.
+        """Extend the leases that have been held for so long, but those of jobs that are being swapped.
 
         Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin anew.
         """
         asked_at = monotonic()
         latest = asked_at - held_for.total_seconds()
-        old = [held for held in self._held.values() if held.since <= latest]
+        old = [held for held in self._held.values() if held.since <= latest and not held.is_swapped]
         if any(held.until < asked_at for held in old):
             self._load.lease_ran_out()
         # If one is gone, each is asked for by itself when it matters.
@@ -112,20 +112,32 @@ class JobLeases:
             for held in old:
                 held.until = asked_at + self._length.total_seconds()
 
-    async def require(self, job: Job) -> None:
-        """Make sure that a job which this process works on is still its own; ask MongoDB only if the lease ran out.
+    @asynccontextmanager
+    async def for_swap(self, job: Job) -> AsyncIterator[None]:
+        """Swap within this: the lease was extended before if it is not new, and is left alone meanwhile.
+
+        The transaction of the swap keeps everybody else from the job, however long it takes.
 
         Raises:
-            LeaseLost: another has taken the job meanwhile, and does it.
+            LeaseLost: another has taken the job, and does it.
         """
         held = self._held[index_jobs.row_id(job.kb_id, job.document_id)]
         asked_at = monotonic()
-        if asked_at < held.until:
-            return
-        self._load.lease_ran_out()
-        if not await self._extend([job]):
-            raise LeaseLost
-        held.until = asked_at + self._length.total_seconds()
+        if asked_at > held.until:
+            self._load.lease_ran_out()
+        if asked_at >= held.until - (self._length - self._a_while).total_seconds():
+            if not await self._extend([job]):
+                raise LeaseLost
+            held.until = asked_at + self._length.total_seconds()
+        held.is_swapped = True
+        try:
+            yield
+        finally:
+            held.is_swapped = False
+
+    @property
+    def _a_while(self) -> timedelta:
+        return self._length / 6
 
     async def _extend(self, jobs: Sequence[Job]) -> int:
         return await index_jobs.extend(self._database, jobs, owner=self._owner, lease=self._length)

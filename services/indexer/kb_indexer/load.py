@@ -21,6 +21,9 @@ FIRST: Final = 2
 EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
+BEGUN_FOR_A_DOCUMENT: Final = 4
+"""Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if eight
+times as many came as can be indexed, and all were taken at once, they would take half of all CPU."""
 _SHARPEST: Final = 0.125
 _SHARE_OF_LIFETIME: Final = 0.125
 """Of the time that a transaction has, which swaps aim at: documents differ in size, and other processes write, too."""
@@ -36,6 +39,8 @@ class Load:
     def __init__(self, work: str, *, first: int, most: int, aim_s: float) -> None:
         """Begin with `first`; what takes longer than `aim_s` is too much at once."""
         self.in_flight = 0
+        self.ended = 0
+        """Also what failed."""
         self._work = work
         self._limit = AdaptiveLimit(first=first, most=most, aim_s=aim_s, doubling=True, sharpest_decrease=_SHARPEST)
         INDEXING_IN_FLIGHT_LIMIT.labels(work).set(self._limit.value)
@@ -43,6 +48,11 @@ class Load:
     def limit(self) -> int:
         """Return how much may be worked on now."""
         return self._limit.value
+
+    @property
+    def is_used(self) -> bool:
+        """Whether about as much is in flight as may be. Half is enough: one organization may not use all of it."""
+        return 2 * self.in_flight >= self._limit.value
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -53,6 +63,7 @@ class Load:
                 yield
         finally:
             self.in_flight -= 1
+            self.ended += 1
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -64,9 +75,7 @@ class Load:
             yield
         seconds = clock() - began
         with self._told("slow", seconds=round(seconds, 2)):
-            # Half of the limit in use is enough to tell: one organization may not use all of it.
-            is_used = 2 * self.in_flight >= self._limit.value
-            self._limit.ended(seconds=seconds, begun_after=before, may_grow=is_used)
+            self._limit.ended(seconds=seconds, begun_after=before, may_grow=self.is_used)
 
     def lease_ran_out(self) -> None:
         """Note that a lease could not be extended in time: this process, or MongoDB, does too much at once."""
@@ -97,6 +106,28 @@ class Load:
             INDEXING_IN_FLIGHT_LIMIT.labels(self._work).set(after)
         if after < before:
             log.warning("load.lowered", work=self._work, cause=cause, limit=after, **details)
+
+
+class EventsBesideDocuments:
+    """How many events may be in flight: no more than leaves documents that wait most of the CPU."""
+
+    def __init__(self, *, events: Load, documents: Load) -> None:
+        self._events = events
+        self._documents = documents
+        self._documents_seen = 0
+        self._may_have_ended = 0
+        """Events in all, when those end that may be in flight."""
+
+    def limit(self) -> int:
+        """Return how many may be worked on now: one at least, so that this is asked again when it ends."""
+        unbounded = self._events.ended + self._events.limit()
+        if self._documents.is_used:
+            more = BEGUN_FOR_A_DOCUMENT * (self._documents.ended - self._documents_seen)
+            self._may_have_ended = min(unbounded, self._may_have_ended + more)
+        else:
+            self._may_have_ended = unbounded
+        self._documents_seen = self._documents.ended
+        return max(1, self._may_have_ended - self._events.ended)
 
 
 def load_of_documents(*, most: int, lifetime_s: float) -> Load:

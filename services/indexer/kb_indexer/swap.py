@@ -51,7 +51,7 @@ class Swapped:
 
 @dataclass(slots=True)
 class _Runs:
-    """How often a swap has passed its fences and written."""
+    """How often a swap has passed its fences and begun to write chunks."""
 
     number: int = 0
 
@@ -182,16 +182,17 @@ async def _replace(
         write.kb, current, version, before.chunk_count if chunks is None and before else len(chunks or ())
     )
     await _fence_slot(write, before, indexed)
-    write.runs.number += 1
     await reach("swap.after_slot")
+    # Before the chunks: a newer request then waits for this transaction, instead of undoing all that it has written.
+    finished = await index_jobs.finish(write.database, write.job, write.session)
+    await reach("swap.after_job")
+    write.runs.number += 1
     # A document that is not in the KB has no chunks there, not even retired ones: nothing to look at. Should something
     # be left all the same, the ids collide, and the next attempt looks.
     is_clean = before is None and attempt == 1
     inserted, retired = await _write_chunks(write, current, chunks, before, indexed, is_clean=is_clean)
     await document_index.finish_swap(write.database, write.session, indexed)
     await reach("swap.after_chunks")
-    finished = await index_jobs.finish(write.database, write.job, write.session)
-    await reach("swap.after_job")
     outcome = DocumentIndexed(
         organization_id=write.kb.organization_id,
         kb_id=write.kb.kb_id,
@@ -221,15 +222,15 @@ async def _remove(write: _Write, document: Document | None) -> Swapped:
             raise FenceBroken
         fence = fenced
     await _fence_slot(write, before, None)
+    # A document deleted and tagged since stays with its job, which waits for the text, as if it had never been here.
+    waits = awaits_text(document, write.kb)
+    finished = not waits and await index_jobs.finish(write.database, write.job, write.session)
     write.runs.number += 1
     await vectors.delete_document(write.chunks, write.session, write.document_id)
     await document_index.delete(
         write.database, write.session, write.kb.organization_id, write.kb.kb_id, write.document_id
     )
     await reach("removal.after_chunks")
-    # A document deleted and tagged since stays with its job, which waits for the text, as if it had never been here.
-    waits = awaits_text(document, write.kb)
-    finished = not waits and await index_jobs.finish(write.database, write.job, write.session)
     if before is not None:
         outcome = DocumentRemoved(
             organization_id=write.kb.organization_id, kb_id=write.kb.kb_id, document_id=write.document_id

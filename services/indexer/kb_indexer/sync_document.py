@@ -281,15 +281,14 @@ class SyncDocumentHandler:
     async def _replace(
         self, job: Job, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
     ) -> Swapped:
-        async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)):
+        async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)), self._leases.for_swap(job):
             with self._load.timed():
-                await self._leases.require(job)
                 return await replace_document(self._database, job, kb, document, chunks, lifetime_s=self._lifetime_s)
 
     async def _remove(self, job: Job, kb: KnowledgeBase, document: Document | None) -> Swapped:
-        with self._load.timed():
-            await self._leases.require(job)
-            return await remove_document(self._database, job, kb, document, lifetime_s=self._lifetime_s)
+        async with self._leases.for_swap(job):
+            with self._load.timed():
+                return await remove_document(self._database, job, kb, document, lifetime_s=self._lifetime_s)
 
     async def _chunk(self, kb: KnowledgeBase, document: Document, room: Room) -> list[Chunk]:
         if document.text is None:

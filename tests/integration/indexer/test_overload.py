@@ -1,5 +1,6 @@
 """What becomes of documents whose transactions end too late, or whose leases run out under way."""
 
+import asyncio
 from contextlib import nullcontext
 from datetime import timedelta
 
@@ -12,7 +13,8 @@ from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.mongo.index_jobs import State
 from tests.integration.failing_commands import transaction_ended
-from tests.integration.indexer.support import LANES, Replica, Tenant, replica, text_of
+from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, replica, text_of
+from tests.waiting import until
 
 TEXT = text_of(1, 2, 3)
 
@@ -99,5 +101,48 @@ async def test_a_worker_whose_lease_ran_out_and_nobody_took_goes_on(tenant: Tena
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
         await late.publish(tenant.ocr("d", TEXT))
         await late.handle_commands()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_a_newer_request_waits_for_the_swap_and_does_not_undo_it(
+    tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
+) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    [job] = (await tenant.jobs()).values()
+    asked: list[asyncio.Task[None]] = []
+
+    async def ask_again() -> None:
+        if not asked:
+            asked.append(asyncio.create_task(rival.requests.request([job.command()], occurred_at=job.occurred_at)))
+            await until(lambda: asked[0].done() or rival_command_log.held_up(), every_s=0.005)
+
+    rival_command_log.clear()
+    with capture_logs() as logs:
+        async with failpoints.during("swap.after_chunks", ask_again):
+            await indexer.handle_commands()
+        await asked[0]
+    events = [line["event"] for line in logs]
+    assert events.count("document.indexed") == 1
+    assert "swap.undone" not in events
+    assert (await tenant.jobs()).keys() == {(kb.kb_id, "d")}, "the request is not lost"
+    await rival.work()
+    await tenant.assert_holds(kb, {"d": TEXT})
+    await tenant.assert_settled()
+
+
+async def test_the_lease_of_a_job_that_is_swapped_is_left_alone(tenant: Tenant, indexer: Replica) -> None:
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+
+    async def keep_leases() -> None:
+        async with asyncio.timeout(2):
+            await indexer.leases.extend(held_for=timedelta(0))
+
+    with capture_logs() as logs:
+        async with failpoints.during("swap.after_chunks", keep_leases):
+            await indexer.handle_commands()
+    assert "swap.undone" not in {line["event"] for line in logs}
     await tenant.assert_holds(kb, {"d": TEXT})
     await tenant.assert_settled()

@@ -121,8 +121,8 @@ SWAP_POINTS = {
     "swap.after_row": (),
     "swap.after_fence": WRITES_THE_DOCUMENT,
     "swap.after_slot": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
-    "swap.after_chunks": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
     "swap.after_job": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
+    "swap.after_chunks": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
     "swap.before_commit": WRITES_THE_DOCUMENT + WRITES_THE_SLOTS,
     "swap.after_commit": (),
 }

@@ -9,7 +9,14 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from kb_indexer.load import FIRST, Load, load_of_documents
+from kb_indexer.load import (
+    BEGUN_FOR_A_DOCUMENT,
+    FIRST,
+    EventsBesideDocuments,
+    Load,
+    load_of_documents,
+    load_of_events,
+)
 from kb_shared.errors import TransactionExpired
 from kb_shared.kafka.record import Place, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
@@ -200,3 +207,30 @@ def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
     wanted = [*documents(40, "busy"), "small/1", "small/2", "other/1"]
     [indexer] = virtual_time.run(lambda: index(database, wanted, adaptive=True, within_s=300, load=load))
     assert max(indexer.done.index(each) for each in ("small/1", "small/2", "other/1")) <= 8
+
+
+def test_while_documents_wait_four_events_begin_for_each_that_ends() -> None:
+    async def scenario() -> None:
+        events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
+        beside = EventsBesideDocuments(events=events, documents=documents)
+        assert beside.limit() == events.limit(), "nothing waits"
+        with documents.at_work(), documents.at_work():
+            for _ in range(events.limit()):
+                _end(events)
+            assert beside.limit() == 1, "what might have begun has ended; one more, so that events do not stop"
+            _end(documents)
+            assert beside.limit() == BEGUN_FOR_A_DOCUMENT
+            with events.at_work(), events.at_work(), events.at_work():
+                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "three of them run"
+            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 3
+            for _ in range(100):
+                _end(documents)
+            assert beside.limit() == events.limit(), "never more than events may anyway"
+        assert beside.limit() == events.limit()
+
+    virtual_time.run(scenario)
+
+
+def _end(load: Load) -> None:
+    with load.at_work():
+        pass
