@@ -22,8 +22,8 @@ EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
 BEGUN_FOR_A_DOCUMENT: Final = 4
-"""Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if eight
-times as many came as can be indexed, and all were taken at once, they would take half of all CPU."""
+"""Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if
+eight times as many came as can be indexed, and were taken at once, half of all CPU would be theirs."""
 _SHARPEST: Final = 0.125
 _SHARE_OF_LIFETIME: Final = 0.125
 """Of the time that a transaction has, which swaps aim at: documents differ in size, and other processes write, too."""

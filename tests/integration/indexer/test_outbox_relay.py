@@ -17,7 +17,7 @@ from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.producer import Message, Outcome
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, Row, Session, in_transaction
-from kb_shared.outbox_relay import OutboxRelay
+from kb_shared.outbox_relay import OutboxRelay, rest_s
 from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog, Post
 from tests.waiting import DEADLINE_S, until
@@ -312,3 +312,7 @@ async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_e
         await until_all_sent(database)
 
     assert said(post.sent) == [("d", 0)]
+
+
+def test_a_relay_rests_longer_where_looking_takes_long() -> None:
+    assert [rest_s(looked_for_s) for looked_for_s in (0.001, 0.2, 60)] == [0.05, 1.0, 2.0]
