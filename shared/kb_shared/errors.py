@@ -5,7 +5,7 @@ KbError
 │   ├── ProviderUnavailable  the embedding provider timed out, is limiting us, or is down
 │   ├── SearchUnavailable    MongoDB answers, and has no Atlas search
 │   ├── OutcomeUnknown       a commit was sent and not acknowledged: it may have been done, or may be done later
-│   ├── TimedOut             MongoDB did not answer in time: it is away, or there is too much to do at once
+│   ├── TimedOut             no answer was seen in time: MongoDB is away, or there is too much to do at once
 │   │   └── TransactionExpired  a transaction took longer than it may; it is undone
 │   └── WriteConflicts       others held the rows of a transaction, again and again
 ├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
@@ -65,7 +65,7 @@ class OutcomeUnknown(TransientError):
 
 
 class TimedOut(TransientError):
-    """MongoDB did not answer in time: it is away, or it or this process has too little CPU for what it does at once."""
+    """No answer was seen in time: MongoDB is away, or it or this process has too little CPU for all that it does."""
 
 
 class TransactionExpired(TimedOut):

@@ -444,5 +444,5 @@ def _error_type(error: TransientError) -> str:
         case TransactionExpired():
             return "transaction_expired"
         case TimedOut():
-            return "mongo_timeout"
+            return "overloaded"
     return "mongo_transient"

@@ -19,9 +19,12 @@ from kb_shared.embedding.provider_errors import (
     timed_out,
 )
 from kb_shared.embedding.vector import Vector
+from kb_shared.errors import TimedOut
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
 from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
 
+STARVED_AFTER_S: Final = 1.0
+"""A deadline that is noticed so late says more of this process than of the provider."""
 _BYTES_PER_DIMENSION: Final = 40
 """Of a vector in JSON: a number with all its digits, a comma, a line of its own that is indented."""
 _BYTES_AROUND_VECTORS: Final = 65_536
@@ -68,6 +71,7 @@ class Provider:
             input_type: what the texts are, for models that make a difference.
 
         Raises:
+            TimedOut: this process had too little CPU to see in time whether there was an answer.
             ProviderUnavailable: timeout, no connection, 408, 409, 429, 5xx, or an answer that can't be used.
             ProviderKeyRefused: 401, 402, 403, or a 429 that says the quota is used up.
             BatchRefused: 400, 413, 422, or a text that is too long: ask for fewer.
@@ -93,6 +97,9 @@ class Provider:
             EMBEDDING_REQUEST_SECONDS.labels(model.label).observe(time.perf_counter() - began)
             PROVIDER_RESPONSES.labels(model.label, "2xx").inc()
             return vectors
+        if status_class == "timeout" and time.perf_counter() - began > self.timeout_s + STARVED_AFTER_S:
+            # The answer may have lain there for long: nothing is known of the provider.
+            raise TimedOut("this process had too little CPU to read the answer of a provider in time")
         PROVIDER_RESPONSES.labels(model.label, status_class).inc()
         # Raised out here, so that no provider's words travel along as its context.
         raise failure
