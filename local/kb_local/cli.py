@@ -5,6 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
@@ -35,6 +36,8 @@ def up(
     run = daemon.run_here if foreground else daemon.start
     with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
         _or_exit(lambda: run(os.environ, on_change=progress.show))
+    if foreground and not as_json:
+        print(_stopped(home.folder), file=sys.stderr)
 
 
 def down(*, as_json: AsJson = False) -> None:
@@ -47,7 +50,7 @@ def down(*, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps({"was_running": was_running, "folder": str(folder)}))
     else:
-        print(f"stopped what ran in {folder}; the data stays" if was_running else f"nothing was running in {folder}")
+        print(_stopped(folder) if was_running else f"nothing was running in {folder}")
 
 
 def status(*, as_json: AsJson = False) -> None:
@@ -79,6 +82,10 @@ def demo(*, as_json: AsJson = False) -> None:
     from kb_local.demo import run
 
     raise typer.Exit(_or_exit(lambda: run(as_json=as_json)))
+
+
+def _stopped(folder: Path) -> str:
+    return f"stopped what ran in {folder}; the data stays"
 
 
 def _check_machine() -> None:

@@ -64,9 +64,10 @@ def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", 
 def _how_far(state: StackState, supervisor_pid: int | None) -> Hashable:
     """Return what changes while the supervisor works: it ends by itself the wait for a process that is stuck."""
     cpu_s = 0.0
-    with contextlib.suppress(psutil.Error):
-        spent = psutil.Process(supervisor_pid).cpu_times()
-        cpu_s = spent.user + spent.system
+    if supervisor_pid is not None:
+        with contextlib.suppress(psutil.Error):
+            spent = psutil.Process(supervisor_pid).cpu_times()
+            cpu_s = spent.user + spent.system
     return hash(state.model_dump_json()), cpu_s
 
 

@@ -96,7 +96,7 @@ def check_platform() -> Check:
 
 def check_folder(home: Home) -> Check:
     try:
-        home.check_format()
+        home.check_usable()
         found = f"{home.folder}, {_describe_state(home, home.read_state())}"
     except LocalStackError as error:
         return Check(name="folder", ok=False, found=error.problem, remedy=error.remedy)

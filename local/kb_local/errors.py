@@ -9,7 +9,7 @@ class LocalStackError(Exception):
     ├── `ServerNotReady`: it runs, but did not become ready in time
     ├── `UnusableServer`: the binary or deployment that was named cannot do the job
     ├── `UnusableModelFile`: a file of an embedding model is missing or not the one it should be
-    ├── `UnusableHome`: the data folder is of a newer version, or another stack has it
+    ├── `UnusableHome`: the data folder is of a newer version or of another user, or another stack has it
     ├── `UnusablePort`: somebody else listens there, or it is no port
     ├── `UnknownService`: `KB_LOCAL_SERVICES` names what cannot be launched
     ├── `UnfitMachine`: checks of `kb doctor` failed without which nothing can be started

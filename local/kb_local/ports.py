@@ -75,7 +75,8 @@ def parse_port(text: str) -> int:
     """
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= LAST_PORT):
         raise UnusablePort(
-            f"{text!r} is no port", remedy=f"name a number from 1 to {LAST_PORT}, or unset KB_PORT to have one chosen"
+            f"{text!r} is not a port number",
+            remedy=f"use a number from 1 to {LAST_PORT}, or unset KB_PORT to have one chosen",
         )
     return int(text)
 

@@ -91,16 +91,18 @@ class Home:
             raise UnusableHome(
                 f"{self.folder} cannot be written: {error.strerror}", remedy="choose another folder with KB_HOME"
             ) from error
-        self.check_format()
+        self.check_usable()
 
-    def check_format(self) -> None:
-        """Check that this version understands the folder, if there is one.
+    def check_usable(self) -> None:
+        """Check that this version understands the folder, if there is one, and that this user may write into it.
 
         Raises:
             UnusableHome: it was made by a newer version, or is another user's.
         """
         try:
             with self._permitted():
+                if self.folder.exists() and not os.access(self.folder, os.W_OK, effective_ids=True):
+                    raise PermissionError
                 found = self._format.read_text().strip()
         except (FileNotFoundError, NotADirectoryError):
             return

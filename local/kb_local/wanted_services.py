@@ -23,7 +23,7 @@ def wanted_services(environment: Mapping[str, str]) -> Sequence[str]:
     names = [name.strip() for name in setting.split(",")]
     for name, times in Counter(names).items():
         if not _NAME.fullmatch(name) or not _can_be_launched(name.partition(":")[0]):
-            raise _refusal(f"{name!r} is no service")
+            raise _refusal(f"{name!r} is not a service")
         if times > 1:
             raise _refusal(f"{name!r} is named twice")
     return names

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from kb_client.cli import create_app
 from kb_local import daemon, display, doctor
-from kb_local.errors import UnfitMachine, UnusablePort
+from kb_local.errors import UnfitMachine, UnusableHome, UnusablePort
 from kb_local.ports import LOOPBACK
 from kb_local.state import Home, StackState
 from kb_local.supervisor import supervise
@@ -53,7 +53,7 @@ def test_a_port_that_is_none_is_told_by_the_command(home: Home, monkeypatch: pyt
     monkeypatch.setenv("KB_PORT", wanted)
     refused = kb("up")
     assert refused.exit_code == 1
-    assert f"error: KB_PORT: '{wanted}' is no port" in refused.stderr
+    assert f"error: KB_PORT: '{wanted}' is not a port number" in refused.stderr
     assert "remedy: " in refused.stderr
     assert not home.folder.exists(), "nothing was started"
 
@@ -69,9 +69,9 @@ def test_a_port_in_use_is_told_by_the_command(home: Home, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("named", "problem"),
     [
-        ("kb_api,kb_sarch", "'kb_sarch' is no service"),
-        ("kb-api", "'kb-api' is no service"),
-        ("kb_api,,kb_search", "'' is no service"),
+        ("kb_api,kb_sarch", "'kb_sarch' is not a service"),
+        ("kb-api", "'kb-api' is not a service"),
+        ("kb_api,,kb_search", "'' is not a service"),
         ("kb_api,kb_api", "'kb_api' is named twice"),
     ],
 )
@@ -91,7 +91,7 @@ async def test_all_that_is_wrong_is_told_at_once(home: Home, port_in_use: int) -
     with pytest.raises(UnfitMachine) as refusal:
         await doctor.require_fit({**environment, "KB_LOCAL_MODELS_API_BASE": NO_MODELS})
     assert f"KB_PORT: port {port_in_use} is in use" in str(refusal.value)
-    assert "KB_LOCAL_SERVICES: 'kb_sarch' is no service" in str(refusal.value)
+    assert "KB_LOCAL_SERVICES: 'kb_sarch' is not a service" in str(refusal.value)
 
 
 async def test_little_memory_is_warned_of_and_no_reason_not_to_start(
@@ -144,14 +144,14 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @contextmanager
-def as_somebody_else(home: Home) -> Iterator[None]:
-    """Be a user who has no right to the folder: root becomes nobody, others lose their rights."""
+def as_somebody_else(home: Home, *, may_read: bool) -> Iterator[None]:
+    """Be a user who may not write into the folder: root becomes nobody, others lose their rights."""
     if os.geteuid() != 0:
-        home.folder.chmod(0)
+        home.folder.chmod(0o500 if may_read else 0)
         yield
         home.folder.chmod(0o700)
         return
-    home.folder.chmod(0o700)
+    home.folder.chmod(0o755 if may_read else 0o700)
     os.seteuid(NOBODY)
     try:
         yield
@@ -159,15 +159,17 @@ def as_somebody_else(home: Home) -> Iterator[None]:
         os.seteuid(0)
 
 
-@pytest.mark.parametrize("command", ["up", "down", "status"])
-def test_a_folder_of_another_user_is_told_without_a_traceback(open_folder: Path, command: str) -> None:
+@pytest.mark.parametrize(("command", "may_read"), [("up", False), ("down", False), ("status", False), ("up", True)])
+def test_a_folder_of_another_user_is_told_without_a_traceback(
+    open_folder: Path, command: str, *, may_read: bool
+) -> None:
     home = Home(open_folder / ".kb")
     home.prepare()
     home.write_state(StackState())
     (home.folder / "lock").touch()
     # What this imports is not to be read by everybody.
     kb(command, "--help")
-    with as_somebody_else(home):
+    with as_somebody_else(home, may_read=may_read):
         refused = kb(command)
     assert refused.exit_code == 1, refused.exception
     assert refused.stderr == (
@@ -176,9 +178,14 @@ def test_a_folder_of_another_user_is_told_without_a_traceback(open_folder: Path,
     )
 
 
-def test_a_folder_of_another_user_fails_a_check_of_doctor(open_folder: Path) -> None:
+@pytest.mark.parametrize("may_read", [True, False])
+def test_a_folder_of_another_user_fails_a_check_of_doctor_and_is_not_prepared(
+    open_folder: Path, *, may_read: bool
+) -> None:
     home = Home(open_folder / ".kb")
     home.prepare()
-    with as_somebody_else(home):
+    with as_somebody_else(home, may_read=may_read):
         assert not doctor.check_folder(home).ok
         assert doctor.check_disk(home).found.endswith("GB free")
+        with pytest.raises(UnusableHome, match="it belongs to"):
+            home.prepare()
