@@ -27,6 +27,11 @@ LOCAL_DEFAULTS: Final = {
     "KB_EMBEDDING_MODEL": "all-MiniLM-L6-v2",
     "KB_DEFAULT_CHUNK_SIZE": "200",
     "KB_DEFAULT_CHUNK_OVERLAP": "20",
+    # Of one person's machine, on which load is measured, too.
+    "KB_SEARCHES_PER_MINUTE_OF_KEY": "1000000",
+    "KB_SEARCHES_PER_MINUTE_OF_ORGANIZATION": "1000000",
+    "KB_RUNS_PER_MINUTE_OF_KEY": "1000000",
+    "KB_RUNS_PER_MINUTE_OF_ORGANIZATION": "1000000",
 }
 # Tansu refuses idempotent producers, makes a joining consumer wait for half a session, and gives up a group for good
 # whose leader leaves while another member joins.

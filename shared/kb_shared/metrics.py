@@ -274,6 +274,12 @@ SEARCH_FILTER_REJECTED = Counter(
 SPU_CHARGED = Counter(
     "kb_spu_charged_total", "SPUs charged; a view of the ledger, which is the truth.", ["operation_type"]
 )
+AUTHENTICATION_FAILURES = Counter(
+    "kb_authentication_failures_total",
+    "Requests without a right API key: refused, or limited because there were too many. Rising: look for "
+    "authentication.failures_limited in the log, which names the address.",
+    ["outcome"],
+)
 
 
 _BY_KNOWLEDGE_BASE = (CHUNKS_INDEXED, INDEXING_ERRORS)

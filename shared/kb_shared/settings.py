@@ -168,6 +168,12 @@ class HttpSettings(CommonSettings):
     """Runs and calls of MCP that this process works on at once."""
     http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
     """Of those."""
+    administrative_calls_per_minute_of_key: int = Field(default=6_000, ge=0)
+    """0, here and below: no limit. Administrative is all but searches, runs and what is said of documents."""
+    administrative_calls_per_minute_of_organization: int = Field(default=12_000, ge=0)
+    failed_authentications_per_minute_of_address: int = Field(default=1_000, ge=0)
+    """Of one process. What is refused is failures only, never a right key."""
+    failed_authentications_per_minute_of_key: int = Field(default=100, ge=0)
 
     @property
     def peppers(self) -> Peppers:

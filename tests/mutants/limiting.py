@@ -8,8 +8,13 @@ _BUDGET: Final = "shared/kb_shared/budget.py"
 _BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
 _PURSE: Final = "shared/kb_shared/chat/purse.py"
 
+_REQUESTS: Final = "shared/kb_shared/http/request_limits.py"
+_FAILURES: Final = "shared/kb_shared/http/failed_authentications.py"
+
 _PAYING: Final = "tests/integration/chat/test_paying.py"
 _WATCH: Final = "tests/integration/kb_api/test_watch_budgets.py"
+_LIMITS_OF_API: Final = "tests/integration/kb_api/test_limits.py"
+_NO_RIGHT_KEY: Final = "test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets"
 
 MUTANTS: Final = (
     Mutant(
@@ -94,5 +99,65 @@ MUTANTS: Final = (
             "tests/integration/search/test_provider.py",
             "test_words_do_not_answer_for_a_budget_that_has_no_room_or_a_model_without_a_price",
         ),
+    ),
+    Mutant(
+        "request-limit-is-never-used-up",
+        _REQUESTS,
+        old="        if self._debt_s > BURST_S:\n",
+        new="        if False:\n",
+        caught_by=in_file(
+            "tests/integration/http/test_request_limits.py",
+            "test_what_a_replica_admits_by_itself_the_others_hear_of",
+        ),
+    ),
+    Mutant(
+        "request-limit-is-each-replicas-own",
+        _REQUESTS,
+        old="owed_s=posted_s, cost_s=cost_s",
+        new="owed_s=0.0, cost_s=cost_s",
+        caught_by=in_file(
+            "tests/integration/http/test_request_limits.py",
+            "test_the_last_that_are_admitted_are_told_of_without_another_request",
+        ),
+    ),
+    Mutant(
+        "administrative-calls-have-no-limit",
+        _REQUESTS,
+        old='        await limits.take("administration", caller)\n',
+        new="",
+        caught_by=in_file(_LIMITS_OF_API, "test_administrative_calls_have_a_limit_and_documents_have_none"),
+    ),
+    Mutant(
+        "runs-have-no-limit",
+        "services/search/kb_search/runs/routes.py",
+        old='        await limits.take("run", caller)\n',
+        new="",
+        caught_by=in_file(
+            "tests/integration/runs/test_limits.py",
+            "test_a_key_and_an_organization_have_limits_that_say_when_to_come_again",
+        ),
+    ),
+    Mutant(
+        "failed-authentications-have-no-limit",
+        _FAILURES,
+        old="        if not wait_s:\n            return failure\n",
+        new="        return failure\n",
+        caught_by=(
+            *in_file(_LIMITS_OF_API, _NO_RIGHT_KEY),
+            *in_file(
+                "tests/unit/http/test_failed_authentications.py",
+                "test_a_minutes_worth_may_fail_at_once_and_then_one_as_often_as_the_limit_says",
+            ),
+        ),
+    ),
+    Mutant(
+        "failed-authentications-lock-out-a-right-key",
+        "shared/kb_shared/http/authentication.py",
+        old="        return await _authentication(request).look(whole_key)\n",
+        new="        found = await _authentication(request).look(whole_key)\n"
+        '        if (refusal := _failed(request, _unauthenticated(""), None)).status == 429:\n'
+        "            raise refusal\n"
+        "        return found\n",
+        caught_by=in_file(_LIMITS_OF_API, _NO_RIGHT_KEY),
     ),
 )

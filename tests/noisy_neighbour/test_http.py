@@ -18,6 +18,8 @@ so much that the machine has no time left for the others whatever the services d
 LARGE_BODY: Final = b"[" + b",".join([b'{"":0}'] * 285_000) + b"]"
 """2 MB that take long to parse."""
 PIECES: Final = b"1\r\nx\r\n" * 40_000
+REFUSED: Final = {"401", "429"}
+"""429: more of them than may fail in a minute; the innocent organization calls from the same address."""
 WRONG_KEY: Final = {"Authorization": "Bearer kb_0_0"}
 PAGES: Final = [{"page": number + 1, "start": number, "end": number + 1} for number in range(20_000)]
 
@@ -31,7 +33,7 @@ async def test_large_bodies_without_a_key_cost_nobody_else_anything(trial: Trial
         )
 
     tally = await trial.survives(attack, has_taken_place=lambda tally: tally["401"] > 0)
-    assert tally.keys() == {"401"}
+    assert tally.keys() <= REFUSED
 
 
 async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(trial: Trial) -> None:
@@ -44,7 +46,7 @@ async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(tri
         )
 
     tally = await trial.survives(attack, has_taken_place=lambda tally: tally["401"] > 0)
-    assert tally.keys() == {"401"}
+    assert tally.keys() <= REFUSED
 
 
 async def test_connections_that_never_send_a_whole_head_cost_nobody_else_anything(trial: Trial) -> None:

@@ -33,6 +33,7 @@ from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
 from kb_shared.http.health import Readiness, Ready, mongodb_answers
+from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema
@@ -64,6 +65,9 @@ def create_app(services: Services, *, ready: Ready | None = None) -> FastAPI:
         ready=ready,
     )
     app.state.services = services
+    app.state.request_limits = RequestLimits(
+        services.database, {"administration": limit_of_administration(services.settings)}
+    )
     return app
 
 

@@ -10,7 +10,8 @@ from kb_api.settings import ApiSettings
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.organization_models import OrganizationModels
-from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.http.authentication import Caller
+from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
@@ -38,6 +39,6 @@ async def _services(request: Request) -> Services:
 
 
 Api = Annotated[Services, Depends(_services)]
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
-Admin = Annotated[Caller, Depends(CallerWith(Scope.ADMIN))]
+Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
+Admin = Annotated[Caller, Depends(LimitedCallerWith(Scope.ADMIN))]

@@ -15,7 +15,6 @@ from kb_search.last_searched import LastSearched
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
 from kb_search.query_log import QueryLog
-from kb_search.request_limits import RequestLimits
 from kb_search.routes import search_router
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
@@ -26,6 +25,7 @@ from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application
+from kb_shared.http.request_limits import Limit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Database
@@ -57,7 +57,14 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         exact_up_to_chunks=settings.search_exact_up_to_chunks,
         vector_within_s=settings.search_vector_wait_s,
     )
-    limits = RequestLimits(database, settings)
+    limits = RequestLimits(
+        database,
+        {
+            "search": Limit(settings.searches_per_minute_of_key, settings.searches_per_minute_of_organization),
+            "run": Limit(settings.runs_per_minute_of_key, settings.runs_per_minute_of_organization),
+            "administration": limit_of_administration(settings),
+        },
+    )
     conductor = Conductor(database, search, chat, max_passage_tokens=settings.run_passage_tokens)
     preparation = Preparation(database, chat, settings)
     writing = Writing(database, preparation, settings)
@@ -79,7 +86,7 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         agents_router(writing),
         agent_tools_router(writing),
     ]
-    return application.create_app(
+    app = application.create_app(
         "Knowledge base search",
         settings,
         database=database,
@@ -88,6 +95,8 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         ready=partial(_why_not_ready, database),
         lifespan=lifespan,
     )
+    app.state.request_limits = limits
+    return app
 
 
 async def _why_not_ready(database: Database) -> str | None:

@@ -7,9 +7,10 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
-from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
+from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, knowledge_bases, query_log, runs
 from kb_shared.mongo.api_keys import Scope
@@ -24,7 +25,7 @@ Since = Annotated[Timestamp | None, Query(alias="from", description=f"Default: {
 Until = Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")]
 CitedBy = Literal["most_cited", "never_cited"]
 
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
+Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
 
 
 class QueryInsight(BaseModel):

@@ -3,12 +3,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Depends, Header
 
 from kb_search.query import Asker
-from kb_search.request_limits import RequestLimits
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
 from kb_shared.http.authentication import Caller, PresumedKey, PresumedKeyWith
 from kb_shared.http.problems import responses
+from kb_shared.http.request_limits import RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.api_keys import Scope
 
@@ -27,7 +27,7 @@ def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLim
     )
     async def search(kb_id: str, body: SearchRequest, key: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
         caller = key.caller
-        await limits.take_search(caller)
+        await limits.take("search", caller)
         query, asker = body.to_query(), _asker(caller, origin)
         return SearchResponse.of(
             query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker, key=key)
@@ -41,7 +41,7 @@ def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLim
     ) -> SearchSeveralResponse:
         """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
         caller = key.caller
-        await limits.take_search(caller)
+        await limits.take("search", caller)
         query, asker = body.to_query(), _asker(caller, origin)
         return SearchSeveralResponse.of(
             query,

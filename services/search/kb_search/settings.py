@@ -1,6 +1,6 @@
 from typing import ClassVar, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from kb_shared.chat.models import is_allowed
 from kb_shared.settings import ChatSettings, HttpSettings
@@ -15,10 +15,11 @@ class Settings(ChatSettings, HttpSettings):
     """How long a search waits for an embedding provider that fails, before it says so."""
     search_vector_wait_s: float = 5.0
     """How long a hybrid search waits for the vector of its query, before it answers by words."""
-    searches_per_minute_of_key: int | None = None
-    searches_per_minute_of_organization: int | None = None
-    runs_per_minute_of_key: int | None = None
-    runs_per_minute_of_organization: int | None = None
+    searches_per_minute_of_key: int = Field(default=6_000, ge=0)
+    """0, here and below: no limit."""
+    searches_per_minute_of_organization: int = Field(default=30_000, ge=0)
+    runs_per_minute_of_key: int = Field(default=120, ge=0)
+    runs_per_minute_of_organization: int = Field(default=600, ge=0)
     chat_model: str = "gpt-4o-mini"
     """Of a prompt, agent or run that names none."""
     run_max_tokens: int = 100_000

@@ -15,6 +15,7 @@ from kb_shared.errors import Misconfigured
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
+from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
 from kb_shared.http.problems import Problem
@@ -58,7 +59,14 @@ def create_app(
         redirect_slashes=False,
     )
     _check_pepper(settings)
-    app.state.authentication = Authentication(database, peppers=settings.peppers)
+    app.state.authentication = Authentication(
+        database,
+        peppers=settings.peppers,
+        failures=FailedAuthentications(
+            per_minute_of_address=settings.failed_authentications_per_minute_of_address,
+            per_minute_of_key=settings.failed_authentications_per_minute_of_key,
+        ),
+    )
     app.state.admission = Admission(settings)
     app.state.large_bodies = LargeBodies()
     problems.install(app)

@@ -13,6 +13,7 @@ from pymongo.errors import PyMongoError
 
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.gathering import Gathering
+from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope, StoredKey
 from kb_shared.mongo.database import Database
@@ -66,7 +67,8 @@ class Authentication:
     next request.
     """
 
-    def __init__(self, database: Database, *, peppers: Peppers) -> None:
+    def __init__(self, database: Database, *, peppers: Peppers, failures: FailedAuthentications) -> None:
+        self.failures = failures
         self._database = database
         self._peppers = peppers
         self._stored = Gathering(self._find)
@@ -168,7 +170,7 @@ class PresumedKeyWith(ForOrganization):
         authentication, whole_key = _authentication(request), await _whole_key(request)
 
         async def look_again() -> PresumedKey:
-            found = PresumedKey(await authentication.look(whole_key), looked_at=True, look_again=look_again)
+            found = PresumedKey(await _looked_at(request, whole_key), looked_at=True, look_again=look_again)
             self._check(found.caller, organization_id)
             request.scope["state"]["admitted"] = found
             return found
@@ -181,14 +183,27 @@ class PresumedKeyWith(ForOrganization):
 
 async def caller_of(request: Request) -> Caller:
     """Whose key came with the request. Raises RequestError 401."""
-    return _caller((await _authentication(request).look(await _whole_key(request))).key)
+    return _caller((await _looked_at(request, await _whole_key(request))).key)
 
 
 async def _whole_key(request: Request) -> str:
     credentials = await _bearer(request)
     if credentials is None:
-        raise _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`.")
+        raise _failed(request, _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`."), None)
     return credentials.credentials
+
+
+async def _looked_at(request: Request, whole_key: str) -> StoredKey:
+    """Look at a key now. Raises RequestError 401, or 429 after too many failures."""
+    try:
+        return await _authentication(request).look(whole_key)
+    except RequestError as failure:
+        raise _failed(request, failure, api_keys.key_id_of(whole_key)) from None
+
+
+def _failed(request: Request, failure: RequestError, key_id: str | None) -> RequestError:
+    address = request.client.host if request.client else ""
+    return _authentication(request).failures.refusal(failure, address=address, key_id=key_id)
 
 
 def _authentication(request: Request) -> Authentication:

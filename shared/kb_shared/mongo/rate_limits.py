@@ -85,6 +85,13 @@ class Reservation:
     closing: Closing
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    made: bool
+    debt_s: float
+    """Until the bucket is full again."""
+
+
 async def reserve(
     database: Database, bucket: Bucket, *, requests: int, tokens: int, longest_wait_s: float
 ) -> Reservation:
@@ -109,6 +116,38 @@ async def reserve(
     return Reservation(wait_ms <= longest_wait_ms, row["number"], wait_ms / 1000, _closing(row))
 
 
+async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: float, burst_s: float) -> Spent:
+    """Note what was spent elsewhere, and spend `cost_s` more if no more than `burst_s` is owed by then; nobody waits.
+
+    Args:
+        database: of all replicas.
+        bucket: of requests; its limit is the caller's to apply.
+        owed_s: seconds that the bucket takes to make good for what this process spent by itself, less than 0 for what
+            it gives back; noted in any case.
+        cost_s: likewise, of the one more.
+        burst_s: how much may be owed before it.
+    """
+    row = await _update_if(
+        database,
+        bucket,
+        [
+            {"$set": {"wait_ms": {"$max": [0, {"$add": ["$requests_ms", owed_s * 1000]}]}}},
+            {
+                "$set": {
+                    "requests_ms": {
+                        "$add": ["$wait_ms", {"$cond": [{"$lte": ["$wait_ms", burst_s * 1000]}, cost_s * 1000, 0]}]
+                    }
+                }
+            },
+        ],
+        # Who spends nothing more has a row, unless somebody has begun the bucket anew.
+        upsert=cost_s > 0,
+    )
+    if row is None:
+        return Spent(True, 0.0)
+    return Spent(row["wait_ms"] <= burst_s * 1000, row["requests_ms"] / 1000)
+
+
 async def give_back(
     database: Database, bucket: Bucket, reservation: Reservation, *, requests: int, tokens: int
 ) -> None:
@@ -118,13 +157,6 @@ async def give_back(
         debt: {"$cond": [is_last, {"$max": [0, {"$subtract": [f"${debt}", cost]}]}, f"${debt}"]}
         for debt, cost in bucket.costs_ms(requests, tokens).items()
     }
-    await _update(database, bucket, [{"$set": less}])
-
-
-async def refund(database: Database, bucket: Bucket, *, requests: int) -> None:
-    """Take requests off the debt of a bucket behind which nobody waits."""
-    costs = bucket.costs_ms(requests, 0)
-    less = {debt: {"$max": [0, {"$subtract": [f"${debt}", cost]}]} for debt, cost in costs.items()}
     await _update(database, bucket, [{"$set": less}])
 
 
@@ -169,7 +201,13 @@ def _closing(row: Row) -> Closing:
 
 
 async def _update(database: Database, bucket: Bucket, stages: list[Row]) -> Row:
-    """Bring the row to the present, then apply `stages`; one atomic update."""
+    """Bring the row to the present, or insert it, then apply `stages`; one atomic update."""
+    row = await _update_if(database, bucket, stages, upsert=True)
+    assert row is not None, "it is inserted if it is not there"
+    return row
+
+
+async def _update_if(database: Database, bucket: Bucket, stages: list[Row], *, upsert: bool) -> Row | None:
     present = {
         "at": "$$NOW",
         **{field: _decayed(field) for field in _DECAYING},
@@ -177,12 +215,10 @@ async def _update(database: Database, bucket: Bucket, stages: list[Row]) -> Row:
         "number": {"$ifNull": ["$number", 0]},
     }
 
-    async def update() -> Row:
-        row = await _collection(database).find_one_and_update(
-            _key(bucket), [{"$set": present}, *stages], upsert=True, return_document=ReturnDocument.AFTER
+    async def update() -> Row | None:
+        return await _collection(database).find_one_and_update(
+            _key(bucket), [{"$set": present}, *stages], upsert=upsert, return_document=ReturnDocument.AFTER
         )
-        assert row is not None, "it is inserted if it is not there"
-        return row
 
     try:
         return await update()

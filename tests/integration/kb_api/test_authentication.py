@@ -8,6 +8,7 @@ from pymongo import AsyncMongoClient
 
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Authentication
+from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import StoredKey
 from tests.integration.indexer.support import CommandLog
@@ -17,7 +18,11 @@ from tests.integration.kb_api.organization import Organization
 
 def authentication(organization: Organization, database: Any = None) -> Authentication:
     peppers = organization.services.settings.peppers
-    return Authentication(organization.database if database is None else database, peppers=peppers)
+    return Authentication(
+        organization.database if database is None else database,
+        peppers=peppers,
+        failures=FailedAuthentications(per_minute_of_address=0, per_minute_of_key=0),
+    )
 
 
 async def test_callers_of_one_moment_are_told_apart_by_one_question(

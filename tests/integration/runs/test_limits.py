@@ -4,6 +4,7 @@ from fastapi import FastAPI
 
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
+from kb_shared.http import request_limits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket, reserve
@@ -11,6 +12,12 @@ from tests.integration.runs.conftest import Author
 from tests.integration.search.conftest import ORGANIZATION, key_for
 
 QUESTION = [{"role": "user", "content": "x"}]
+
+
+@pytest.fixture(autouse=True)
+def _always_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test writes to MongoDB counts at once."""
+    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
 
 
 @pytest.fixture

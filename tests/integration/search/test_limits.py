@@ -7,6 +7,7 @@ import pytest
 
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
+from kb_shared.http import request_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
@@ -14,6 +15,12 @@ from tests.integration.search.knowledge import Knowledge
 
 SEVERAL = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
 Ask = Callable[[Searcher], Awaitable[httpx.Response]]
+
+
+@pytest.fixture(autouse=True)
+def _always_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test writes to MongoDB counts at once."""
+    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
 
 
 @pytest.fixture

@@ -9,8 +9,9 @@ from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
 from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
 from kb_search.authoring.written import Writing
 from kb_shared.errors import TransientError
-from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
@@ -22,8 +23,8 @@ from kb_shared.stored_time import now
 
 ATTEMPTS: Final = 10
 
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
+Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
 Tools = Sequence[KnowledgeBaseTool]
 
 

@@ -7,8 +7,9 @@ from pydantic import BaseModel, Field
 
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
 from kb_search.authoring.written import Writing
-from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import prompts
@@ -16,8 +17,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.prompts import Prompt
 from kb_shared.stored_time import now
 
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
+Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
 
 
 class PromptView(BaseModel):

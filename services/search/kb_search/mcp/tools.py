@@ -15,7 +15,6 @@ from pymongo.errors import PyMongoError
 from kb_search.mcp.document_chunks import document_chunks
 from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
 from kb_search.query import Asker
-from kb_search.request_limits import RequestLimits
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
 from kb_search.runs.run_request import KbIds
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
@@ -24,6 +23,7 @@ from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import Model
 from kb_shared.http.problems import as_request_error
+from kb_shared.http.request_limits import RequestLimits
 from kb_shared.identifiers import Identifier
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
@@ -148,7 +148,7 @@ class McpTools:
 
     async def _search_for(self, caller: Caller, asked: _SearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)
-        await self._limits.take_search(caller)
+        await self._limits.take("search", caller)
         query = replace(
             asked.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
         )

@@ -5,7 +5,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from kb_search.request_limits import RequestLimits
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.events import tell_nobody
 from kb_search.runs.prepare_run import Preparation
@@ -16,6 +15,7 @@ from kb_shared.http.admission import lasting
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
+from kb_shared.http.request_limits import LimitedCallerWith, RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import runs
@@ -27,8 +27,9 @@ from kb_shared.stored_time import now
 EVENT_STREAM: Final = "text/event-stream"
 
 Searcher = Annotated[Caller, Depends(CallerWith(Scope.SEARCH))]
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
+Talker = Annotated[Caller, Depends(LimitedCallerWith(Scope.SEARCH))]
+Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
+Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
 
 
 class CreateThread(Model):
@@ -76,7 +77,7 @@ def runs_router(database: Database, preparation: Preparation, conductor: Conduct
         if body.document_id is not None:
             # Its text is shown to the model, which repeats it when it is asked to.
             caller.check(Scope.READ)
-        await limits.take_run(caller)
+        await limits.take("run", caller)
         plan = await preparation.plan(caller, body)
         if EVENT_STREAM in request.headers.get("accept", ""):
             events = events_of(request, lambda tell: conductor.conduct(plan, tell))
@@ -95,7 +96,7 @@ def runs_router(database: Database, preparation: Preparation, conductor: Conduct
         return RunView.of(await runs.get(database, caller.organization_id, run_id))
 
     @router.post("/threads", status_code=201, summary="Begin a conversation")
-    async def create_thread(body: CreateThread, caller: Searcher) -> ThreadView:
+    async def create_thread(body: CreateThread, caller: Talker) -> ThreadView:
         thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
         await runs.insert_thread(database, thread)
         return ThreadView.of(thread)
