@@ -22,6 +22,7 @@ from kb_shared.log_limit import LogLimit
 from kb_shared.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.resting import rest_s
 from kb_shared.unsendable_messages import set_aside
 
 _LEASE = timedelta(seconds=15)
@@ -31,9 +32,6 @@ _DEADLINE_S = 9.0
 _BATCH = 500
 _REST_S = 0.05
 """Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
-_REST_FOR_A_LOOK = 5.0
-"""Times what a look took, at least: several services look all the time, also at a MongoDB with too little CPU."""
-_LONGEST_REST_S = 2.0
 _ENOUGH_TOGETHER = 10
 """Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
 _AFTER_FAILURE_S = 10.0
@@ -65,11 +63,6 @@ def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> li
         elif outcome is None and message.ordering not in held_up:
             sent.append(message.id)
     return sent
-
-
-def rest_s(looked_for_s: float) -> float:
-    """Return how long to rest after a look that took so long."""
-    return max(_REST_S, min(_LONGEST_REST_S, _REST_FOR_A_LOOK * looked_for_s))
 
 
 class OutboxRelay:
@@ -121,7 +114,7 @@ class OutboxRelay:
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
             return _REST_S
-        return 0 if len(messages) >= _ENOUGH_TOGETHER else rest_s(looked_for_s)
+        return 0 if len(messages) >= _ENOUGH_TOGETHER else rest_s(_REST_S, looked_for_s=looked_for_s)
 
     def _log_failure(self, error: TransientError | PyMongoError) -> None:
         # The driver's messages may quote what was sent.
@@ -163,7 +156,7 @@ class OutboxRelay:
             if monotonic() >= self._able_again_at:
                 try:
                     with pymongo.timeout(_DEADLINE_S):
-                        self._buckets = [n for n in range(outbox.BUCKETS) if await self._take(n)]
+                        self._buckets = await self._take()
                 except PyMongoError as error:
                     log.warning("outbox.lease_failed", error=type(error).__name__)
                     # What is not known to be ours may be another's by now.
@@ -181,8 +174,10 @@ class OutboxRelay:
                     log.warning("outbox.count_failed", error=type(error).__name__, left_out=left_out)
             await asyncio.sleep(_RENEW_S)
 
-    async def _take(self, bucket: int) -> bool:
-        return await leases.take(self._database, f"outbox/{bucket}", owner=self._owner, length=_LEASE)
+    async def _take(self) -> list[int]:
+        buckets = {f"outbox/{bucket}": bucket for bucket in range(outbox.BUCKETS)}
+        taken = await leases.take_all(self._database, buckets, owner=self._owner, length=_LEASE)
+        return sorted(buckets[name] for name in taken)
 
     async def _release(self) -> None:
         buckets, self._buckets = self._buckets, []

@@ -144,7 +144,7 @@ class Runs:
 async def judge(servers: ChaosServers, folder: Path, seed: int, conditions: Conditions) -> Verdict:
     """Run a seed; what breaks the run itself is a finding, too."""
     try:
-        async with asyncio.timeout(SEED_TIMEOUT_S):
+        async with asyncio.timeout(SEED_TIMEOUT_S / (conditions.cpu_share or 1)):
             return await run(
                 servers,
                 folder,

@@ -297,7 +297,7 @@ def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[No
 def _forgiveness(servers: ChaosServers) -> dict[str, str]:
     """Return how soon leases and sessions end; with little CPU a process needs the time that it has in production."""
     if servers.cpu_share is not None:
-        return {"KB_SWEEP_INTERVAL_S": QUICK["KB_SWEEP_INTERVAL_S"]}
+        return {}
     return QUICK if servers.clusters.brokers is None else QUICK_ON_KAFKA
 
 

@@ -73,10 +73,20 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "leases-are-taken-from-their-owners",
+        "shared/kb_shared/mongo/leases.py",
+        old='"$or": [{"owner": owner}, {"$expr": {"$lt": ["$until", "$$NOW"]}}]',
+        new='"owner": {"$exists": True}',
+        caught_by=in_file(
+            "tests/integration/mongo/test_leases.py",
+            "test_of_several_leases_each_is_taken_that_no_other_owner_has",
+        ),
+    ),
+    Mutant(
         "lease-is-taken-from-its-owner",
         "shared/kb_shared/mongo/leases.py",
-        old='{"$lt": ["$until", "$$NOW"]}',
-        new="True",
+        old='            {"$lt": ["$until", "$$NOW"]},\n        ]',
+        new="            True,\n        ]",
         caught_by=in_file(
             "tests/integration/kb_api/test_life_cycle.py",
             "test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease",

@@ -5,6 +5,7 @@ The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a l
 
 import asyncio
 from datetime import timedelta
+from time import monotonic
 from typing import Final
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
+from kb_shared.resting import rest_s
 
 MAX_OUTSTANDING: Final = 200
 _STRETCH: Final = 100
@@ -49,13 +51,14 @@ class BackfillRunner:
     async def run(self) -> None:
         """Work on scans for ever, taking turns among them; cancel to stop."""
         while True:
+            began = monotonic()
             try:
                 moved = await self.turn()
             except (PyMongoError, TransientError) as error:
                 log.warning("backfill.interrupted", error=type(error).__name__)
                 moved = False
             if not moved:
-                await asyncio.sleep(_PAUSE_S)
+                await asyncio.sleep(rest_s(_PAUSE_S, looked_for_s=monotonic() - began))
 
     async def turn(self) -> bool:
         """One stretch of each scan there is; False if none could move on."""

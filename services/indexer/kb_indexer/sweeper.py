@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import groupby
+from time import monotonic
 from typing import Final
 
 import structlog
@@ -18,6 +19,7 @@ from kb_shared.metrics import INDEXING_QUEUE_DEPTH
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.index_jobs import Job
+from kb_shared.resting import rest_s
 
 _BATCH: Final = 200
 _NOBODY_WAITS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})
@@ -37,6 +39,7 @@ class Sweeper:
     async def run(self) -> None:
         """Sweep for ever; cancel to stop."""
         while True:
+            began = monotonic()
             try:
                 swept = await self.sweep()
                 INDEXING_QUEUE_DEPTH.set(await index_jobs.count_all_open(self._database))
@@ -44,7 +47,7 @@ class Sweeper:
                 log.warning("sweep.failed", error=type(error).__name__)
                 swept = 0
             if swept < _BATCH:
-                await asyncio.sleep(self._interval_s)
+                await asyncio.sleep(rest_s(self._interval_s, looked_for_s=monotonic() - began))
 
     async def sweep(self) -> int:
         """Publish one batch of what is due and return how many that were."""
