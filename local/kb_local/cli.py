@@ -56,12 +56,16 @@ def down(*, as_json: AsJson = False) -> None:
 def status(*, as_json: AsJson = False) -> None:
     """Show what runs, where, and how it is. Exits with 1 unless everything is ready."""
     from kb_local import daemon
-    from kb_local.display import print_status
+    from kb_local.display import print_status, print_warning
+    from kb_local.doctor import check_disk
     from kb_local.state import home_of
 
     home = home_of(os.environ)
     state = _or_exit(lambda: daemon.current_state(os.environ))
     print_status(home, state, as_json=as_json)
+    disk = check_disk(home)
+    if not disk.ok and disk.is_needed:
+        print_warning(f"disk: {disk.found}, so that the state shown may be an old one", remedy=disk.remedy)
     if not daemon.is_healthy(state):
         raise typer.Exit(1)
 
@@ -90,10 +94,11 @@ def _stopped(folder: Path) -> str:
 
 def _check_machine() -> None:
     """Do what `kb doctor` does before anything is started; what may do no harm is only warned of."""
+    from kb_local.display import print_warning
     from kb_local.doctor import require_fit
 
     for check in _or_exit(lambda: asyncio.run(require_fit(os.environ))):
-        print(f"warning: {check.name}: {check.found}\n  remedy: {check.remedy}", file=sys.stderr)
+        print_warning(f"{check.name}: {check.found}", remedy=check.remedy)
 
 
 def _or_exit(action: Callable[[], Result]) -> Result:

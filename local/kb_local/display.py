@@ -135,6 +135,10 @@ def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
         console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", highlight=False, markup=False)
 
 
+def print_warning(problem: str, *, remedy: str) -> None:
+    print(f"warning: {problem}\n  remedy: {remedy}", file=sys.stderr)
+
+
 def print_checks(checks: Sequence[Check], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(check) for check in checks]))

@@ -112,6 +112,16 @@ async def test_a_disk_without_room_for_a_new_database_is_a_reason_not_to_start(
         await doctor.require_fit({"KB_HOME": str(home.folder), "KB_LOCAL_MODELS_API_BASE": NO_MODELS})
 
 
+def test_status_says_that_a_full_disk_keeps_its_news_away(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    home.prepare()
+    assert kb("status").stderr == ""
+    monkeypatch.setattr(doctor, "MIN_FREE_DISK_GB", 1e9)
+    monkeypatch.setattr(doctor, "LEAST_FREE_DISK_GB", 1e9)
+    told = kb("status").stderr
+    assert "GB free, so that the state shown may be an old one" in told
+    assert "remedy: make" in told
+
+
 def test_a_supervisor_that_cannot_use_the_port_says_so_as_itself(
     home: Home, monkeypatch: pytest.MonkeyPatch, port_in_use: int
 ) -> None:
