@@ -86,7 +86,9 @@ class Authentication:
             self._remember(stored)
         if stored is None or not is_right:
             raise _unauthenticated("This API key is not valid: wrong, expired or revoked.")
-        await self._rehash(stored, whole_key)
+        if await self._rehash(stored, whole_key):
+            # As it is now: a search compares it with what is stored.
+            return await self.look(whole_key)
         return stored
 
     def _remember(self, stored: StoredKey) -> None:
@@ -95,13 +97,16 @@ class Authentication:
             self._known.clear()
         self._known[stored.key.key_id] = stored
 
-    async def _rehash(self, stored: StoredKey, whole_key: str) -> None:
+    async def _rehash(self, stored: StoredKey, whole_key: str) -> bool:
         try:
-            if await api_keys.rehash(self._database, stored, whole_key, peppers=self._peppers):
-                log.info("api_key.rehashed", key_id=stored.key.key_id, organization_id=stored.key.organization_id)
+            is_rehashed = await api_keys.rehash(self._database, stored, whole_key, peppers=self._peppers)
         except PyMongoError as error:
             # The key is right all the same; its next request tries again.
             log.warning("api_key.not_rehashed", key_id=stored.key.key_id, error=type(error).__name__)
+            return False
+        if is_rehashed:
+            log.info("api_key.rehashed", key_id=stored.key.key_id, organization_id=stored.key.organization_id)
+        return is_rehashed
 
     def known(self, whole_key: str) -> StoredKey | None:
         """What the key was when it was last looked at; None if it was not right then, and when its time is over."""

@@ -15,7 +15,10 @@ from pydantic import SecretStr, ValidationError
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_shared.http.authentication import Authentication
+from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
+from kb_shared.peppers import Peppers
 from tests.integration.kb_api.organization import Organization
 
 OLD, NEW = "old-pepper-0815", "new-pepper-4711"
@@ -98,6 +101,22 @@ async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says
     assert not is_rehashed[unused.split("_")[1]]
     assert await status(services, organization, 3, used) == 200
     assert await status(services, organization, 3, unused) == 401
+
+
+async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then_on(
+    services: Services, organization: Organization
+) -> None:
+    """A search compares the two, and begins anew if they differ."""
+    key = await key_made_at(services, organization, 0)
+    authentication = Authentication(
+        organization.database,
+        peppers=Peppers(NEW, former=(OLD,)),
+        failures=FailedAuthentications(per_minute_of_address=0, per_minute_of_key=0),
+    )
+    looked_at = await authentication.look(key)
+    [stored] = (await api_keys.find_all(organization.database, [key.split("_")[1]])).values()
+    assert looked_at == stored == authentication.known(key)
+    assert stored.key.hashed_at is not None
 
 
 async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(
