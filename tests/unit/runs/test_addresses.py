@@ -58,6 +58,10 @@ LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
 )
 def test_an_answer_leads_only_where_the_run_has_been_and_only_by_a_click(written: str, shown: str) -> None:
     assert neutral(written, KNOWN) == shown
+    for size in (1, 4):
+        stream = NeutralPieces(KNOWN)
+        pieces = [written[start : start + size] for start in range(0, len(written), size)]
+        assert "".join([*(stream.take(piece) for piece in pieces), stream.end()]) == shown, "also if it is streamed"
 
 
 PIECES = st.lists(
@@ -110,5 +114,10 @@ def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length(first: s
         stream.end()
         return process_time() - began
 
-    few, many = min(seconds(2_000) for _ in range(3)), min(seconds(16_000) for _ in range(3))
-    assert many < 30 * few + 0.05
+    measured = []
+    for _ in range(3):
+        few, many = seconds(2_000), seconds(16_000)
+        if many < 30 * few + 0.05:
+            return
+        measured.append((few, many))
+    pytest.fail(f"8 times the pieces took (before, after) {measured}")
