@@ -20,7 +20,8 @@ KbError
 │   ├── UnknownModel         no embedding model is called so here
 │   ├── ModelNotAllowed      the deployment does not let organizations use this chat model
 │   ├── MessageRefused       Kafka will not take this message, now or later
-│   └── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
+│   ├── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
+│   └── KnowledgeBaseFull    it has as many documents or chunks as it may have
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 ├── WrongSurroundings        Kafka or MongoDB is not set up as it must be: wait, and log what an operator has to change
 ├── Rejected                 a message that can't be used: to the dead letters with `reason`
@@ -158,6 +159,12 @@ class DocumentUnfit(PermanentError):
     """The document can't be indexed as it is; `str()` says why, without quoting it."""
 
     error_type = "document_unfit"
+
+
+class KnowledgeBaseFull(PermanentError):
+    """A KB has no room for a document; `str()` says which limit it is, and what to do."""
+
+    error_type = "knowledge_base_full"
 
 
 class Misconfigured(KbError):

@@ -8,6 +8,7 @@ _BUDGET: Final = "shared/kb_shared/budget.py"
 _BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
 _PURSE: Final = "shared/kb_shared/chat/purse.py"
 
+_SIZES: Final = "services/indexer/kb_indexer/size_limits.py"
 _REQUESTS: Final = "shared/kb_shared/http/request_limits.py"
 _FAILURES: Final = "shared/kb_shared/http/failed_authentications.py"
 
@@ -15,6 +16,8 @@ _PAYING: Final = "tests/integration/chat/test_paying.py"
 _WATCH: Final = "tests/integration/kb_api/test_watch_budgets.py"
 _LIMITS_OF_API: Final = "tests/integration/kb_api/test_limits.py"
 _NO_RIGHT_KEY: Final = "test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets"
+_QUOTAS_OF_SEARCH: Final = "tests/integration/runs/test_quotas.py"
+_SIZE_LIMITS: Final = "tests/integration/indexer/test_size_limits.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -159,5 +162,92 @@ MUTANTS: Final = (
         "            raise refusal\n"
         "        return found\n",
         caught_by=in_file(_LIMITS_OF_API, _NO_RIGHT_KEY),
+    ),
+    Mutant(
+        "prompts-have-no-quota",
+        "services/search/kb_search/authoring/prompt_routes.py",
+        old="        await writing.require_prompt_quota(caller)\n",
+        new="",
+        caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
+    ),
+    Mutant(
+        "agents-have-no-quota",
+        "services/search/kb_search/authoring/agent_routes.py",
+        old="        await writing.require_agent_quota(caller)\n",
+        new="",
+        caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
+    ),
+    Mutant(
+        "conversations-have-no-quota",
+        "services/search/kb_search/runs/routes.py",
+        old="            max_threads,\n",
+        new="            0,\n",
+        caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
+    ),
+    Mutant(
+        "api-keys-have-no-quota",
+        "services/kb-api/kb_api/routes/api_keys.py",
+        old="        api.settings.max_api_keys,\n",
+        new="        0,\n",
+        caught_by=in_file(_LIMITS_OF_API, "test_beyond_the_limit_of_keys_one_has_to_be_revoked_first"),
+    ),
+    Mutant(
+        "tags-have-no-quota",
+        "services/kb-api/kb_api/routes/tags.py",
+        old="            api.settings.max_tags,\n",
+        new="            0,\n",
+        caught_by=in_file(
+            _LIMITS_OF_API, "test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_can_be_renamed"
+        ),
+    ),
+    Mutant(
+        "stored-texts-have-no-quota",
+        "services/kb-api/kb_api/store_text.py",
+        old="    await api.stored_bytes.require_room(caller.organization_id)\n",
+        new="",
+        caught_by=in_file(
+            _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"
+        ),
+    ),
+    Mutant(
+        "texts-of-documents-have-no-quota",
+        "services/kb-api/kb_api/publish_document_event.py",
+        old="        await api.stored_bytes.require_room(event.organization_id)\n",
+        new="        pass\n",
+        caught_by=in_file(
+            _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"
+        ),
+    ),
+    Mutant(
+        "documents-of-a-knowledge-base-have-no-quota",
+        _SIZES,
+        old="size.documents >= self._max_documents and indexed is None",
+        new="False",
+        caught_by=in_file(_SIZE_LIMITS, "test_a_document_beyond_the_limit_fails_unpaid_and_those_inside_still_change"),
+    ),
+    Mutant(
+        "chunks-of-a-knowledge-base-have-no-quota",
+        _SIZES,
+        old="chunks > own and others + chunks > self._max_chunks",
+        new="False",
+        caught_by=in_file(
+            _SIZE_LIMITS, "test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_one_does_not"
+        ),
+    ),
+    Mutant(
+        "full-knowledge-base-refuses-what-does-not-grow",
+        _SIZES,
+        old="chunks > own and others + chunks",
+        new="others + chunks",
+        caught_by=in_file(
+            _SIZE_LIMITS, "test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_one_does_not"
+        ),
+    ),
+    Mutant(
+        "full-knowledge-base-stays-full-for-a-retry",
+        _SIZES,
+        old="        size = await self._count(kb)\n",
+        new="        size = await self._size(kb)\n",
+        caught_by=in_file(_SIZE_LIMITS, "test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room"),
     ),
 )

@@ -17,6 +17,7 @@ from kb_indexer.job_leases import JobLeases
 from kb_indexer.load import EVENTS_FOR_A_DOCUMENT, EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
+from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
@@ -149,6 +150,11 @@ def _wire(
         deletions=deletions,
         load=load,
         lifetime_s=lifetime_s,
+        size_limits=SizeLimits(
+            database,
+            max_documents=settings.max_documents_of_knowledge_base,
+            max_chunks=settings.max_chunks_of_knowledge_base,
+        ),
     )
     return Indexer(
         kafka=watch_kafka(

@@ -1,3 +1,5 @@
+from pydantic import Field
+
 from kb_shared.settings import EmbeddingSettings
 
 
@@ -7,3 +9,6 @@ class IndexerSettings(EmbeddingSettings):
     job_lease_s: float = 15.0
     """After a crash of its worker a document or a scan is taken up again within this and a sweep."""
     sweep_interval_s: float = 1.0
+    max_documents_of_knowledge_base: int = Field(default=1_000_000, ge=0)
+    """0, here and below: no limit."""
+    max_chunks_of_knowledge_base: int = Field(default=5_000_000, ge=0)

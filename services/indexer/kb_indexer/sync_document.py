@@ -24,6 +24,7 @@ from kb_indexer.job_leases import JobLeases, LeaseLost
 from kb_indexer.load import Load
 from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
+from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
 from kb_indexer.truth import In, Truth
@@ -102,6 +103,7 @@ class SyncDocumentHandler:
         isolation: Isolation,
         deletions: DeletedKnowledgeBases,
         load: Load,
+        size_limits: SizeLimits,
         lifetime_s: float = TRANSACTION_LIFETIME_S,
     ) -> None:
         """Wire it; `lifetime_s` is after how long MongoDB ends a transaction."""
@@ -113,6 +115,7 @@ class SyncDocumentHandler:
         self._threads = threads
         self._isolation = isolation
         self._deletions = deletions
+        self._size_limits = size_limits
         self._load = load
         self._lifetime_s = lifetime_s
         self._turns = Turns()
@@ -241,6 +244,7 @@ class SyncDocumentHandler:
     async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
         purpose = Purpose(kb.organization_id, kb.kb_id, "index", "document")
+        await self._size_limits.check(kb, document.document_id)
         async with self._deletions.interrupting(kb), self._embedder.room(kb.organization_id) as room:
             if job.error_type is not None:
                 # What it waited for may not be over: many that wait must not keep the others from being chunked.
@@ -248,6 +252,7 @@ class SyncDocumentHandler:
                     model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, room=room
                 )
             chunks = await self._chunk(kb, document, room)
+            await self._size_limits.check(kb, document.document_id, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
             embedded = await self._embedder.embed(

@@ -27,6 +27,7 @@ from kb_api.routes import (
 )
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
 from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
@@ -79,6 +80,7 @@ def create_services(settings: ApiSettings, database: Database, embedder: Embedde
         embedder,
         create_key_ring(settings),
         life_cycle,
+        StoredBytes(database, limit=settings.max_stored_bytes),
     )
 
 

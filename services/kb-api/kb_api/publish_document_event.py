@@ -39,7 +39,7 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
 
     Raises:
         NotFound: a change to a document of which nothing has been heard.
-        RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`.
+        RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`, `quota-exceeded`.
     """
     await _check(api, event)
     organization_id, document_id = event.organization_id, event.document_id
@@ -82,6 +82,8 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
 
 async def _check(api: Services, event: DocumentEvent) -> None:
     _check_size(api, event)
+    if isinstance(event, OcrCompleted) and event.text is not None:
+        await api.stored_bytes.require_room(event.organization_id)
     if isinstance(event, OcrCompleted) and event.text_ref is not None:
         belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
         if not belongs or not await document_texts.touch(api.database, event.organization_id, event.text_ref):

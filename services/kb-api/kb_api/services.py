@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 
 from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
+from kb_api.stored_bytes import StoredBytes
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.organization_models import OrganizationModels
@@ -25,6 +26,7 @@ class Services:
     embedder: Embedder
     key_ring: KeyRing | None
     life_cycle: LifeCycle
+    stored_bytes: StoredBytes
     turns: Turns = field(default_factory=Turns)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
 

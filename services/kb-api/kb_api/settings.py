@@ -16,6 +16,12 @@ class ApiSettings(EmbeddingSettings, HttpSettings):
     """Of every KB: one can only ask for less."""
     max_text_bytes: int = 20_000_000
     """Of a text that comes by itself and not in an event."""
+    max_api_keys: int = Field(default=1_000, ge=0)
+    """Of an organization, revoked and expired ones not counted; 0, here and below: no limit."""
+    max_tags: int = Field(default=10_000, ge=0)
+    """Of an organization. Documents that name more tags make them known all the same."""
+    max_stored_bytes: int = Field(default=20_000_000_000, ge=0)
+    """Of all texts of an organization, for those that come over HTTP."""
     life_cycle_interval_s: float = 0.5
     operator_organization: str | None = None
     """Whose admin keys also see dead letters that can't be told to be any organization's."""

@@ -16,10 +16,11 @@ async def store_text(api: Services, caller: Caller, document_id: str, request: R
     """Store the body of `request`, UTF-8, for a document; returns the `text_ref` that an event names it by.
 
     Raises:
-        RequestError: 400 `incomplete-body`, 413 `body-too-large`, 415 `unsupported-media-type`,
+        RequestError: 400 `incomplete-body`, 409 `quota-exceeded`, 413 `body-too-large`, 415 `unsupported-media-type`,
             422 `validation-error` for what is no usable text.
     """
     _check_media_type(request)
+    await api.stored_bytes.require_room(caller.organization_id)
     pieces = _checked(_limited(request, api.settings.max_text_bytes))
     return await document_texts.put_stream(api.database, caller.organization_id, document_id, pieces)
 

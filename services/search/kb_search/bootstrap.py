@@ -81,7 +81,7 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     routers = [
         search_router(search, limits),
         insights_router(database),
-        runs_router(database, preparation, conductor, limits),
+        runs_router(database, preparation, conductor, limits, max_threads=settings.max_threads),
         prompts_router(writing),
         agents_router(writing),
         agent_tools_router(writing),

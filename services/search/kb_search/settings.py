@@ -33,6 +33,11 @@ class Settings(ChatSettings, HttpSettings):
     run_document_tokens: int = 8_000
     """Of the document that a run is about; what comes after them is left out."""
 
+    max_prompts: int = Field(default=1_000, ge=0)
+    """Of an organization; 0, here and below: no limit."""
+    max_agents: int = Field(default=1_000, ge=0)
+    max_threads: int = Field(default=100_000, ge=0)
+
     @model_validator(mode="after")
     def _default_model_is_allowed(self) -> Self:
         if self.chat_models is not None and not is_allowed(self.chat_model, self.chat_models):

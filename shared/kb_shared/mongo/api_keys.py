@@ -141,6 +141,12 @@ async def of_organization(
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+async def count_live(database: Database, organization_id: str) -> int:
+    """Count the keys that are neither revoked nor expired."""
+    live = {"revoked_at": None, "$or": [{"expires_at": None}, {"expires_at": {"$gt": datetime.now(UTC)}}]}
+    return await database[NAME].count_documents({"organization_id": organization_id, **live})
+
+
 async def revoke(database: Database, organization_id: str, key_id: str) -> bool:
     written = await database[NAME].update_one(
         {"_id": key_id, "organization_id": organization_id, "revoked_at": None},

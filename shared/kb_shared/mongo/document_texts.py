@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import structlog
 from bson import ObjectId
@@ -22,9 +23,11 @@ from kb_shared.mongo.database import Database, Row, upsert_all
 from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "document_texts"
+_BY_BYTES: Final = {"organization_id": ASCENDING, "bytes": ASCENDING}
 INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("file_id", ASCENDING)], sparse=True),
+    IndexModel(list(_BY_BYTES.items())),
     # For the sweep of old texts, which reads no text this way.
     IndexModel([("_id", ASCENDING), ("created_at", ASCENDING)]),
 ]
@@ -52,7 +55,11 @@ class NewText:
         self.encoded = text.encode()
         self.identity = text_id(organization_id, document_id, text, pages)
         self.key = {"_id": self.identity, "organization_id": organization_id}
-        self.fields = {"document_id": document_id, "pages": [list(page) for page in pages]}
+        self.fields = {
+            "document_id": document_id,
+            "pages": [list(page) for page in pages],
+            "bytes": len(self.encoded),
+        }
 
 
 def text_id(organization_id: str, document_id: str, text: str, pages: Sequence[tuple[int, int, int]]) -> str:
@@ -114,10 +121,12 @@ async def put_stream(database: Database, organization_id: str, document_id: str,
     """Store a text without pages as it comes, in UTF-8; returns its id. If `pieces` raises, nothing is stored."""
     digest = hashlib.sha256()
     beginning = bytearray()
+    received_bytes = 0
     file_id, file = ObjectId(), None
     try:
         async for piece in pieces:
             digest.update(piece)
+            received_bytes += len(piece)
             if file is not None:
                 await file.write(piece)
                 continue
@@ -134,8 +143,19 @@ async def put_stream(database: Database, organization_id: str, document_id: str,
     await file.close()
     identity = _identity(organization_id, document_id, digest, ())
     row = {"_id": identity, "organization_id": organization_id, "document_id": document_id, "pages": []}
-    await _insert_large(database, {**row, "file_id": file_id})
+    await _insert_large(database, {**row, "bytes": received_bytes, "file_id": file_id})
     return identity
+
+
+async def stored_bytes(database: Database, organization_id: str) -> int:
+    """Return how many bytes of UTF-8 the texts of an organization have; those of older versions count as none."""
+    stages: list[Row] = [
+        {"$match": {"organization_id": organization_id}},
+        # Of the index alone: no text is read.
+        {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}}},
+    ]
+    rows = await database[NAME].aggregate(stages, hint=_BY_BYTES)
+    return sum([row["bytes"] async for row in rows])
 
 
 async def _insert_large(database: Database, row: Row) -> None:

@@ -49,6 +49,10 @@ async def page(database: Database, organization_id: str, *, skip: int, limit: in
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
+async def count(database: Database, organization_id: str) -> int:
+    return await database[NAME].count_documents({"organization_id": organization_id})
+
+
 async def change(
     database: Database, organization_id: str, prompt_id: str, fields: Mapping[str, Any], *, by: str
 ) -> Prompt:

@@ -207,6 +207,10 @@ async def page_of_threads(
     return [_thread(row) async for row in rows], await database[THREADS].count_documents(query)
 
 
+async def count_threads(database: Database, organization_id: str) -> int:
+    return await database[THREADS].count_documents({"organization_id": organization_id})
+
+
 async def delete_thread(database: Database, organization_id: str, thread_id: str) -> None:
     """Delete it and its runs. Raises NotFound."""
     deleted = await database[THREADS].delete_one(_key(organization_id, thread_id))

@@ -88,6 +88,11 @@ async def deleted(database: Database, organization_id: str, tag_ids: Collection[
     return {row["tag_id"] async for row in rows}
 
 
+async def count(database: Database, organization_id: str) -> int:
+    """Count the tags that are not deleted."""
+    return await database[NAME].count_documents({"organization_id": organization_id, "deleted": False})
+
+
 async def put(database: Database, organization_id: str, tag: Tag) -> None:
     """Name a tag, and bring it back if it was deleted: the next revision after the last one known."""
     stages = [

@@ -29,6 +29,7 @@ from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.load import load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
+from kb_indexer.size_limits import SizeLimits
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
@@ -200,6 +201,7 @@ class Replica:
             isolation=self.isolation,
             deletions=self.deletions,
             load=self.load,
+            size_limits=SizeLimits(self.database, max_documents=0, max_chunks=0),
         )
         self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)

@@ -1,5 +1,6 @@
 """Limits of kb-api: administrative calls, and failures to show a right key."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -8,6 +9,9 @@ import pytest
 
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
+from kb_api.stored_bytes import StoredBytes
+from kb_shared.mongo import document_texts
+from kb_shared.mongo.database import Database
 from tests.integration.kb_api.organization import Organization
 
 
@@ -47,3 +51,89 @@ async def test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets
         # What was refused for the sake of its key has failed from this address, too.
         assert status == (401 if number < 1 else 429), "of this address"
     assert await limited.refused("GET", "/documents/none") == (404, "not-found"), "a right key"
+
+
+@pytest.fixture
+async def small(organization: Organization, services: Services) -> AsyncIterator[Organization]:
+    """The organization, at a kb-api where it may have two keys and two tags."""
+    other = replace(services, settings=services.settings.model_copy(update={"max_api_keys": 2, "max_tags": 2}))
+    transport = httpx.ASGITransport(create_app(other))
+    async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
+        yield replace(organization, http=http)
+
+
+async def test_beyond_the_limit_of_keys_one_has_to_be_revoked_first(small: Organization) -> None:
+    body = {"name": "K", "scopes": ["read"]}
+    second = await small.ok("POST", "/api-keys", json=body)
+    refused = await small.request("POST", "/api-keys", json=body)
+    assert (refused.status_code, refused.json()["type"]) == (409, "quota-exceeded")
+    assert (refused.json()["limit"], refused.json()["setting"]) == (2, "KB_MAX_API_KEYS")
+    await small.ok("DELETE", f"/api-keys/{second['key_id']}")
+    await small.ok("POST", "/api-keys", json=body)
+
+
+async def test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_can_be_renamed(
+    small: Organization,
+) -> None:
+    for tag_id in ("a", "b"):
+        await small.ok("POST", "/tags", json={"tag_id": tag_id, "name": "T"})
+    assert await small.refused("POST", "/tags", json={"tag_id": "c", "name": "T"}) == (409, "quota-exceeded")
+    await small.ok("POST", "/tags", json={"tag_id": "b", "name": "Renamed"})
+    await small.tag("seen-on-a-document")
+
+
+async def test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are(
+    organization: Organization, services: Services
+) -> None:
+    stored_bytes = StoredBytes(services.database, limit=10)
+    transport = httpx.ASGITransport(create_app(replace(services, stored_bytes=stored_bytes)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
+        full = replace(organization, http=http)
+        headers = {"Authorization": f"Bearer {full.key}", "Content-Type": "text/plain"}
+        path = f"{full.base}/documents/d/text"
+        assert (await http.put(path, content="0123456789", headers=headers)).status_code == 200
+        stored_bytes._known.clear()
+        refused = await http.put(path, content="x", headers=headers)
+        assert (refused.status_code, refused.json()["type"]) == (409, "quota-exceeded")
+        assert refused.json()["setting"] == "KB_MAX_STORED_BYTES"
+        document = {"document_name": "D", "tag_ids": [], "upload_date": "2026-01-01T00:00:00Z", "text": "x"}
+        assert await full.refused("PUT", "/documents/d", json=document) == (409, "quota-exceeded")
+        assert await full.refused("DELETE", "/documents/d") == (404, "not-found")
+
+
+async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them_leaves(
+    services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    may_end = asyncio.Event()
+
+    async def count(_: Database, organization_id: str) -> int:
+        counted.append(organization_id)
+        await may_end.wait()
+        return 0
+
+    monkeypatch.setattr(document_texts, "stored_bytes", count)
+    stored_bytes = StoredBytes(services.database, limit=10)
+    first, *others = [asyncio.create_task(stored_bytes.require_room("acme")) for _ in range(5)]
+    await asyncio.sleep(0)
+    first.cancel()
+    may_end.set()
+    await asyncio.gather(*others)
+    await stored_bytes.require_room("acme")
+    assert counted == ["acme"]
+
+
+@pytest.mark.parametrize("characters", [10, 1_500_000])
+async def test_the_bytes_of_a_text_are_counted_however_it_is_stored(
+    organization: Organization, characters: int
+) -> None:
+    database, organization_id = organization.database, organization.organization_id
+    text = "é" * characters
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield text.encode()
+
+    for _ in range(2):
+        await document_texts.put(database, organization_id, "one", text)
+        await document_texts.put_stream(database, organization_id, "two", pieces())
+    assert await document_texts.stored_bytes(database, organization_id) == 4 * characters

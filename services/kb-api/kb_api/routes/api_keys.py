@@ -8,7 +8,8 @@ from kb_api.knowledge_base_response import Message
 from kb_api.services import Admin, Api
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip, Timestamp
-from kb_shared.http.problems import invalid_field
+from kb_shared.http.problems import invalid_field, responses
+from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
@@ -57,12 +58,18 @@ class ApiKeyList(BaseModel):
     total_count: int
 
 
-@router.post("/api-keys", status_code=201, response_model=CreatedApiKey)
+@router.post("/api-keys", status_code=201, response_model=CreatedApiKey, responses=responses(409))
 async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
     """Create a key of this organization. Make a second one to rotate: both work until the first is revoked."""
     created_at = now()
     if body.expires_at is not None and body.expires_at <= created_at:
         raise invalid_field("expires_at", "Input should be in the future")
+    await require_quota(
+        lambda: api_keys.count_live(api.database, caller.organization_id),
+        api.settings.max_api_keys,
+        things="API keys that are neither revoked nor expired",
+        setting="KB_MAX_API_KEYS",
+    )
     key_id, whole_key = api_keys.new_secret_key()
     key = ApiKey(
         key_id=key_id,

@@ -3,6 +3,8 @@ from pydantic import BaseModel
 from kb_api.knowledge_base_request import Name
 from kb_api.services import Api, Reader, Writer
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
+from kb_shared.http.problems import responses
+from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import Identifier
 from kb_shared.mongo import tags
@@ -26,9 +28,16 @@ class TagList(BaseModel):
     total_count: int
 
 
-@router.post("/tags", status_code=201, response_model=TagView)
+@router.post("/tags", status_code=201, response_model=TagView, responses=responses(409))
 async def put(api: Api, caller: Writer, body: PutTag) -> TagView:
     """Name a tag, so that KBs may have it before any document does. One that is there gets the new name."""
+    if await tags.unknown(api.database, caller.organization_id, [body.tag_id]):
+        await require_quota(
+            lambda: tags.count(api.database, caller.organization_id),
+            api.settings.max_tags,
+            things="tags",
+            setting="KB_MAX_TAGS",
+        )
     await tags.put(api.database, caller.organization_id, Tag(body.tag_id, body.name))
     return TagView(tag_id=body.tag_id, name=body.name)
 

@@ -11,6 +11,7 @@ from kb_search.authoring.written import Writing
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
@@ -82,8 +83,9 @@ def agents_router(writing: Writing) -> APIRouter:
     router = organization_router("agents")
     database = writing.database
 
-    @router.post("/agents", status_code=201, summary="Create an agent")
+    @router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
     async def create(body: CreateAgent, caller: Writer) -> AgentView:
+        await writing.require_agent_quota(caller)
         created_at = now()
         agent = Agent(
             agent_id=new_id(),

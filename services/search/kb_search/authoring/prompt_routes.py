@@ -9,6 +9,7 @@ from kb_search.authoring.requests import ChangePrompt, CreatePrompt
 from kb_search.authoring.written import Writing
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
@@ -58,8 +59,9 @@ def prompts_router(writing: Writing) -> APIRouter:
     router = organization_router("prompts")
     database = writing.database
 
-    @router.post("/prompts", status_code=201, summary="Create a prompt")
+    @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
     async def create(body: CreatePrompt, caller: Writer) -> PromptView:
+        await writing.require_prompt_quota(caller)
         kb_ids = body.named_kb_ids or []
         await writing.check_knowledge_bases(caller, kb_ids)
         created_at = now()

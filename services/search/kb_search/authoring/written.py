@@ -7,7 +7,8 @@ from typing import Any
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import Settings
 from kb_shared.http.authentication import Caller
-from kb_shared.mongo import knowledge_bases
+from kb_shared.http.quotas import require_quota
+from kb_shared.mongo import agents, knowledge_bases, prompts
 from kb_shared.mongo.database import Database
 
 
@@ -18,6 +19,24 @@ class Writing:
         self.database = database
         self._preparation = preparation
         self._settings = settings
+
+    async def require_prompt_quota(self, caller: Caller) -> None:
+        """Raise RequestError 409 if the organization has as many prompts as it may have."""
+        await require_quota(
+            lambda: prompts.count(self.database, caller.organization_id),
+            self._settings.max_prompts,
+            things="prompts",
+            setting="KB_MAX_PROMPTS",
+        )
+
+    async def require_agent_quota(self, caller: Caller) -> None:
+        """Raise RequestError 409 if the organization has as many agents as it may have."""
+        await require_quota(
+            lambda: agents.count(self.database, caller.organization_id),
+            self._settings.max_agents,
+            things="agents",
+            setting="KB_MAX_AGENTS",
+        )
 
     async def check_knowledge_bases(self, caller: Caller, kb_ids: Iterable[str]) -> None:
         """Raises NotFound unless all are there and of the caller's organization."""

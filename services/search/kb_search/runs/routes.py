@@ -15,6 +15,7 @@ from kb_shared.http.admission import lasting
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
+from kb_shared.http.quotas import require_quota
 from kb_shared.http.request_limits import LimitedCallerWith, RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
@@ -62,7 +63,9 @@ class Message(BaseModel):
     message: str
 
 
-def runs_router(database: Database, preparation: Preparation, conductor: Conductor, limits: RequestLimits) -> APIRouter:
+def runs_router(
+    database: Database, preparation: Preparation, conductor: Conductor, limits: RequestLimits, *, max_threads: int
+) -> APIRouter:
     router = organization_router("runs")
 
     @router.post(
@@ -95,8 +98,14 @@ def runs_router(database: Database, preparation: Preparation, conductor: Conduct
     async def get(run_id: str, caller: Reader) -> RunView:
         return RunView.of(await runs.get(database, caller.organization_id, run_id))
 
-    @router.post("/threads", status_code=201, summary="Begin a conversation")
+    @router.post("/threads", status_code=201, summary="Begin a conversation", responses=responses(409))
     async def create_thread(body: CreateThread, caller: Talker) -> ThreadView:
+        await require_quota(
+            lambda: runs.count_threads(database, caller.organization_id),
+            max_threads,
+            things="conversations",
+            setting="KB_MAX_THREADS",
+        )
         thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
         await runs.insert_thread(database, thread)
         return ThreadView.of(thread)

@@ -1,0 +1,64 @@
+"""How many bytes of texts an organization may store over HTTP."""
+
+import asyncio
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from kb_shared.http.quotas import require_quota
+from kb_shared.mongo import document_texts
+from kb_shared.mongo.database import Database
+
+COUNTED_FOR_S: Final = 10.0
+"""So an organization can store a few seconds' texts more than its limit."""
+_COSTS_AT_MOST: Final = 0.05
+"""Of the time may be spent counting the texts of an organization that has very many."""
+_MOST_KNOWN: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    count: int
+    valid_until: float
+
+
+class StoredBytes:
+    """Counts them; made once a process."""
+
+    def __init__(self, database: Database, *, limit: int) -> None:
+        """Wire it; 0 is no limit."""
+        self._database = database
+        self._limit = limit
+        self._known: dict[str, _Counted] = {}
+        self._counting: dict[str, asyncio.Task[int]] = {}
+
+    async def require_room(self, organization_id: str) -> None:
+        """Raise RequestError 409 `quota-exceeded` if the organization has stored as much as it may."""
+        await require_quota(
+            lambda: self._count(organization_id),
+            self._limit,
+            things="bytes of texts",
+            setting="KB_MAX_STORED_BYTES",
+            remedy="Delete documents, whose texts are gone a day later",
+        )
+
+    async def _count(self, organization_id: str) -> int:
+        known = self._known.get(organization_id)
+        if known is not None and monotonic() < known.valid_until:
+            return known.count
+        counting = self._counting.get(organization_id)
+        if counting is None:
+            counting = self._counting[organization_id] = asyncio.create_task(self._count_anew(organization_id))
+            counting.add_done_callback(lambda _: self._counting.pop(organization_id))
+        # Whoever leaves must not end it for the others that wait for it.
+        return await asyncio.shield(counting)
+
+    async def _count_anew(self, organization_id: str) -> int:
+        began = monotonic()
+        count = await document_texts.stored_bytes(self._database, organization_id)
+        ended = monotonic()
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        valid_for_s = max(COUNTED_FOR_S, (ended - began) / _COSTS_AT_MOST)
+        self._known[organization_id] = _Counted(count, ended + valid_for_s)
+        return count
