@@ -18,8 +18,8 @@ class Settings(ChatSettings, HttpSettings):
     searches_per_minute_of_key: int = Field(default=6_000, ge=0)
     """0, here and below: no limit."""
     searches_per_minute_of_organization: int = Field(default=30_000, ge=0)
-    runs_per_minute_of_key: int = Field(default=120, ge=0)
-    runs_per_minute_of_organization: int = Field(default=600, ge=0)
+    runs_per_minute_of_key: int = Field(default=1_200, ge=0)
+    runs_per_minute_of_organization: int = Field(default=6_000, ge=0)
     chat_model: str = "gpt-4o-mini"
     """Of a prompt, agent or run that names none."""
     run_max_tokens: int = 100_000
