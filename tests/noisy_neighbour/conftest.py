@@ -34,7 +34,12 @@ async def neighbourhood(
     async with Stack(
         tmp_path_factory.mktemp("neighbours"),
         services=SERVICES,
-        env={**QUICK, "KB_HTTP_MAX_CONNECTIONS": str(MAX_CONNECTIONS)},
+        env={
+            **QUICK,
+            "KB_HTTP_MAX_CONNECTIONS": str(MAX_CONNECTIONS),
+            # The attacker's provider is on this machine.
+            "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+        },
         mongo_uri=search_node.uri,
         kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
         models_api_base=model_server.api_base,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 import httpx
 from pymongo import AsyncMongoClient
@@ -52,11 +53,13 @@ class Organization:
             verify=NO_TLS,
         )
 
-    async def create_knowledge_base(self, tag_id: str) -> str:
+    async def create_knowledge_base(self, tag_id: str, **options: Any) -> str:
         """Create a tag and a knowledge base of it, and return its id when it is active."""
         async with self.kb_api(timeout_s=60) as http:
             (await http.post("/tags", json={"tag_id": tag_id, "name": tag_id})).raise_for_status()
-            created = (await http.post("/knowledge-bases", json=new_knowledge_base(tag_id))).raise_for_status()
+            created = (
+                await http.post("/knowledge-bases", json=new_knowledge_base(tag_id, **options))
+            ).raise_for_status()
             kb_id = str(created.json()["kb_id"])
 
             async def is_active() -> bool:
