@@ -132,6 +132,8 @@ class ChatProvider:
                 raise _BadAnswer("it is longer than its tokens can be")
             if text := characters.take(_text_of(piece) or ""):
                 await on_text(text)
+            # A fast provider's pieces are there at once, thousands of them: everybody else gets a turn between two.
+            await asyncio.sleep(0)
         if text := characters.end():
             await on_text(text)
         # litellm ends an answer properly that the provider did not.
@@ -171,7 +173,8 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _largest_answer(question: Question, model: ChatModel, *, streamed: bool) -> int:
-    tokens = question.max_completion_tokens or model.max_output_tokens or _TOKENS_UNLESS_SAID
+    limits = [limit for limit in (question.max_completion_tokens, model.max_output_tokens) if limit is not None]
+    tokens = min(limits, default=_TOKENS_UNLESS_SAID)
     return tokens * (_LONGEST_TOKEN_BYTES + (_BYTES_PER_PIECE if streamed else 0)) + _BYTES_AROUND_ANSWER
 
 

@@ -1,5 +1,7 @@
 """Servers that organizations named as their provider of chat models."""
 
+import asyncio
+import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
@@ -13,6 +15,7 @@ from kb_shared.errors import KbError, ProviderUnavailable
 from tests.hostile_provider import (
     Behaviour,
     HostileProvider,
+    chat_piece,
     gives,
     gzip_bomb,
     hostile_provider,
@@ -47,13 +50,14 @@ async def ask(
     is_streamed: bool = False,
     max_tokens: int = 1_000,
     tools: Sequence[dict[str, object]] = (),
+    heard: Callable[[str], None] = lambda _: None,
 ) -> Completion:
     catalogue = ChatCatalogue(bundled_chat_models(), local_models_api_base=None, environment={})
     model = catalogue.get(name, Access(KEY, api_base))
     question = Question([{"role": "user", "content": "hi"}], tools=list(tools), max_completion_tokens=max_tokens)
 
     async def on_text(text: str) -> None:
-        pass
+        heard(text)
 
     return await provider.complete(question, model=model, timeout_s=30, on_text=on_text if is_streamed else None)
 
@@ -85,6 +89,34 @@ async def test_a_stream_without_end_is_left_long_before_its_time_is_over(make_te
             await ask(provider, hostile.api_base, is_streamed=True, max_tokens=100)
         assert raised.value.error_type == "bad_answer"
         await hostile.was_left()
+
+
+async def test_an_answer_ends_where_the_longest_one_of_its_model_does() -> None:
+    """Whatever the budget of a run would still allow."""
+    longest = bundled_chat_models()["gpt-4o-mini"].max_output_tokens
+    assert longest is not None
+    async with asking(gives(b" " * 200 * longest)) as (provider, hostile):
+        with pytest.raises(ProviderUnavailable) as raised:
+            await ask(provider, hostile.api_base, max_tokens=100 * longest)
+    assert "longer than its tokens can be" in str(raised.value)
+
+
+async def test_pieces_that_come_at_once_leave_everybody_else_a_turn_between_two() -> None:
+    pieces = [*(chat_piece(f"word{number} ") for number in range(1_000)), chat_piece("", finish_reason="stop")]
+    body = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
+    turn, of_pieces = 0, set()
+
+    async def count_turns() -> None:
+        nonlocal turn
+        while True:
+            turn += 1
+            await asyncio.sleep(0)
+
+    async with asking(gives(body.encode(), kind="text/event-stream")) as (provider, hostile):
+        counting = asyncio.ensure_future(count_turns())
+        await ask(provider, hostile.api_base, is_streamed=True, heard=lambda _: of_pieces.add(turn))
+        counting.cancel()
+    assert len(of_pieces) == 1_000
 
 
 @pytest.mark.parametrize("behaviour", [gzip_bomb(100_000_000), gives(b" " * 10_000_000)])
