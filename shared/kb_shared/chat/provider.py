@@ -110,8 +110,8 @@ class ChatProvider:
             try:
                 kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(question, model, streamed=True))
             finally:
-                # Else the provider goes on writing for nobody.
-                await pieces.aclose()
+                # Else the provider goes on writing for nobody, on a connection that is never given back.
+                await asyncio.shield(pieces.aclose())
         return _completion(litellm.stream_chunk_builder(kept), question, model)
 
     async def _listen(self, pieces: Any, on_text: OnText, *, max_bytes: int) -> list[Any]:

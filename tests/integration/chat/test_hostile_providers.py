@@ -101,6 +101,20 @@ async def test_an_answer_ends_where_the_longest_one_of_its_model_does() -> None:
     assert "longer than its tokens can be" in str(raised.value)
 
 
+async def test_a_caller_who_is_cancelled_twice_leaves_no_connection_open() -> None:
+    heard = asyncio.Event()
+    async with asking(streams_without_end(str)) as (provider, hostile):
+        asked = asyncio.ensure_future(
+            ask(provider, hostile.api_base, is_streamed=True, max_tokens=10_000, heard=lambda _: heard.set())
+        )
+        await heard.wait()
+        for _ in range(3):
+            asked.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([asked])
+        await hostile.was_left()
+
+
 async def test_pieces_that_come_at_once_leave_everybody_else_a_turn_between_two() -> None:
     pieces = [*(chat_piece(f"word{number} ") for number in range(1_000)), chat_piece("", finish_reason="stop")]
     body = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"

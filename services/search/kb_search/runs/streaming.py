@@ -64,4 +64,6 @@ async def _left(request: Request) -> None:
 async def _end(*tasks: "asyncio.Future[Any]") -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    # Whoever waits here is cancelled again and again by a server whose client has gone. That must not reach the tasks:
+    # what they do at their end, such as closing the connection to a provider, would be broken off.
+    await asyncio.wait(tasks)
