@@ -150,6 +150,27 @@ def gives_vectors(dimensions: int) -> Behaviour:
     return behaviour
 
 
+@dataclass(slots=True)
+class OneAfterTheOther:
+    """The behaviour of an honest provider that computes few texts a second, whoever still waits for them."""
+
+    texts_per_s: float
+    dimensions: int
+    computed: int = 0
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def __call__(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
+        texts = len(asked.body["input"])
+        # Computed to its end, also if nobody waits any more.
+        await asyncio.shield(asyncio.ensure_future(self._compute(texts)))
+        await gives_vectors(self.dimensions)(writer, asked)
+
+    async def _compute(self, texts: int) -> None:
+        async with self._turn:
+            self.computed += texts
+            await asyncio.sleep(texts / self.texts_per_s)
+
+
 def gzip_bomb(size_bytes: int) -> Behaviour:
     """Send few bytes that become as many."""
     compressor = zlib.compressobj(9, wbits=zlib.MAX_WBITS | 16)

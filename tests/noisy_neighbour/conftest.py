@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Final
 from uuid import uuid4
 
@@ -39,6 +40,8 @@ async def neighbourhood(
             "KB_HTTP_MAX_CONNECTIONS": str(MAX_CONNECTIONS),
             # The attacker's provider is on this machine.
             "KB_ALLOW_PRIVATE_PROVIDERS": "true",
+            # Longer than any wait of a test: an answer of a chat model that ends before does so for another reason.
+            "KB_CHAT_TIMEOUT_S": "120",
         },
         mongo_uri=search_node.uri,
         kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
@@ -57,6 +60,8 @@ async def innocent(neighbourhood: Neighbourhood) -> Innocent:
 
 
 @pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.long)])
-def trial(neighbourhood: Neighbourhood, innocent: Innocent, request: pytest.FixtureRequest) -> Trial:
-    """`await trial.survives(attack)`, in a short and in a long form."""
-    return Trial(neighbourhood, innocent, is_long=request.param)
+async def trial(neighbourhood: Neighbourhood, innocent: Innocent, request: pytest.FixtureRequest) -> Trial:
+    """`await trial.survives(attack)`, in a short and in a long form, each with an attacker of its own."""
+    # What it used up of its limits, and what its provider did, is no matter of the next one.
+    attacker = await settle(neighbourhood.stack, f"attacker-{uuid4().hex[:8]}")
+    return Trial(replace(neighbourhood, attacker=attacker), innocent, is_long=request.param)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from statistics import quantiles
 from time import perf_counter
 from uuid import uuid4
@@ -43,7 +44,7 @@ class Innocent:
     def __init__(self, organization: Organization, kb_id: str, tag_id: str) -> None:
         self._organization = organization
         self._kb_id = kb_id
-        self._tag_id = tag_id
+        self.tag_id = tag_id
 
     @asynccontextmanager
     async def at_work(self) -> AsyncIterator[Experience]:
@@ -60,11 +61,8 @@ class Innocent:
     async def until_searchable(self, document_ids: list[str]) -> None:
         """Wait until each of these documents is found by a search for it."""
         async with self._organization.kb_search() as http:
-
-            async def are_found() -> bool:
-                return all([await self._finds(http, document_id) for document_id in document_ids])
-
-            await until(are_found, what=f"all of {document_ids} in search", every_s=0.1)
+            for document_id in document_ids:
+                await until(partial(self._finds, http, document_id), what=f"{document_id} in search", every_s=0.1)
 
     async def _finds(self, http: httpx.AsyncClient, document_id: str) -> bool:
         body = {"query": "anything", "document_ids": [document_id], "top_k": 1}
@@ -87,7 +85,7 @@ class Innocent:
                 document_id = f"innocent-{uuid4().hex[:12]}"
                 body = {
                     "document_name": document_id,
-                    "tag_ids": [self._tag_id],
+                    "tag_ids": [self.tag_id],
                     "upload_date": "2026-01-31T12:00:00Z",
                     "text": paragraph(document_id),
                 }

@@ -69,6 +69,11 @@ class Organization:
             await until(is_active)
         return kb_id
 
+    async def delete_knowledge_base(self, kb_id: str) -> None:
+        """Delete it, and with it what is still to be done for it."""
+        async with self.kb_api(timeout_s=60) as http:
+            (await http.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
+
 
 @dataclass(frozen=True, slots=True)
 class Neighbourhood:

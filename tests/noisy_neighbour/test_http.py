@@ -2,19 +2,14 @@
 
 import asyncio
 import json
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final
-
-import pytest
+from typing import Final
 
 from tests.noisy_neighbour.conftest import SILENT_CONNECTIONS
 from tests.noisy_neighbour.connection import connected, head
-from tests.noisy_neighbour.neighbourhood import Neighbourhood, Organization
+from tests.noisy_neighbour.flood import PAUSE_S, post, send_again_and_again, targets, together
+from tests.noisy_neighbour.neighbourhood import Neighbourhood
 from tests.noisy_neighbour.trial import Tally, Trial
 
-PAUSE_S: Final = 0.2
-"""Of an attacker before it sends again. Together they send up to 80 MB/s of large bodies: more than it takes, and not
-so much that the machine has no time left for the others whatever the services do."""
 LARGE_BODY: Final = b"[" + b",".join([b'{"":0}'] * 285_000) + b"]"
 """2 MB that take long to parse."""
 PIECES: Final = b"1\r\nx\r\n" * 40_000
@@ -89,18 +84,6 @@ async def test_large_bodies_of_another_organization_cost_nobody_else_anything(tr
     await trial.survives(attack, has_taken_place=lambda tally: tally["400"] > 0 and tally["422"] > 0)
 
 
-# Without a limit of searches a minute, which a deployment sets, they take all the time there is in the long form.
-@pytest.mark.parametrize("trial", [pytest.param(False, id="short")], indirect=True)
-async def test_very_many_searches_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
-    async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
-        attacker = neighbourhood.attacker
-        body = json.dumps({"query": "anything"}).encode()
-        request = post(f"{attacker.path}/knowledge-bases/search", body, attacker.authorization)
-        await together(send_again_and_again(attacker.kb_search_url, request, tally) for _ in range(55))
-
-    await trial.survives(attack, has_taken_place=lambda tally: tally["200"] > 0 and tally["429"] > 0)
-
-
 async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(trial: Trial) -> None:
     levels = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(20)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d20": {"type": "object"}}}
@@ -113,35 +96,6 @@ async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(trial: 
 
     tally = await trial.survives(attack, has_taken_place=lambda tally: tally["422"] > 0)
     assert tally.keys() == {"422"}
-
-
-def targets(organization: Organization) -> Sequence[tuple[str, str]]:
-    """A route of each service that takes a body: the service's URL, and the path."""
-    return [
-        (organization.kb_search_url, f"{organization.path}/knowledge-bases/search"),
-        (organization.kb_api_url, f"{organization.path}/tags"),
-    ]
-
-
-def post(path: str, body: bytes, headers: Mapping[str, str]) -> bytes:
-    lengths = {"Content-Type": "application/json", "Content-Length": str(len(body))}
-    return head("POST", path, {**headers, **lengths}) + body
-
-
-async def together(attackers: Iterable[Coroutine[Any, Any, None]]) -> None:
-    async with asyncio.TaskGroup() as group:
-        for attacker in attackers:
-            group.create_task(attacker)
-
-
-async def send_again_and_again(url: str, request: bytes, tally: Tally) -> None:
-    """Send the same over one new connection after the other, and count the statuses of the answers."""
-    while True:
-        async with connected(url) as connection:
-            await connection.send(request)
-            status = await connection.status()
-            tally[str(status)] += 1
-        await asyncio.sleep(PAUSE_S)
 
 
 async def connect_again_and_again(url: str, tally: Tally) -> None:

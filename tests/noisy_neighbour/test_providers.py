@@ -1,22 +1,38 @@
-"""What an organization can do with a provider of its own."""
+"""What an organization can do with a provider of its own, or what that provider does to it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import httpx
 
 from tests.chaos.workload import paragraph
-from tests.hostile_provider import HostileProvider, drips, gives_vectors, gzip_bomb, hostile_provider
+from tests.hostile_provider import (
+    HostileProvider,
+    OneAfterTheOther,
+    drips,
+    gives_vectors,
+    gzip_bomb,
+    hostile_provider,
+    streams_without_end,
+)
+from tests.noisy_neighbour.flood import PAUSE_S, listen_again_and_again, post_json, send_again_and_again, together
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
 from tests.noisy_neighbour.trial import Tally, Trial
+from tests.waiting import until
 
 MODEL: Final = "text-embedding-3-small"
+UNKNOWN_MODEL: Final = "text-embedding-3-large"
+"""Of this provider, and never asked: how many dimensions it has is found out by asking."""
+CHAT_MODEL: Final = "gpt-4o-mini"
 DIMENSIONS: Final = 16
 MOST_SLOTS: Final = 28
 """Of the 32 of an indexer, for an organization that is alone."""
+PARAGRAPHS: Final = 5
+"""Of a document, each of which is a chunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,48 +40,58 @@ class Provided:
     """Two knowledge bases of the attacker, with its own provider, that are active."""
 
     kb_api: httpx.AsyncClient
+    kb_search: httpx.AsyncClient
     kb_ids: list[str]
     tag_id: str
     hostile: HostileProvider
 
-    async def publish(self) -> None:
+    async def publish(self, *, paragraphs: int = 1) -> None:
         """Publish a document of both knowledge bases."""
         document_id = f"hostile-{uuid4().hex[:12]}"
         body = {
             "document_name": document_id,
             "tag_ids": [self.tag_id],
             "upload_date": "2026-01-31T12:00:00Z",
-            "text": paragraph(document_id),
+            "text": "\n\n".join(paragraph(f"{document_id} {number}") for number in range(paragraphs)),
         }
         (await self.kb_api.put(f"/documents/{document_id}", json=body)).raise_for_status()
 
-    async def slots(self) -> int:
-        """How many documents are worked on."""
-        at_work = 0
-        for kb_id in self.kb_ids:
-            answer = await self.kb_api.get(f"/knowledge-bases/{kb_id}/documents", params={"status": "running"})
-            at_work += answer.raise_for_status().json()["total_count"]
-        return at_work
+    async def search(self) -> httpx.Response:
+        """Ask both knowledge bases what nobody has asked."""
+        return await self.kb_search.post("/knowledge-bases/search", json={"query": uuid4().hex, "kb_ids": self.kb_ids})
 
-    async def delete(self) -> None:
+    async def documents(self, status: str) -> int:
+        """Count the documents in this status, of both knowledge bases together."""
+        found = 0
         for kb_id in self.kb_ids:
-            (await self.kb_api.delete(f"/knowledge-bases/{kb_id}")).raise_for_status()
+            answer = await self.kb_api.get(f"/knowledge-bases/{kb_id}/documents", params={"status": status})
+            found += answer.raise_for_status().json()["total_count"]
+        return found
+
+    async def spus(self) -> int:
+        """Count what was charged for both knowledge bases: vectors that came and were stored."""
+        answers = [(await self.kb_api.get(f"/knowledge-bases/{kb_id}/stats")).json() for kb_id in self.kb_ids]
+        return sum(answer["spus"] for answer in answers)
 
 
 @asynccontextmanager
 async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
     """Let the attacker have a provider that is honest so far; what it indexes with it is deleted in the end."""
-    tag_id = f"hostile-{uuid4().hex[:8]}"
+    tag_id, attacker = f"hostile-{uuid4().hex[:8]}", neighbourhood.attacker
     async with (
         hostile_provider(gives_vectors(DIMENSIONS)) as hostile,
-        neighbourhood.attacker.kb_api(timeout_s=60) as kb_api,
+        attacker.kb_api(timeout_s=60) as kb_api,
+        attacker.kb_search(timeout_s=60) as kb_search,
     ):
         key = {"api_key": "sk-of-the-attacker", "api_base": hostile.api_base}
         (await kb_api.put("/llm-providers/openai", json=key)).raise_for_status()
-        kb_ids = [await neighbourhood.attacker.create_knowledge_base(tag_id, embedding_model=MODEL) for _ in range(2)]
-        attacker = Provided(kb_api, kb_ids, tag_id, hostile)
-        yield attacker
-        await attacker.delete()
+        options: dict[str, Any] = {"embedding_model": MODEL}
+        kb_ids = await asyncio.gather(*(attacker.create_knowledge_base(tag_id, **options) for _ in range(2)))
+        of_attacker = Provided(kb_api, kb_search, kb_ids, tag_id, hostile)
+        yield of_attacker
+        for kb_id in kb_ids:
+            await attacker.delete_knowledge_base(kb_id)
+        (await kb_api.delete("/llm-providers/openai")).raise_for_status()
         # Whatever it was asked, nobody waits for it any more.
         await hostile.was_left()
 
@@ -73,20 +99,20 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
 async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anything(trial: Trial) -> None:
     async with provided(trial.neighbourhood) as attacker:
         attacker.hostile.behaviour = drips(0.1)
-        for _ in range(80):
-            await attacker.publish()
+        await _publish(attacker, documents=MOST_SLOTS)
         await attacker.hostile.was_asked()
         most = 0
 
-        async def attack(_: Neighbourhood, tally: Tally) -> None:
+        async def attack(_: Neighbourhood, __: Tally) -> None:
             nonlocal most
             while True:
-                most = max(most, await attacker.slots())
+                most = max(most, await attacker.documents("running"))
                 await attacker.publish()
-                tally["published"] += 1
+                await asyncio.sleep(PAUSE_S)
 
-        await trial.survives(attack, has_taken_place=lambda tally: tally["published"] > 0)
-        assert 0 < most <= MOST_SLOTS
+        await trial.survives(attack, has_taken_place=lambda _: most > 0)
+        # Though it has two knowledge bases, and each may hold three quarters of all slots.
+        assert most <= MOST_SLOTS
 
 
 async def test_answers_that_decompress_to_much_cost_nobody_else_anything(trial: Trial) -> None:
@@ -96,10 +122,64 @@ async def test_answers_that_decompress_to_much_cost_nobody_else_anything(trial: 
         async def attack(_: Neighbourhood, tally: Tally) -> None:
             while True:
                 await attacker.publish()
-                # Of a model that has never been asked before: how many dimensions it has is not known.
-                body = {"name": "bomb", "embedding_model": "text-embedding-3-large"}
+                body = {"name": "bomb", "embedding_model": UNKNOWN_MODEL}
                 answer = await attacker.kb_api.post("/knowledge-bases", json=body)
                 tally[str(answer.status_code)] += 1
+                await asyncio.sleep(PAUSE_S)
 
         tally = await trial.survives(attack, has_taken_place=lambda tally: tally["422"] > 0)
         assert tally.keys() == {"422"}
+
+
+async def test_chat_answers_without_end_cost_nobody_else_anything(trial: Trial) -> None:
+    async with provided(trial.neighbourhood) as attacker:
+        attacker.hostile.behaviour = streams_without_end("word{} ".format)
+
+        async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
+            caller = neighbourhood.attacker
+            messages = [{"role": "user", "content": "How long is a long answer?"}]
+            # As long as an answer of this model may be; or less, as nobody waits for it here.
+            budget = {} if trial.is_long else {"max_tokens": 1_000}
+            body = {"messages": messages, "model": CHAT_MODEL, "kb_ids": attacker.kb_ids, "budget": budget}
+            for_program, for_reader = caller.authorization, {**caller.authorization, "Accept": "text/event-stream"}
+            whole, streamed = (post_json(f"{caller.path}/runs", body, each) for each in (for_program, for_reader))
+            await together(
+                [
+                    *(send_again_and_again(caller.kb_search_url, whole, tally) for _ in range(4)),
+                    *(listen_again_and_again(caller.kb_search_url, streamed, tally) for _ in range(4)),
+                ]
+            )
+
+        # Long before the time is over that a chat model has: without a limit of their size none of them would end.
+        await trial.survives(attack, has_taken_place=lambda tally: tally["503"] > 0 and tally["ended"] > 0)
+
+
+async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_answered(trial: Trial) -> None:
+    documents, texts_per_s = (20, 1.0) if trial.is_long else (4, 40.0)
+    async with provided(trial.neighbourhood) as attacker:
+        provider = OneAfterTheOther(texts_per_s, DIMENSIONS)
+        attacker.hostile.behaviour = provider
+        before = await attacker.spus()
+        await _publish(attacker, documents=documents, paragraphs=PARAGRAPHS)
+
+        async def attack(_: Neighbourhood, tally: Tally) -> None:
+            while True:
+                tally[str((await attacker.search()).status_code)] += 1
+                await asyncio.sleep(PAUSE_S)
+
+        async def are_indexed() -> bool:
+            return await attacker.documents("indexed") == 2 * documents
+
+        tally = await trial.survives(attack, has_taken_place=lambda tally: tally["200"] > 0)
+        assert tally.keys() == {"200"}
+        await until(are_indexed, within_s=3 * documents * PARAGRAPHS / texts_per_s + 30, every_s=0.1)
+        await until(lambda: attacker.hostile.waited_for == 0)
+        used = await attacker.spus() - before
+        assert used >= documents * PARAGRAPHS
+        assert used >= 0.9 * provider.computed
+
+
+async def _publish(attacker: Provided, *, documents: int, paragraphs: int = 1) -> None:
+    async with asyncio.TaskGroup() as publishing:
+        for _ in range(documents):
+            publishing.create_task(attacker.publish(paragraphs=paragraphs))

@@ -48,7 +48,7 @@ class Trial:
         try:
             async with self.innocent.at_work() as experience:
                 await asyncio.wait([attacking], timeout=LONG_S if self.is_long else SHORT_S)
-                await until(lambda: attacking.done() or has_taken_place(tally), what="the attack")
+                await _until_done(attacking, has_taken_place, tally)
                 # An attack that ends by itself has failed.
                 assert not attacking.done(), attacking
         finally:
@@ -66,6 +66,16 @@ class Trial:
             await asyncio.sleep(CALM_S)
         assert not experience.failures, experience.failures
         return experience
+
+
+async def _until_done(
+    attacking: "asyncio.Future[None]", has_taken_place: Callable[[Tally], bool], tally: Tally
+) -> None:
+    try:
+        await until(lambda: attacking.done() or has_taken_place(tally), what="the attack")
+    except TimeoutError as error:
+        error.add_note(f"It counted {dict(tally)}.")
+        raise
 
 
 def _compare(calm: Experience, attacked: Experience) -> None:

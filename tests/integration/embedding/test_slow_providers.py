@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 
 import pytest
 
@@ -17,28 +16,10 @@ from kb_shared.errors import Parked, ProviderUnavailable
 from kb_shared.mongo import circuits, spu_ledger
 from kb_shared.mongo.database import Database
 from kb_shared.settings import EmbeddingSettings
-from tests.hostile_provider import Asked, HostileProvider, gives_vectors, hostile_provider, waits
+from tests.hostile_provider import HostileProvider, OneAfterTheOther, gives_vectors, hostile_provider, waits
 
 MODEL = "hash-16"
 DIMENSIONS = 16
-
-
-@dataclass
-class OneAfterTheOther:
-    texts_per_s: float
-    computed: int = 0
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    async def __call__(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
-        texts = len(asked.body["input"])
-        # Computed to its end, also if nobody waits any more.
-        await asyncio.shield(asyncio.ensure_future(self._compute(texts)))
-        await gives_vectors(DIMENSIONS)(writer, asked)
-
-    async def _compute(self, texts: int) -> None:
-        async with self._turn:
-            self.computed += texts
-            await asyncio.sleep(texts / self.texts_per_s)
 
 
 @pytest.fixture(autouse=True)
@@ -64,7 +45,7 @@ async def embed(embedder: Embedder, purpose: Purpose, *texts: str) -> None:
 async def test_every_document_is_embedded_nothing_computed_is_lost_and_queries_are_answered(
     make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, searching: Purpose
 ) -> None:
-    provider = OneAfterTheOther(texts_per_s=12)
+    provider = OneAfterTheOther(texts_per_s=12, dimensions=DIMENSIONS)
     async with hostile_provider(provider) as server, embedding_at(database, server, deadline_s=3) as embedder:
 
         async def document(number: int) -> None:
