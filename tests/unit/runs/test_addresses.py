@@ -26,6 +26,13 @@ LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
         ("![x](//evil.example/secret)", "![x] (//evil.example/secret)"),
         ("<https://evil.example/secret>", "<https[:]//evil.example/secret>"),
         ("so www.evil.example/secret.", "so www[.]evil.example/secret."),
+        # Markdown drops the backslash, and some programs look for addresses only then.
+        (r"https\://evil.example and www\.evil.example", "https[:]//evil.example and www[.]evil.example"),
+        ("<smb://evil.example/secret> <mailto:a@evil>", "< smb://evil.example/secret> < mailto:a@evil>"),
+        ("a <b: c> <ftp[:]//evil.example>", "a <b: c> <ftp[:]//evil.example>"),
+        # What stands behind a known address could spell something.
+        ("**https://known.example/a?b=c/).**", "**https://known.example/a?b=c/).**"),
+        ("https://known.example/a?b=c/;/;;/", "https[:]//known.example/a?b=c/;/;;/"),
         # What HTML would make an address of.
         ("https&#58;//evil.example", "https&amp;#58;//evil.example"),
         ("https&#x0003A//evil.example", "https&amp;#x0003A//evil.example"),
@@ -70,7 +77,25 @@ PIECES = st.lists(
     )
     | st.sampled_from(["https://known.example/a?b=c", "known.example"])
     | st.sampled_from(
-        ["<", ">", "=", "a", "style", "&", "#", "58", "x3a", ";", "colon", "&#58;", "<img src=", "&colon;"]
+        [
+            "<",
+            ">",
+            "=",
+            "a",
+            "style",
+            "&",
+            "#",
+            "58",
+            "x3a",
+            ";",
+            "colon",
+            "&#58;",
+            "<img src=",
+            "&colon;",
+            "\\",
+            "/",
+            "<smb:",
+        ]
     )
 )
 

@@ -2,8 +2,9 @@
 
 No link or image of Markdown is left, only addresses as they stand, of which programs make links. One that the run did
 not find or was not given is written so that none does: `https[:]//example.com`. No HTML tag is left that has attributes
-or loads what stands in it (`< img src=...`), and no HTML reference to a character that addresses are written with
-(`https&amp;#58;//`). Code is no exception, since programs do not agree on what is code.
+or loads what stands in it (`< img src=...`), no link such as `<smb://example.com>`, and no HTML reference to a
+character that addresses are written with (`https&amp;#58;//`). Code is no exception, since programs do not agree on
+what is code.
 """
 
 import html
@@ -14,13 +15,15 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 _NO_PART: Final = " \t\n\r\f\v<"
-_ADDRESS: Final = re.compile(rf"(?:(?:https?|ftp):|www\.)[^{_NO_PART}]*", re.IGNORECASE)
-"""As far as any program would take it for a part of the address."""
+_ADDRESS: Final = re.compile(rf"(?:(?:https?|ftp)\\?:|www\\?\.)[^{_NO_PART}]*", re.IGNORECASE)
+"""As far as any program would take it for a part of the address. Markdown drops a backslash before a colon or a dot."""
 _END: Final = re.compile(f"[{_NO_PART}]")
-_BEGINNING: Final = re.compile(r"(https?|ftp|www)([:.])", re.IGNORECASE)
+_BEGINNING: Final = re.compile(r"(https?|ftp|www)\\?([:.])", re.IGNORECASE)
 _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
 """Of an address among other text, such as in Markdown of its own."""
 _NO_PART_AT_END: Final = "?!.,:;*_~'\"`|)]}>/"
+_SHORT_END: Final = re.compile(r"/?[^/]{0,4}")
+"""Of an address. A long one could spell something."""
 _DESTINATION: Final = re.compile(r"\](?=[(:])")
 """Before where a link, an image or the definition of one leads."""
 _REFERENCE: Final = re.compile(
@@ -32,13 +35,13 @@ _WRITES_ADDRESSES: Final = frozenset(string.ascii_letters + string.digits + ":/\
 _TAG: Final = re.compile(r"<(?=[a-z])[^>=]*=?", re.IGNORECASE)
 """An HTML tag up to its first attribute that has a value; a name in it may begin with "<"."""
 _TAG_BEGINS: Final = re.compile("<(?=[a-z])", re.IGNORECASE)
-_LOADING_TAG_BEGINS: Final = re.compile(r"<(?=(?:style|script)\b)", re.IGNORECASE)
-"""Of which the text inside can name what is loaded."""
+_OTHER_BEGINS: Final = re.compile(r"<(?=(?:style|script)\b|(?!(?:https?|ftp):)[a-z][a-z0-9+.-]{1,31}:)", re.IGNORECASE)
+"""Of a tag whose text inside can name what is loaded, and of an address of any other scheme, such as `<smb://...>`."""
 _MAY_BE_TAG: Final = re.compile(r"<(?:[a-z]|\Z)", re.IGNORECASE)
 _UNFINISHED_TAG: Final = re.compile(r"<(?:[a-z][^>=]*)?\Z", re.IGNORECASE)
 _TAG_IS_CLEAR: Final = re.compile("[>=]")
 _UNFINISHED: Final = re.compile(
-    rf"(?:{_ADDRESS.pattern}|h|ht|htt|https?|f|ft|ftp|w{{1,3}}|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
+    rf"(?:{_ADDRESS.pattern}|h|ht|htt|f|ft|w{{1,2}}|(?:https?|ftp|www)\\?|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
 )
 """What a piece can end with that the next one has a say in."""
 
@@ -60,7 +63,8 @@ def neutral(text: str, known: frozenset[str]) -> str:
     """An answer from which nothing leads anywhere but to the `known` addresses, and to those only by a click."""
 
     def kept(address: re.Match[str]) -> str:
-        if address[0].rstrip(_NO_PART_AT_END) in known:
+        whole = address[0].rstrip(_NO_PART_AT_END)
+        if whole in known and _SHORT_END.fullmatch(address[0], len(whole)):
             return address[0]
         # Also where another begins in it.
         return _BEGINNING.sub(r"\1[\2]", address[0])
@@ -70,8 +74,8 @@ def neutral(text: str, known: frozenset[str]) -> str:
 
 
 def _shown_as_text(tag: re.Match[str]) -> str:
-    """Keep a program from taking a tag for one if it has attributes, or loads what its text says."""
-    begins = _TAG_BEGINS if tag[0].endswith("=") else _LOADING_TAG_BEGINS
+    """Keep a program from taking for a tag or a link what has attributes, loads what its text says, or leads away."""
+    begins = _TAG_BEGINS if tag[0].endswith("=") else _OTHER_BEGINS
     return begins.sub("< ", tag[0])
 
 
