@@ -11,9 +11,9 @@ _CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
 """All but the line feed and the tab."""
 _BIDIRECTIONAL: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 """They make a text read otherwise than it is stored."""
-_INVISIBLE: Final = r"\u00ad\u200b\u2060\ufeff"
-_TAGS: Final = r"\U000e0000-\U000e007f"
-"""Characters that nobody sees and models read."""
+_INVISIBLE: Final = r"\u00ad\u034f\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"
+_TAGS: Final = r"\ufe00-\ufe0f\U000e0000-\U000e0fff"
+"""Tag characters and variation selectors, which nobody sees and models read: any text can be written in them."""
 _UNSEEN: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+")
 
 
@@ -75,6 +75,10 @@ class PassageBook:
     def find(self, number: int) -> Passage | None:
         """The passage cited by `[number]`."""
         return next((each for each in self._by_chunk.values() if each.number == number), None)
+
+    def has(self, number: int) -> bool:
+        """Whether `[number]` cites a passage."""
+        return 1 <= number <= len(self._by_chunk)
 
 
 @dataclass(frozen=True, slots=True)
