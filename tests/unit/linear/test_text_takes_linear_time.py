@@ -28,10 +28,12 @@ from kb_search.fusion import shape_of
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.shown import shown_chunks
 from kb_search.query import SearchQuery
-from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
-from kb_search.runs.citations import citations_of, without_marks, without_unknown
+from kb_search.runs.addresses import addresses_in, neutral
+from kb_search.runs.citations import citations_of, without_marks
+from kb_search.runs.clean_answers import CleanPieces
 from kb_search.runs.discussed_document import discussed
-from kb_search.runs.json_addresses import neutral_json
+from kb_search.runs.json_strings import clean_json
+from kb_search.runs.marks import with_known_marks
 from kb_search.runs.passages import Fence, PassageBook, cleaned
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
@@ -65,7 +67,7 @@ def _fit(text: str) -> object:
 
 
 def _stream(text: str) -> object:
-    answer, characters = NeutralPieces(frozenset()), WholeCharacters()
+    answer, characters = CleanPieces(PassageBook().has, frozenset()), WholeCharacters()
     for start in range(0, len(text), PIECE):
         answer.take(characters.take(text[start : start + PIECE]))
     return answer.end()
@@ -91,12 +93,12 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "name of a tool": lambda text: quick_name(text, ()),
     "citations": lambda text: citations_of(text, PassageBook()),
     "citations in JSON": lambda text: citations_of(json.dumps([text]), PassageBook(), is_json=True),
-    "without unknown citations": lambda text: without_unknown(text, PassageBook()),
+    "without unknown citations": lambda text: with_known_marks(text, PassageBook().has),
     "without marks": without_marks,
     "without marks in JSON": lambda text: without_marks(json.dumps([text, {text: text}]), is_json=True),
     "addresses": lambda text: addresses_in([text]),
     "neutral": lambda text: neutral(text, frozenset()),
-    "neutral JSON": lambda text: neutral_json(json.dumps([text]), frozenset()),
+    "neutral JSON": lambda text: clean_json(json.dumps([text]), partial(neutral, known=frozenset())),
     "streamed answer": _stream,
     "whole characters": lambda text: whole_characters(text + "\ud800"),
     "JSON": _parse,
@@ -121,6 +123,7 @@ ONLY_WHOLE: Final = {
     "kb_search.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
+    "kb_search.runs.marks._UNFINISHED_FENCE": "matched where a line begins; see `streamed answer`",
 }
 """Patterns that are not searched for everywhere in a text, and where they are tried as they are used."""
 

@@ -6,7 +6,8 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.runs.citations import citations_of, without_marks, without_unknown
+from kb_search.runs.citations import citations_of, without_marks
+from kb_search.runs.marks import with_known_marks
 from kb_search.runs.passages import Fence, Passage, PassageBook, cleaned, shown
 
 PASSAGE = Passage(0, "d:1", "kb", "d", "a.pdf", 0, None, None, 0.9, False, "text")
@@ -63,14 +64,14 @@ def test_numbers_of_an_earlier_run_are_taken_out_of_the_texts_of_json_and_its_da
 def test_marks_of_what_was_never_returned_are_taken_out_of_an_answer_but_not_out_of_its_code() -> None:
     book = book_of("a", "b")
     answer = "So [2] [9], or [1,7], not[3]: `rows[9]`\n```\nrows [0]\n```"
-    assert without_unknown(answer, book) == "So [2], or [1], not: `rows[9]`\n```\nrows [0]\n```"
+    assert with_known_marks(answer, book.has) == "So [2], or [1], not: `rows[9]`\n```\nrows [0]\n```"
     assert citations_of(answer, book).dropped == 3
 
 
 @given(st.text(alphabet="ab [1],23`\n", max_size=60))
 def test_an_answer_without_unknown_marks_still_cites_what_it_cited(answer: str) -> None:
     book = book_of("a", "b")
-    cleaned_answer = without_unknown(answer, book)
+    cleaned_answer = with_known_marks(answer, book.has)
     assert set(citations_of(answer, book).passages) <= set(citations_of(cleaned_answer, book).passages)
     if citations_of(answer, book).dropped == 0:
         assert cleaned_answer == answer

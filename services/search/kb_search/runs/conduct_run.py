@@ -6,6 +6,7 @@ What is next is decided in `loop`; here it is done, told and stored.
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -14,11 +15,12 @@ from pymongo.errors import PyMongoError
 
 from kb_search.query import Asker
 from kb_search.runs import loop
-from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
+from kb_search.runs.addresses import addresses_in
 from kb_search.runs.answer_schema import violations
-from kb_search.runs.citations import Citations, citations_of, without_unknown
+from kb_search.runs.citations import Citations, citations_of
+from kb_search.runs.clean_answers import CleanPieces, clean_text
 from kb_search.runs.events import Tell, tell_nobody
-from kb_search.runs.json_addresses import NeutralJsonPieces, neutral_json
+from kb_search.runs.json_strings import Clean, CleanJsonPieces, clean_json
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_tools import Returned, RunTools
@@ -203,9 +205,11 @@ class _Making:
             case Answered(text):
                 await self._answer_with(text)
             case Unusable(text, wrong):
-                known = self._known_addresses()
+                clean = self._clean()
                 # What is no JSON, though it should be, can hold addresses outside of strings.
-                raise _invalid_answer(neutral(neutral_json(text, known) if self._is_json else text, known), wrong)
+                shown = clean(clean_json(text, clean) if self._is_json else text)
+                # What is wrong quotes the answer.
+                raise _invalid_answer(shown, list(map(clean, wrong)))
 
     async def _ask(self, action: Ask) -> Completion:
         question = Question(
@@ -240,11 +244,15 @@ class _Making:
             await tell(shown.end())
         return completion
 
-    def _pieces(self) -> NeutralPieces | NeutralJsonPieces | None:
+    def _clean(self) -> Clean:
+        """What makes a text fit to be shown: it leads nowhere, and cites nothing that was not found."""
+        return partial(clean_text, is_known=self._tools.book.has, addresses=self._known_addresses())
+
+    def _pieces(self) -> CleanPieces | CleanJsonPieces | None:
         """What an answer goes through while it comes; None: it is told as it stands."""
         if not self._is_json:
-            return NeutralPieces(self._known_addresses())
-        return NeutralJsonPieces(self._known_addresses()) if self._plan.clean_strings else None
+            return CleanPieces(self._tools.book.has, self._known_addresses())
+        return CleanJsonPieces(self._clean()) if self._plan.clean_strings else None
 
     async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
         try:
@@ -271,10 +279,9 @@ class _Making:
         return returned.content
 
     async def _answer_with(self, text: str) -> None:
-        book = self._tools.book
-        self._citations = citations_of(text, book, is_json=self._is_json)
+        self._citations = citations_of(text, self._tools.book, is_json=self._is_json)
         if self._plan.schema is None:
-            self._answer = neutral(without_unknown(text, book), self._known_addresses())
+            self._answer = self._clean()(text)
         else:
             self._answer = await self._clean_json(text, self._plan.schema)
         for passage in self._citations.passages:
@@ -284,7 +291,7 @@ class _Making:
         """Raises RequestError if the answer follows the schema only with what is taken out of its strings."""
         if not self._plan.clean_strings:
             return text
-        clean = neutral_json(text, self._known_addresses())
+        clean = clean_json(text, self._clean())
         if clean != text and (wrong := await asyncio.to_thread(violations, clean, schema)):
             raise _invalid_answer(clean, wrong)
         return clean

@@ -64,7 +64,8 @@ class RunRequest(Model):
     clean_strings: bool = Field(
         default=True,
         description="Write addresses that the run was not given, Markdown links and images, and HTML tags in the "
-        "strings of an answer by a schema so that no program follows them. It is always done in other answers.",
+        "strings of an answer by a schema so that no program follows them; leave out citations of what was not found. "
+        "It is always done in other answers.",
     )
     max_iterations: MaxIterations | None = None
     budget: RunBudget = RunBudget()

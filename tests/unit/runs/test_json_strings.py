@@ -1,6 +1,7 @@
-"""Where the strings of an answer by a schema may lead."""
+"""What is shown of the strings of an answer by a schema."""
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -8,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_search.runs.addresses import addresses_in, neutral
-from kb_search.runs.json_addresses import NeutralJsonPieces, neutral_json
+from kb_search.runs.json_strings import CleanJsonPieces, clean_json
 
 KNOWN = addresses_in(["https://known.example/a"])
+CLEAN = partial(neutral, known=KNOWN)
 TEXTS = st.lists(
     st.sampled_from(
         ["https://evil.example/", "https://known.example/a", "![x](", ")", '"', "\\", "<a b=", " ", "é", "\n"]
@@ -41,9 +43,9 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
     answer = json.dumps(value, ensure_ascii=ascii_only)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=5)))
     pieces = [answer[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
-    stream = NeutralJsonPieces(KNOWN)
+    stream = CleanJsonPieces(CLEAN)
     shown = "".join([*(stream.take(piece) for piece in pieces), stream.end()])
-    assert shown == neutral_json(answer, KNOWN)
+    assert shown == clean_json(answer, CLEAN)
     assert json.loads(shown) == cleaned(value)
 
 
@@ -61,4 +63,4 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
     ],
 )
 def test_what_stands_between_strings_stays_as_it_is(written: str, shown: str) -> None:
-    assert neutral_json(written, KNOWN) == shown
+    assert clean_json(written, CLEAN) == shown

@@ -1,29 +1,30 @@
-"""Addresses in the strings of an answer that follows a schema, which lead nowhere either. Pure.
+"""The strings of an answer that follows a schema, which are cleaned as an answer in prose is. Pure.
 
 Names are strings, too. What stands between the strings is passed on as it is, also how numbers are written.
 """
 
 import json
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
-from kb_search.runs.addresses import neutral
+Clean: TypeAlias = Callable[[str], str]
 
 _SPECIAL: Final = re.compile(r'["\\]')
 _HALF_A_CHARACTER: Final = re.compile(r"[\ud800-\udfff]")
 
 
-def neutral_json(answer: str, known: frozenset[str]) -> str:
-    """Return JSON whose strings are `neutral`; it may violate a schema that the answer follows."""
-    pieces = NeutralJsonPieces(known)
+def clean_json(answer: str, clean: Clean) -> str:
+    """Return JSON with each of its strings cleaned; it may violate a schema that the answer follows."""
+    pieces = CleanJsonPieces(clean)
     return pieces.take(answer) + pieces.end()
 
 
-class NeutralJsonPieces:
+class CleanJsonPieces:
     """The same for an answer that comes in pieces: each string waits for its end."""
 
-    def __init__(self, known: frozenset[str]) -> None:
-        self._known = known
+    def __init__(self, clean: Clean) -> None:
+        self._clean = clean
         self._string: list[str] = []
         """The beginning of a string whose end has not come; empty between strings."""
         self._is_escaped = False
@@ -45,7 +46,7 @@ class NeutralJsonPieces:
 
     def end(self) -> str:
         """What is left when no piece follows: a string that was cut off."""
-        return neutral("".join(self._string), self._known)
+        return self._clean("".join(self._string))
 
     def _pass_on(self, piece: str, position: int, shown: list[str]) -> int:
         begins = piece.find('"', position)
@@ -63,17 +64,18 @@ class NeutralJsonPieces:
         if special is not None and special[0] == "\\":
             self._is_escaped = True
         elif special is not None:
-            shown.append(_neutral_string("".join(self._string), self._known))
+            shown.append(clean_string("".join(self._string), self._clean))
             self._string = []
         return end
 
 
-def _neutral_string(written: str, known: frozenset[str]) -> str:
+def clean_string(written: str, clean: Clean) -> str:
+    """Return a string of JSON, given and returned with its quotes, cleaned."""
     try:
         text = json.loads(written, strict=False)
     except ValueError:
         # Not JSON, so an answer that will be refused.
-        return neutral(written, known)
-    shown = neutral(text, known)
+        return clean(written)
+    shown = clean(text)
     # Half of a surrogate pair can be written as an escape only.
     return written if shown == text else json.dumps(shown, ensure_ascii=bool(_HALF_A_CHARACTER.search(shown)))
