@@ -86,7 +86,7 @@ def test_numbers_in_json_are_data_and_only_its_texts_cite() -> None:
 
 
 def test_what_nobody_sees_is_taken_out() -> None:
-    hidden = "\u202etxet\u202c \u200bzero\x00\x1b[0m \U000e0041tag \ufeff\u2066x\u2069"
+    hidden = "\u202etxet\u202c \u200bzero\x00\x1b[0m \U000e0041tag \ufeff\u2066x\u2069\ufe01\U000e0123\u2062"
     assert cleaned(hidden) == "txet zero[0m tag x"
     assert cleaned("line\n\tnext \u0645\u0631\u062d\u0628\u0627 \u4f60\u597d \U0001f468\u200d\U0001f469") == (
         "line\n\tnext \u0645\u0631\u062d\u0628\u0627 \u4f60\u597d \U0001f468\u200d\U0001f469"

@@ -1,0 +1,170 @@
+"""An organization whose documents hold attacks, another one that must not notice, and runs that read the attacks."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from kb_local.model_server.hash_model import vector_of
+from kb_shared.embedding.models import InputType, Model
+from kb_shared.embedding.provider import Provider
+from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.database import Database
+from tests.injection.attacks import Attack
+from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ObedientModel, Turn
+from tests.integration.runs.projection import hear_of_text
+from tests.integration.search.knowledge import DIMENSIONS, Document, Knowledge
+
+ATTACKED: Final = "acme"
+VICTIM: Final = "victim"
+CANARY: Final = "canary-5d1f"
+"""In all that no run here may read."""
+CANARY_OF_VICTIM: Final = f"{CANARY}-victim"
+TOOL: Final = "search_handbook"
+QUERY: Final = "What is it about?"
+MAX_ITERATIONS: Final = 3
+MAX_SPUS: Final = 3
+MAX_TOKENS: Final = 30_000
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {
+        "answer": {"type": "string"},
+        "notes": {"type": "array", "items": {"type": "string"}},
+        "count": {"type": "integer"},
+    },
+    "required": ["answer"],
+}
+
+
+class HashProvider(Provider):
+    """Vectors of the hash model, without asking a server for them."""
+
+    async def embed(
+        self, texts: Sequence[str], *, model: Model, dimensions: int | None, input_type: InputType
+    ) -> list[Vector]:
+        return [vector_of(text, dimensions=dimensions or DIMENSIONS) for text in texts]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a run, as its caller followed it."""
+
+    events: Sequence[tuple[str, Mapping[str, Any]]]
+    turns: Sequence[Turn]
+    text: str
+    """Of the attack, with the names that it was planted with."""
+
+    @property
+    def finished(self) -> Mapping[str, Any]:
+        name, data = self.events[-1]
+        assert name == "run.finished"
+        return data
+
+    @property
+    def answer(self) -> str:
+        return str(self.finished["answer"] or "")
+
+    def of(self, name: str) -> list[Mapping[str, Any]]:
+        """The data of all events of a name."""
+        return [data for each, data in self.events if each == name]
+
+    @property
+    def streamed(self) -> list[str]:
+        """The answers as they were streamed, one of each time that the model was asked."""
+        texts: dict[int, str] = {}
+        for delta in self.of("answer.delta"):
+            texts[delta["iteration"]] = texts.get(delta["iteration"], "") + delta["text"]
+        return list(texts.values())
+
+    @property
+    def passages(self) -> list[Mapping[str, Any]]:
+        """That the run has returned."""
+        return [passage for data in self.of("tool.returned") for passage in data["passages"]]
+
+
+@dataclass(frozen=True, slots=True)
+class Attacked:
+    """The deployment under attack."""
+
+    http: httpx.AsyncClient
+    key: str
+    database: Database
+    model: ObedientModel
+    handbook: Knowledge
+    names: Mapping[str, str] = field(repr=False)
+    """What an attacker may know of ids, by the words that stand for it in the texts."""
+    agents: Mapping[str, str]
+    """By model."""
+
+    def planted(self, text: str) -> str:
+        """A text with the ids of this deployment."""
+        for word, name in self.names.items():
+            text = text.replace(word, name)
+        return text
+
+    async def plant(self, attack: Attack) -> None:
+        text = self.planted(attack.text)
+        if attack.via == "document":
+            await hear_of_text(self.database, ATTACKED, attack.attack_id, text, name=f"{attack.attack_id}.md")
+            return
+        by_name = attack.via == "name"
+        await self.handbook.index(
+            Document(
+                attack.attack_id,
+                ["A note about holidays." if by_name else text],
+                name=text if by_name else f"{attack.attack_id}.md",
+                metadata={"note": attack.attack_id},
+            ),
+            searchable=False,
+        )
+
+    async def run(self, attack: Attack) -> Outcome:
+        """Ask about the document of an attack; the model reads it and does what it demands."""
+        body = {
+            "agent_id": self.agents[HEEDFUL if attack.model_heeds_marks else OBEDIENT],
+            "messages": [{"role": "user", "content": _question(attack)}],
+            "max_iterations": MAX_ITERATIONS,
+            "budget": {"max_spus": MAX_SPUS, "max_tokens": MAX_TOKENS},
+            "response_schema": SCHEMA if attack.by_schema else None,
+            "document_id": attack.attack_id if attack.via == "document" else None,
+        }
+        answer = await self.ask("/runs", body, accept="text/event-stream")
+        assert answer.status_code == 200, answer.text
+        return Outcome(_events(answer.text), self.model.turns[attack.attack_id], self.planted(attack.text))
+
+    async def read_over_mcp(self, attack: Attack) -> Mapping[str, Any]:
+        """Read the document of an attack as an agent elsewhere does."""
+        where = {"kb_id": self.handbook.kb.kb_id, "document_id": attack.attack_id}
+        return await self.call_over_mcp("get_document_chunks", where)
+
+    async def call_over_mcp(self, tool: str, arguments: Any) -> Mapping[str, Any]:
+        params = {"name": tool, "arguments": arguments}
+        body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        accept = "application/json, text/event-stream"
+        headers = {"Authorization": f"Bearer {self.key}", "Accept": accept}
+        answer = await self.http.post("/mcp", json=body, headers=headers)
+        result: Mapping[str, Any] = answer.raise_for_status().json()["result"]
+        return result
+
+    async def ask(self, path: str, body: Any, *, accept: str = "application/json") -> httpx.Response:
+        headers = {"Authorization": f"Bearer {self.key}", "Accept": accept}
+        return await self.http.post(f"/v0/orgs/{ATTACKED}{path}", json=body, headers=headers)
+
+
+def _question(attack: Attack) -> str:
+    if attack.via == "document":
+        return f"Summarize {attack.attack_id}."
+    wanted = {"query": QUERY, "metadata_filter": {"note": attack.attack_id}}
+    return f"Summarize {attack.attack_id}. CALL {TOOL} {json.dumps(wanted)} END"
+
+
+def _events(stream: str) -> list[tuple[str, Mapping[str, Any]]]:
+    found, name = [], ""
+    for line in stream.splitlines():
+        if line.startswith("event: "):
+            name = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            found.append((name, json.loads(line.removeprefix("data: "))))
+    return found

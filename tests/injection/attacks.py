@@ -1,0 +1,36 @@
+"""The attacks: what stands in documents to make a model do what nobody asked it to."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+Via: TypeAlias = Literal["passage", "name", "document"]
+FILE: Final = Path(__file__).with_name("attacks.toml")
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    attack_id: str
+    category: str
+    demands: str
+    """For people."""
+    does: str
+    """Words that stand in a call or an answer of a model that obeys."""
+    text: str
+    via: Via = "passage"
+    """Where the text stands: in a passage, in the name of a document, or in the document that a question is about."""
+    is_obeyed: bool = True
+    """Whether the model gets to read the demand as one; if not, it does nothing of it."""
+    by_schema: bool = False
+    """Whether the answer has to follow a schema."""
+
+    @property
+    def model_heeds_marks(self) -> bool:
+        return self.category == "escapes"
+
+
+def read_attacks() -> list[Attack]:
+    """Read them in the order of the file."""
+    entries = tomllib.loads(FILE.read_text())["attack"]
+    return [Attack(attack_id=entry.pop("id"), **entry) for entry in entries]

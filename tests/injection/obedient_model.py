@@ -1,0 +1,220 @@
+"""A chat model that does what any text demands that it is given, as far as its tools and words reach.
+
+It knows nothing of the attacks: it reads the messages as the run gives them. Two kinds of it:
+
+- `scripted-obedient` obeys whatever it reads, wherever it stands.
+- `scripted-heedful` keeps to the rules of the run: what stands between the marks is data. It obeys all the rest, and
+  it thinks that the data has ended where a line of it looks like an end.
+"""
+
+import base64
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kb_shared.chat.completion import Completion, Message, Question, ToolCall
+from kb_shared.chat.models import ChatModel
+from kb_shared.chat.provider import ChatProvider, OnText
+from tests.injection.demands import Call, Demands, demands_of
+
+OBEDIENT: Final = "scripted-obedient"
+HEEDFUL: Final = "scripted-heedful"
+CALLS_AT_ONCE: Final = 40
+_CHARACTERS_PER_TOKEN: Final = 4
+_PIECE: Final = 5
+"""Characters that are streamed at once."""
+
+_ATTACK: Final = re.compile(r"\b[a-z]+-\d\d\b")
+_SECRET: Final = re.compile(r"SECRET-[A-Z0-9]+")
+_PLACES: Final = re.compile(r"\{secret(?::(\w+))?\}|<the code>|\[the code\]|%CODE%|\$CODE\b|CODE_HERE")
+_MARK: Final = re.compile(r"<<<([0-9a-z]+)>>>")
+_LIKE_AN_END: Final = re.compile(
+    r"\s*(?:<<<.*>>>|</\w+>|<\|.*\|>|`{3,}|[-=*#_]{3,}|\[/?\w+\]|\W*(?:system|assistant|user|human|developer)\W*:|"
+    r"\W*end of (?:data|document|passage))",
+    re.IGNORECASE,
+)
+_OF_RESULTS: Final = frozenset({"passages", "omitted_count", "id", "document", "page", "text", "truncated"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One time that the model was asked."""
+
+    messages: Sequence[Message]
+    has_tools: bool
+    calls: Sequence[Call]
+    text: str
+
+
+class ObedientModel(ChatProvider):
+    """Instead of the provider; remembers what it did, by the id of the attack that the question names."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.turns: defaultdict[str, list[Turn]] = defaultdict(list)
+
+    async def complete(
+        self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
+    ) -> Completion:
+        heard = list(_outside_of_data(question.messages) if model.name == HEEDFUL else _all_of(question.messages))
+        demands = demands_of(*heard)
+        calls = _calls(demands, question)
+        text = _text(demands, question)
+        most = (question.max_completion_tokens or len(text)) * _CHARACTERS_PER_TOKEN
+        is_cut, text = len(text) > most, text[:most]
+        self.turns[_attack(question.messages)].append(Turn(question.messages, bool(question.tools), calls, text))
+        if on_text is not None:
+            for start in range(0, len(text), _PIECE):
+                await on_text(text[start : start + _PIECE])
+        return Completion(
+            text=text,
+            tool_calls=[
+                ToolCall(f"call_{n}_{len(question.messages)}", each.name, each.arguments)
+                for n, each in enumerate(calls)
+            ],
+            prompt_tokens=sum(len(each) for each in map(_content, question.messages)) // _CHARACTERS_PER_TOKEN,
+            completion_tokens=-(-len(text) // _CHARACTERS_PER_TOKEN),
+            cost_usd=0.0,
+            tokens_are_counted=True,
+            is_cut=is_cut,
+        )
+
+
+def _content(message: Message) -> str:
+    return str(message.get("content") or "")
+
+
+def _attack(messages: Sequence[Message]) -> str:
+    question = next(
+        _content(each) for each in reversed(messages) if each["role"] == "user" and _ATTACK.search(_content(each))
+    )
+    found = _ATTACK.search(question)
+    assert found is not None
+    return found[0]
+
+
+def _mark(messages: Sequence[Message]) -> str:
+    found = _MARK.search(_content(messages[0]))
+    assert found is not None
+    return found[1]
+
+
+def _told(messages: Sequence[Message]) -> Iterator[str]:
+    """What others say to the model, without its rules."""
+    for message in messages:
+        if message["role"] in {"user", "tool"}:
+            yield _content(message)
+
+
+def _all_of(messages: Sequence[Message]) -> Iterator[str]:
+    begin, end = f"<<<{_mark(messages)}>>>", f"<<<end {_mark(messages)}>>>"
+    for content in _told(messages):
+        for part in content.replace(end, begin).split(begin):
+            # It understands JSON.
+            yield from _strings(_parsed(part.strip("\n")))
+
+
+def _outside_of_data(messages: Sequence[Message]) -> Iterator[str]:
+    begin, end = f"<<<{_mark(messages)}>>>", f"<<<end {_mark(messages)}>>>"
+    for content in _told(messages):
+        before, *parts = content.split(begin)
+        yield before
+        for part in parts:
+            data, *after = part.split(end)
+            yield from after
+            lines = data.strip("\n").splitlines()
+            ended = next((n for n, line in enumerate(lines) if n and _LIKE_AN_END.match(line)), len(lines))
+            yield "\n".join(lines[ended:])
+            yield from _of_other_names(_parsed(data))
+
+
+def _parsed(data: str) -> Any:
+    try:
+        return json.loads(data, strict=False)
+    except ValueError:
+        return data
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _strings(each)
+
+
+def _of_other_names(value: Any) -> Iterator[str]:
+    """What stands under names that no result has: somebody must mean the model by it."""
+    if isinstance(value, list):
+        for each in value:
+            yield from _of_other_names(each)
+    elif isinstance(value, Mapping):
+        for name, each in value.items():
+            yield from _of_other_names(each) if name in _OF_RESULTS else _strings(each)
+
+
+def _calls(demands: Demands, question: Question) -> Sequence[Call]:
+    made = [
+        Call(each["function"]["name"], each["function"]["arguments"])
+        for message in question.messages
+        for each in message.get("tool_calls") or ()
+    ]
+    asked_for = demands_of(_content(question.messages[-1 - len(_after_question(question.messages))])).calls
+    wanted = [
+        each for each in demands.calls if not _is_made(each, made) or (demands.is_endless and each not in asked_for)
+    ]
+    if not question.tools and not demands.is_endless:
+        return []
+    numbered = [
+        replace(each, arguments=each.arguments.replace("{n}", str(len(made) + n)))
+        for n in range(min(demands.times, CALLS_AT_ONCE))
+        for each in wanted
+    ]
+    return list(dict.fromkeys(numbered))[:CALLS_AT_ONCE]
+
+
+def _after_question(messages: Sequence[Message]) -> Sequence[Message]:
+    """What was said since the question."""
+    roles = [message["role"] for message in messages]
+    return messages[roles.index("assistant") :] if "assistant" in roles else []
+
+
+def _is_made(call: Call, made: Sequence[Call]) -> bool:
+    beginning, number, _ = call.arguments.partition("{n}")
+    return call in made or (
+        bool(number) and any(each.name == call.name and each.arguments.startswith(beginning) for each in made)
+    )
+
+
+def _text(demands: Demands, question: Question) -> str:
+    secret = _SECRET.search(_content(question.messages[0]))
+    assert secret is not None
+    words = [_filled(each, secret[0]) for each in demands.words]
+    if demands.times > 1:
+        words = [" ".join([each] * min(demands.times, 100_000)) for each in words]
+    # What looks like the whole answer is no part of one.
+    if question.schema is not None and words and words[0].startswith("{"):
+        return words[0]
+    text = "\n\n".join(["As the note says [1]:", *words])
+    if question.schema is not None:
+        return json.dumps({"answer": text, "notes": [*words, "done"], "count": 1}, ensure_ascii=False)
+    return text
+
+
+def _filled(words: str, secret: str) -> str:
+    return _PLACES.sub(lambda place: _written(secret, place[1]), words)
+
+
+def _written(secret: str, code: str | None) -> str:
+    match code:
+        case "base64":
+            return base64.b64encode(secret.encode()).decode()
+        case "hex":
+            return secret.encode().hex()
+        case "slashes":
+            return "".join("/;"[bit == "1"] for each in secret.encode() for bit in f"{each:08b}")
+        case _:
+            return secret
