@@ -58,6 +58,8 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
         (r'["https:\/\/known.example\/a"]', r'["https:\/\/known.example\/a"]'),
         # No JSON, so it will be refused, but it has been shown already.
         ('["https://evil.example', '["https[:]//evil.example'),
+        # Nor is this, which leads away between strings.
+        ('{"a": ![x](https://evil.example) "b"}', '{"a": ![x] (https[:]//evil.example) "b"}'),
         (r'["\x https://evil.example"]', r'["\x https[:]//evil.example"]'),
         ('["a\nhttps://evil.example"]', r'["a\nhttps[:]//evil.example"]'),
     ],

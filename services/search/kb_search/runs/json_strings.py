@@ -1,6 +1,7 @@
 """The strings of an answer that follows a schema, which are cleaned as an answer in prose is. Pure.
 
-Names are strings, too. What stands between the strings is passed on as it is, also how numbers are written.
+Names are strings, too. What stands between the strings is passed on as it is, also how numbers are written. Where
+something stands there that JSON does not have, all that follows is cleaned as prose.
 """
 
 import json
@@ -11,6 +12,8 @@ from typing import Final, TypeAlias
 Clean: TypeAlias = Callable[[str], str]
 
 _SPECIAL: Final = re.compile(r'["\\]')
+_NO_JSON: Final = re.compile(r"[^\s{}\[\]:,+.0-9Eaeflnrstu-]")
+"""Between strings."""
 _HALF_A_CHARACTER: Final = re.compile(r"[\ud800-\udfff]")
 
 
@@ -28,9 +31,14 @@ class CleanJsonPieces:
         self._string: list[str] = []
         """The beginning of a string whose end has not come; empty between strings."""
         self._is_escaped = False
+        self._prose: list[str] = []
+        """What comes where it can't be JSON any more: it will be refused, but is told before that."""
 
     def take(self, piece: str) -> str:
         """What can be passed on after this piece."""
+        if self._prose:
+            self._prose.append(piece)
+            return ""
         shown: list[str] = []
         position = 0
         while position < len(piece):
@@ -45,11 +53,16 @@ class CleanJsonPieces:
         return "".join(shown)
 
     def end(self) -> str:
-        """What is left when no piece follows: a string that was cut off."""
-        return self._clean("".join(self._string))
+        """What is left when no piece follows: prose, or a string that was cut off."""
+        return self._clean("".join(self._prose or self._string))
 
     def _pass_on(self, piece: str, position: int, shown: list[str]) -> int:
         begins = piece.find('"', position)
+        wrong = _NO_JSON.search(piece, position, len(piece) if begins < 0 else begins)
+        if wrong is not None:
+            shown.append(piece[position : wrong.start()])
+            self._prose = [piece[wrong.start() :]]
+            return len(piece)
         if begins < 0:
             shown.append(piece[position:])
             return len(piece)
