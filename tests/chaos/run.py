@@ -297,7 +297,7 @@ def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[No
 def _forgiveness(servers: ChaosServers) -> dict[str, str]:
     """Return how soon leases and sessions end; with little CPU a process needs the time that it has in production."""
     if servers.cpu_share is not None:
-        return {}
+        return {"KB_KAFKA_FETCH_MAX_WAIT_MS": "500"}
     return QUICK if servers.clusters.brokers is None else QUICK_ON_KAFKA
 
 
