@@ -48,8 +48,8 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 async def _capacity(folder: Path, options: argparse.Namespace) -> float:
     """Documents a second of a burst."""
     async with _slow_system(folder, options) as system:
-        await system.events.publish_all(_events(system, options, first=_WARM_UP, number=options.burst))
         began = monotonic()
+        await system.events.publish_all(_events(system, options, first=_WARM_UP, number=options.burst))
         await until(lambda: _are_indexed(system, _WARM_UP + options.burst))
         return float(options.burst / (monotonic() - began))
 

@@ -21,7 +21,7 @@ FIRST: Final = 2
 EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
-BEGUN_FOR_A_DOCUMENT: Final = 4
+BEGUN_FOR_A_DOCUMENT: Final = 3
 """Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if
 eight times as many came as can be indexed, and were taken at once, half of all CPU would be theirs."""
 _SHARPEST: Final = 0.125

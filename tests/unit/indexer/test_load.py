@@ -209,7 +209,7 @@ def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
     assert max(indexer.done.index(each) for each in ("small/1", "small/2", "other/1")) <= 8
 
 
-def test_while_documents_wait_four_events_begin_for_each_that_ends() -> None:
+def test_while_documents_wait_three_events_begin_for_each_that_ends() -> None:
     async def scenario() -> None:
         events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
         beside = EventsBesideDocuments(events=events, documents=documents)
@@ -220,9 +220,9 @@ def test_while_documents_wait_four_events_begin_for_each_that_ends() -> None:
             assert beside.limit() == 1, "what might have begun has ended; one more, so that events do not stop"
             _end(documents)
             assert beside.limit() == BEGUN_FOR_A_DOCUMENT
-            with events.at_work(), events.at_work(), events.at_work():
-                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "three of them run"
-            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 3
+            with events.at_work(), events.at_work():
+                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "two of them run"
+            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 2
             for _ in range(100):
                 _end(documents)
             assert beside.limit() == events.limit(), "never more than events may anyway"
