@@ -190,6 +190,20 @@ def streams_without_end(make_text: Callable[[int], str]) -> Behaviour:
     return behaviour
 
 
+def streams_fast_without_end() -> Behaviour:
+    """Send a thousand pieces of a chat answer again and again, made before: little work for this process."""
+    pieces = (json.dumps(chat_piece(f"word{number} ")).encode() for number in range(1_000))
+    block = b"".join(b"data: " + piece + b"\n\n" for piece in pieces)
+
+    async def behaviour(writer: asyncio.StreamWriter, _: Asked) -> None:
+        writer.write(head(kind="text/event-stream"))
+        while True:
+            writer.write(block)
+            await writer.drain()
+
+    return behaviour
+
+
 def chat_piece(text: str, *, finish_reason: str | None = None) -> dict[str, Any]:
     choice = {"index": 0, "delta": {"role": "assistant", "content": text}, "finish_reason": finish_reason}
     return {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice]}

@@ -42,6 +42,7 @@ async def neighbourhood(
             "KB_ALLOW_PRIVATE_PROVIDERS": "true",
             # Longer than any wait of a test: an answer of a chat model that ends before does so for another reason.
             "KB_CHAT_TIMEOUT_S": "120",
+            "KB_CHAT_PATIENCE_S": "0.5",
         },
         mongo_uri=search_node.uri,
         kafka=broker if isinstance(broker, Broker) else broker.bootstrap,

@@ -17,7 +17,7 @@ from tests.hostile_provider import (
     gives_vectors,
     gzip_bomb,
     hostile_provider,
-    streams_without_end,
+    streams_fast_without_end,
 )
 from tests.noisy_neighbour.flood import PAUSE_S, listen_again_and_again, post_json, send_again_and_again, together
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
@@ -133,7 +133,7 @@ async def test_answers_that_decompress_to_much_cost_nobody_else_anything(trial: 
 
 async def test_chat_answers_without_end_cost_nobody_else_anything(trial: Trial) -> None:
     async with provided(trial.neighbourhood) as attacker:
-        attacker.hostile.behaviour = streams_without_end("word{} ".format)
+        attacker.hostile.behaviour = streams_fast_without_end()
 
         async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
             caller = neighbourhood.attacker

@@ -41,17 +41,18 @@ async def test_documents_of_white_space_cost_nobody_else_anything(trial: Trial) 
     await trial.survives(attack, has_taken_place=lambda tally: all(tally[f"{name} 200"] > 0 for name in names))
 
 
-async def test_texts_of_the_largest_size_cost_nobody_else_anything(trial: Trial) -> None:
+async def test_large_texts_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
     tag_id = f"large-{uuid4().hex[:8]}"
     attacker = trial.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)
     lines = {"a line of many\n": "lines", "\n": "line-feeds"}
+    size = LARGEST_BYTES if trial.is_long else LARGEST_BYTES // 10
 
     async def attack(_: Neighbourhood, tally: Tally) -> None:
         async with attacker.kb_api(timeout_s=60) as http:
             while True:
                 for line, document_id in lines.items():
-                    text = (line * LARGEST_BYTES)[:LARGEST_BYTES]
+                    text = (line * size)[:size]
                     stored = await http.put(
                         f"/documents/{document_id}/text", content=text.encode(), headers={"Content-Type": "text/plain"}
                     )
