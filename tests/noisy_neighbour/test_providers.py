@@ -138,15 +138,15 @@ async def test_chat_answers_without_end_cost_nobody_else_anything(trial: Trial) 
         async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
             caller = neighbourhood.attacker
             messages = [{"role": "user", "content": "How long is a long answer?"}]
-            # As long as an answer of this model may be; or less, as nobody waits for it here.
-            budget = {} if trial.is_long else {"max_tokens": 1_000}
+            # As long as an answer of this model may be; or less, since the short form waits for the end of two.
+            budget, at_once = ({}, 4) if trial.is_long else ({"max_tokens": 1_000}, 1)
             body = {"messages": messages, "model": CHAT_MODEL, "kb_ids": attacker.kb_ids, "budget": budget}
             for_program, for_reader = caller.authorization, {**caller.authorization, "Accept": "text/event-stream"}
             whole, streamed = (post_json(f"{caller.path}/runs", body, each) for each in (for_program, for_reader))
             await together(
                 [
-                    *(send_again_and_again(caller.kb_search_url, whole, tally) for _ in range(4)),
-                    *(listen_again_and_again(caller.kb_search_url, streamed, tally) for _ in range(4)),
+                    *(send_again_and_again(caller.kb_search_url, whole, tally) for _ in range(at_once)),
+                    *(listen_again_and_again(caller.kb_search_url, streamed, tally) for _ in range(at_once)),
                 ]
             )
 
