@@ -30,10 +30,11 @@ def is_unknown(is_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def embedding_at(
-    database: Database, server: HostileProvider, *, deadline_s: float = 0.3
+    database: Database, server: HostileProvider, *, deadline_s: float = 0.5
 ) -> AsyncIterator[Embedder]:
     settings = EmbeddingSettings(local_models_api_base=server.api_base, embedding_timeout_s=deadline_s)
-    embedder = create_embedder(database, settings, patience_s=0.1)
+    # Less than the deadline, so that what ran out of time is not asked for again.
+    embedder = create_embedder(database, settings, patience_s=0.3)
     yield embedder
     await embedder.close()
 

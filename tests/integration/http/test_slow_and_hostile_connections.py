@@ -43,13 +43,13 @@ async def request_error(request: Request, error: Exception) -> JSONResponse:
     return problem(request, error.status, error.slug, error.detail)
 
 
-def application() -> Starlette:
+def application(*, body_timeout_s: float = TIMEOUT_S) -> Starlette:
     routes = [
         Route("/read", read, methods=["POST"]),
         Route("/unread", unread, methods=["GET", "POST"]),
         Route("/slow", slow, methods=["GET"]),
     ]
-    context = Middleware(RequestContext, body_timeout_s=TIMEOUT_S)
+    context = Middleware(RequestContext, body_timeout_s=body_timeout_s)
     app = Starlette(routes=routes, middleware=[context], exception_handlers={RequestError: request_error})
     app.state.go_on = asyncio.Event()
     return app
@@ -58,6 +58,13 @@ def application() -> Starlette:
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     async with serving(application(), http_head_timeout_s=TIMEOUT_S) as url:
+        yield url
+
+
+@pytest.fixture
+async def patient_url() -> AsyncIterator[str]:
+    """A server that waits for a body as long as the test does."""
+    async with serving(application(body_timeout_s=DEADLINE_S), http_head_timeout_s=DEADLINE_S) as url:
         yield url
 
 
@@ -132,8 +139,8 @@ async def test_two_lengths_of_one_body_are_refused_and_what_follows_is_not_answe
     assert (status, found["type"]) == (400, "not-http")
 
 
-async def test_a_body_of_very_many_pieces_is_refused(url: str) -> None:
-    async with connected(url) as connection:
+async def test_a_body_of_very_many_pieces_is_refused(patient_url: str) -> None:
+    async with connected(patient_url) as connection:
         await connection.send(head("POST", "/read", {"Transfer-Encoding": "chunked"}))
         await connection.send(b"1\r\nx\r\n" * (events.MAX_PIECES + 1))
         status, _ = await told(connection)
@@ -141,9 +148,9 @@ async def test_a_body_of_very_many_pieces_is_refused(url: str) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 15, 300, 1_000])
-async def test_a_body_of_many_pieces_arrives_whole(url: str, length: int) -> None:
+async def test_a_body_of_many_pieces_arrives_whole(patient_url: str, length: int) -> None:
     pieces = 50 * events.PIECES_AT_ONCE
-    async with connected(url) as connection:
+    async with connected(patient_url) as connection:
         await connection.send(head("POST", "/read", {"Transfer-Encoding": "chunked"}))
         await connection.send((b"%x\r\n%s\r\n" % (length, b"x" * length)) * pieces + b"0\r\n\r\n")
         assert await connection.status() == 200

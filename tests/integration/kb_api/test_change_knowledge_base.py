@@ -83,7 +83,8 @@ async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Org
 
     due = {job.kb_id async for job in _due(organization)}
     assert due == {created["kb_id"]}
-    owing = await database[rate_limits.NAME].distinct("_id", {"organization_id": organization.organization_id})
+    of_kbs = {"_id": {"$regex": f"^{organization.organization_id}/kb/"}}
+    owing = await database[rate_limits.NAME].distinct("_id", of_kbs)
     assert owing == [f"{organization.organization_id}/kb/{other['kb_id']}"]
 
 
