@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -80,3 +81,13 @@ def test_an_event_that_changes_something_is_never_said_to_change_nothing(
         changes = seen(applied(document, newest)) != seen(document)
         known = {} if is_projected else accepted(events)
         assert may_change(newest, document if is_projected else None, known) or not changes
+
+
+@pytest.mark.parametrize("kind", ["text", "text and metadata", "tags", "metadata", "deleted"])
+def test_an_event_older_than_all_that_is_projected_of_it_changes_nothing(kind: str) -> None:
+    """Also if that came over Kafka, so that no revision was accepted over HTTP."""
+    document = applied(NOBODY, event("text and metadata", 3, "a"))
+    assert not may_change(event(kind, 2, "b"), document, {})
+    assert may_change(event(kind, 4, "b"), document, {})
+    deleted = applied(document, event("deleted", 5, ""))
+    assert not may_change(event(kind, 5, "b"), deleted, {})
