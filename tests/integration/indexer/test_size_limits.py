@@ -83,8 +83,12 @@ async def test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_o
     assert await tenant.spus() == paid + of_large
     # A limit that is lowered below what is there refuses what would grow, and nothing else.
     limit(indexer, max_chunks=1)
-    await publish(tenant, indexer, "small", small, revision=3)
+    shorter = text_of(*range(10, 25))
+    assert 1 < len(chunks_of_text(shorter)) < of_large
+    await publish(tenant, indexer, "small", shorter, revision=3)
     assert list(await failures(tenant)) == ["large"]
+    await publish(tenant, indexer, "small", large, revision=4)
+    assert sorted(await failures(tenant)) == ["large", "small"]
 
 
 @pytest.mark.parametrize("room", ["deleted", "raised"])
