@@ -11,13 +11,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
-from kb_local.ports import free_port
-from kb_shared.http import server
 from kb_shared.http.protocol import MAX_HEAD_BYTES
-from kb_shared.settings import CommonSettings
-from tests.waiting import DEADLINE_S, until
+from tests.integration.http.serving import HOST, serving
+from tests.waiting import DEADLINE_S
 
-HOST = "127.0.0.1"
 POST = b"POST /length HTTP/1.1\r\nHost: a\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 H2C_OFFER = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
@@ -40,30 +37,14 @@ async def authorization(request: Request) -> PlainTextResponse:
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
-    settings = CommonSettings(http_host=HOST, http_port=free_port())
-    stop = asyncio.Event()
     app = Starlette(
         routes=[
             Route("/length", length, methods=["GET", "POST"]),
             Route("/authorization", authorization, methods=["GET", "POST"]),
         ]
     )
-    running = asyncio.ensure_future(server.run(app, settings, stop))
-
-    async def listens() -> bool:
-        try:
-            _, writer = await asyncio.open_connection(HOST, settings.http_port)
-        except ConnectionError:
-            return False
-        writer.close()
-        await writer.wait_closed()
-        return True
-
-    await until(listens)
-    yield settings.http_port
-    stop.set()
-    async with asyncio.timeout(DEADLINE_S):
-        await running
+    async with serving(app) as url:
+        yield int(url.rpartition(":")[2])
 
 
 async def answer(port: int, *pieces: bytes, requests: int = 1) -> str:
