@@ -377,18 +377,25 @@ class Embedder:
     async def _ask_once(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
         bucket = _bucket_of_model(order.organization_id, model)
         circuit_id = _circuit_of(order.organization_id, model, order.input_type)
+        pace = self._pace(circuit_id, model)
         try:
             async with self._circuits.guard(circuit_id) as admission:
                 asked = texts[:1] if admission.probe else texts
                 await self._limiter.take(bucket, tokens=estimated_tokens(asked), patience_s=self._patience_s)
-                return await self._embed_in_pace(asked, model, order, self._pace(circuit_id, model))
+                vectors, seconds = await self._embed_timed(asked, model, order, pace)
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:
                 # For every replica: the next one to ask would only be told the same.
                 await self._limiter.close(bucket, error.retry_after_s)
             raise
+        # After the circuit is closed: a request that the pace lets through during a probe would be refused.
+        pace.answered(len(asked), seconds=seconds)
+        return vectors
 
-    async def _embed_in_pace(self, texts: Sequence[str], model: Model, order: _Order, pace: Pace) -> list[Vector]:
+    async def _embed_timed(
+        self, texts: Sequence[str], model: Model, order: _Order, pace: Pace
+    ) -> tuple[list[Vector], float]:
+        """Return the vectors and the seconds until the answer; tell `pace` if it came too late."""
         clock = asyncio.get_running_loop().time
         began = clock()
         try:
@@ -399,8 +406,7 @@ class Embedder:
             if _timed_out(error):
                 pace.timed_out(len(texts))
             raise
-        pace.answered(len(texts), seconds=clock() - began)
-        return vectors
+        return vectors, clock() - began
 
 
 def _circuit_of(organization_id: str, model: Model, input_type: InputType) -> CircuitId:

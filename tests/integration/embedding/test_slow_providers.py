@@ -3,12 +3,14 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
+from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
@@ -77,13 +79,30 @@ async def test_a_provider_that_was_out_is_probed_with_one_text(
         await _open_circuit(embedder, indexing)
         server.behaviour = gives_vectors(DIMENSIONS)
         server.asked.clear()
-        await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
-        embedder._circuits._seen.clear()
+        await _end_the_pause(database, embedder)
         await embed(embedder, indexing, *(f"text {number}" for number in range(5)))
         # After five timeouts of one text the others are asked for one by one, too, until their time is known.
         assert len(server.asked[0].body["input"]) == 1
         assert sum(len(asked.body["input"]) for asked in server.asked) == 5
     assert await spu_ledger.total(database, "acme") == 5
+
+
+async def test_no_text_is_refused_between_the_answer_of_a_probe_and_the_closing_of_the_circuit(
+    make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note_answer = CircuitBreaker._note_answer
+
+    async def note_slowly(*args: Any) -> None:
+        await asyncio.sleep(0.1)
+        await note_answer(*args)
+
+    behaviour = waits(asyncio.Event(), gives_vectors(DIMENSIONS))
+    async with hostile_provider(behaviour) as server, embedding_at(database, server) as embedder:
+        await _open_circuit(embedder, indexing)
+        server.behaviour = gives_vectors(DIMENSIONS)
+        await _end_the_pause(database, embedder)
+        monkeypatch.setattr(CircuitBreaker, "_note_answer", note_slowly)
+        await embed(embedder, indexing, *(f"text {number}" for number in range(5)))
 
 
 async def test_queries_are_asked_for_while_the_provider_is_out_for_documents(
@@ -103,3 +122,9 @@ async def _open_circuit(embedder: Embedder, purpose: Purpose) -> None:
     for number in range(OUTAGES_TO_OPEN):
         with pytest.raises(ProviderUnavailable):
             await embed(embedder, purpose, f"lost {number}")
+
+
+async def _end_the_pause(database: Database, embedder: Embedder) -> None:
+    """Let an open circuit be probed now."""
+    await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
+    embedder._circuits._seen.clear()

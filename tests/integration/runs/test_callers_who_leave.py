@@ -29,6 +29,8 @@ from tests.scripted_model import ScriptedModel, call
 from tests.waiting import until
 
 FOR_EVER_S = 300
+HANG_S = 4
+"""Of an embedding, which is waited for when the service ends: it is paid for. Far longer than a search may go on."""
 TURN_S = 0.01
 TURNS_OF_A_SECOND = 100
 SEARCH = {"tool_calls": [call("search_knowledge_base", json.dumps({"query": FENCE}))]}
@@ -113,7 +115,7 @@ def watched(
 
 @pytest.fixture
 async def hanging_embeddings(model_server: ModelServer) -> AsyncIterator[None]:
-    fault = {"kind": "hang", "hang_s": FOR_EVER_S, "model": MODEL}
+    fault = {"kind": "hang", "hang_s": HANG_S, "model": MODEL}
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS) as http:
         (await http.put("/admin/hash", json={"faults": [fault]})).raise_for_status()
         yield
