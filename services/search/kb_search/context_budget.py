@@ -5,10 +5,16 @@ Passages are taken in the order of their priority until one does not fit. Of tha
 """
 
 import re
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kb_shared.tokens import count_tokens, tokens_before
 
 PrioritizeBy: TypeAlias = Literal["similarity", "recency", "balanced"]
 
@@ -16,14 +22,14 @@ DEFAULT_MAX_TOKENS: Final = 4_000
 """Of a context that somebody asks for without saying how large."""
 CUT_ABOVE_TOKENS: Final = 100
 """With so few tokens left, the beginning of a passage says nothing."""
+_MAX_CHARACTERS_PER_TOKEN: Final = 16
+"""Of a beginning, three times as many as text has. 32 line feeds are one token, and to count them takes long."""
 _WEIGHT_OF_SIMILARITY: Final = 0.7
 _OLD: Final = timedelta(days=365)
 """At this age nothing is recent any more."""
 
 _SENTENCE_END: Final = re.compile(r"[.!?\u2026][\"')\]\u201d\u2019]*(?=\s)|[\u3002\uff01\uff1f]|\n(?=[^\S\n]*\n)")
 _WORD_END: Final = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])(?=\S)")
-
-CountTokens: TypeAlias = Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +66,20 @@ def fit(
     max_tokens: int,
     prioritize_by: PrioritizeBy,
     now: datetime,
-    count: CountTokens,
 ) -> Fitted:
     """Keep what `max_tokens` have room for.
 
     Args:
         passages: best first; among equals of a priority the order stays.
         now: what the age of a document is measured from.
-        count: the tokens of a text.
     """
     kept: list[Kept] = []
     left = max_tokens
     for position in _by_priority(passages, prioritize_by, now):
         passage = passages[position]
         if passage.tokens > left:
-            if (cut := beginning(passage.text, left, count)) is not None:
-                kept.append(Kept(position, cut, count(cut), truncated=True))
+            if (cut := beginning(passage.text, left)) is not None:
+                kept.append(Kept(position, cut, count_tokens(cut), truncated=True))
             break
         kept.append(Kept(position, passage.text, passage.tokens, truncated=False))
         left -= passage.tokens
@@ -97,26 +101,32 @@ def _priority(passage: Passage, prioritize_by: PrioritizeBy, now: datetime) -> f
     return _WEIGHT_OF_SIMILARITY * passage.relevance + (1 - _WEIGHT_OF_SIMILARITY) * recency
 
 
-def beginning(text: str, max_tokens: int, count: CountTokens) -> str | None:
+def beginning(text: str, max_tokens: int) -> str | None:
     """Give the longest beginning of whole sentences, else of whole words, that fits; None if there is none worth it."""
     if max_tokens <= CUT_ABOVE_TOKENS:
         return None
+    # The end of a sentence is followed by white space: one character more than there is room for.
+    text = text[: max_tokens * _MAX_CHARACTERS_PER_TOKEN + 1]
+    tokens_at = tokens_before(text)
+    end = int(np.searchsorted(tokens_at, max_tokens, side="right"))
     for ends in (_SENTENCE_END, _WORD_END):
-        cuts = [match.end() for match in ends.finditer(text)]
-        if longest := _longest_within(text, cuts, max_tokens, count):
+        cuts = [match.end() for match in ends.finditer(text, 0, end)]
+        if longest := _longest_within(text, cuts, max_tokens, tokens_at):
             return longest
     return None
 
 
-def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, count: CountTokens) -> str:
+def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, tokens_at: NDArray[np.uint32]) -> str:
     """Give `text` up to the last of `cuts` that fits; "" if none does."""
-    # A token or two more or less at the cut: counts hardly ever fall when a text grows, so halving finds the place.
-    low, high = 0, len(cuts)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(text[: cuts[middle - 1]]) <= max_tokens:
-            low = middle
-        else:
-            high = middle - 1
     blank = len(text) - len(text.lstrip())
-    return next((text[:cut] for cut in reversed(cuts[:low]) if cut > blank), "")
+    room = max_tokens
+    while room > 0:
+        within = bisect_right(cuts, room, key=lambda cut: int(tokens_at[cut]))
+        if within == 0 or (cut := cuts[within - 1]) <= blank:
+            return ""
+        # Cut out of the text, its beginning may have a few tokens more than it had within the text.
+        surplus = count_tokens(text[:cut]) - max_tokens
+        if surplus <= 0:
+            return text[:cut]
+        room -= surplus
+    return ""

@@ -10,7 +10,6 @@ from kb_search.query import SearchQuery
 from kb_search.selection import Hit
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.tokens import count_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def assemble(
     if query.max_tokens is None:
         return Answered(results, 0, sum(result.tokens for result in results))
     passages = [Passage(result.text, result.tokens, result.likeness, result.chunk["upload_date"]) for result in results]
-    fitted = fit(passages, max_tokens=query.max_tokens, prioritize_by=query.prioritize_by, now=now, count=count_tokens)
+    fitted = fit(passages, max_tokens=query.max_tokens, prioritize_by=query.prioritize_by, now=now)
     kept = [
         replace(results[one.position], text=one.text, tokens=one.tokens, truncated=one.truncated) for one in fitted.kept
     ]

@@ -63,7 +63,7 @@ def _show_chunk(text: str) -> object:
 
 def _fit(text: str) -> object:
     passages = [Passage(text, MAX_TOKENS + 1, 0.5, NOW)] * 2
-    return fit(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW, count=count_tokens)
+    return fit(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW)
 
 
 def _stream(text: str) -> object:
@@ -83,7 +83,7 @@ def _parse(text: str) -> object:
 OF_SEARCH: Final[dict[str, Function]] = {
     "MCP: chunks": _show_chunk,
     "cleaned": cleaned,
-    "beginning": lambda text: beginning(text, MAX_TOKENS, count_tokens),
+    "beginning": lambda text: beginning(text, MAX_TOKENS),
     "fit": _fit,
     "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
     "merged": lambda text: merged([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),

@@ -18,7 +18,7 @@ def passage(text: str, *, relevance: float = 0.5, age: timedelta = timedelta(0))
 
 
 def fitted(*passages: Passage, max_tokens: int, prioritize_by: PrioritizeBy = "similarity") -> Fitted:
-    return fit(passages, max_tokens=max_tokens, prioritize_by=prioritize_by, now=NOW, count=count_tokens)
+    return fit(passages, max_tokens=max_tokens, prioritize_by=prioritize_by, now=NOW)
 
 
 def positions(result: Fitted) -> list[int]:

@@ -93,7 +93,7 @@ def discussed(document_id: str, name: str, text: str, *, max_tokens: int) -> Dis
     is_all = len(text) < characters_to_read(max_tokens)
     if is_all and count_tokens(text) <= max_tokens:
         return DiscussedDocument(document_id, name, text, truncated=False)
-    cut = beginning(text, max_tokens, count_tokens) or _first_tokens(text, max_tokens)
+    cut = beginning(text, max_tokens) or _first_tokens(text, max_tokens)
     return DiscussedDocument(document_id, name, cut, truncated=True)
 
 
