@@ -112,6 +112,12 @@ HTTP_REQUEST_SECONDS = Histogram(
     ["route", "method"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
+HTTP_QUEUE_SECONDS = Histogram(
+    "kb_http_queue_seconds",
+    "Seconds that requests waited because other requests of their organization were processed, while other"
+    " organizations called, too; only those that waited. High: one organization sends more than its share, or this"
+    " service needs more replicas.",
+)
 INDEXING_QUEUE_DEPTH = MeasuredGauge(
     "kb_indexing_queue_depth",
     "Open index jobs of all KBs (each replica exports the total: use max, not sum). Growing: add indexers.",

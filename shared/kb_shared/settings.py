@@ -168,6 +168,9 @@ class HttpSettings(CommonSettings):
     """Runs and calls of MCP that this process works on at once."""
     http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
     """Of those."""
+    http_max_active_of_organization: Annotated[int, Field(ge=1)] = 2
+    """Requests of one organization that this process works on while other organizations call, too; more of them wait.
+    What waits for a provider does not count."""
     administrative_calls_per_minute_of_key: int = Field(default=6_000, ge=0)
     """0, here and below: no limit. Administrative is all but searches, runs and what is said of documents."""
     administrative_calls_per_minute_of_organization: int = Field(default=12_000, ge=0)

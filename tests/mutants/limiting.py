@@ -11,6 +11,7 @@ _PURSE: Final = "shared/kb_shared/chat/purse.py"
 _SIZES: Final = "services/indexer/kb_indexer/size_limits.py"
 _REQUESTS: Final = "shared/kb_shared/http/request_limits.py"
 _FAILURES: Final = "shared/kb_shared/http/failed_authentications.py"
+_FAIR_QUEUE: Final = "shared/kb_shared/fair_queue.py"
 
 _PAYING: Final = "tests/integration/chat/test_paying.py"
 _WATCH: Final = "tests/integration/kb_api/test_watch_budgets.py"
@@ -18,6 +19,10 @@ _LIMITS_OF_API: Final = "tests/integration/kb_api/test_limits.py"
 _NO_RIGHT_KEY: Final = "test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets"
 _QUOTAS_OF_SEARCH: Final = "tests/integration/runs/test_quotas.py"
 _SIZE_LIMITS: Final = "tests/integration/indexer/test_size_limits.py"
+
+_TURNS: Final = "tests/unit/test_fair_queue.py"
+_TURNS_OF_API: Final = "tests/integration/kb_api/test_fair_queue.py"
+_TURNS_OF_SEARCH: Final = "tests/integration/runs/test_fair_queue.py"
 
 MUTANTS: Final = (
     Mutant(
@@ -249,5 +254,98 @@ MUTANTS: Final = (
         old="        size = await self._count(kb)\n",
         new="        size = await self._size(kb)\n",
         caught_by=in_file(_SIZE_LIMITS, "test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room"),
+    ),
+    Mutant(
+        "organization-has-all-turns",
+        _FAIR_QUEUE,
+        old="return self._max_active if len(self._organizations) > 1",
+        new="return self._max_active if len(self._organizations) > 99",
+        caught_by=in_file(
+            _TURNS, "test_while_another_organization_calls_few_requests_are_processed_and_the_others_wait"
+        ),
+    ),
+    Mutant(
+        "organization-that-pauses-is-forgotten",
+        _FAIR_QUEUE,
+        old="organization.called_at >= oldest",
+        new="False",
+        caught_by=in_file(_TURNS, "test_an_organization_is_alone_again_when_the_others_have_not_called_for_some_time"),
+    ),
+    Mutant(
+        "turn-of-a-caller-who-left-is-lost",
+        _FAIR_QUEUE,
+        old="if not woken.cancelled():",
+        new="if False:",
+        caught_by=in_file(_TURNS, "test_a_caller_who_leaves_in_the_moment_of_its_turn_gives_it_to_the_next"),
+    ),
+    Mutant(
+        "part-of-a-request-waits-for-another-turn",
+        _FAIR_QUEUE,
+        old="if _current.get() is not None:",
+        new="if False:",
+        caught_by=in_file(_TURNS, "test_parts_of_a_request_share_its_turn"),
+    ),
+    Mutant(
+        "request-that-goes-on-waits-behind-new-ones",
+        _FAIR_QUEUE,
+        old="await self._queue.enter(self._organization_id, is_first=True)",
+        new="await self._queue.enter(self._organization_id, is_first=False)",
+        caught_by=in_file(_TURNS, "test_a_request_that_waits_for_a_provider_lets_another_one_be_processed"),
+    ),
+    Mutant(
+        "request-after-a-failed-provider-has-no-turn",
+        _FAIR_QUEUE,
+        old="        setting_aside.cancel()\n        await turn.take_up()\n        raise\n",
+        new="        raise\n",
+        caught_by=in_file(_TURNS, "test_a_failure_of_a_provider_is_handled_in_the_requests_turn"),
+    ),
+    Mutant(
+        "route-takes-no-turn",
+        "shared/kb_shared/http/routing.py",
+        old="_fair_queue(request).turn(organization_id)",
+        new="_fair_queue(request).turn(request.url.path)",
+        caught_by=(
+            *in_file(_TURNS_OF_API, "test_a_request_waits_for_the_turn_of_its_organization_and_those_of_others_do_not"),
+            *in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+        ),
+    ),
+    Mutant(
+        "streamed-run-takes-no-turn",
+        "services/search/kb_search/runs/conduct_run.py",
+        old="self._fair_queue.turn(plan.organization_id)",
+        new="self._fair_queue.turn(plan.run_id)",
+        caught_by=in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+    ),
+    Mutant(
+        "mcp-takes-no-turn",
+        "services/search/kb_search/mcp/tools.py",
+        old="self._fair_queue.turn(caller.organization_id)",
+        new="self._fair_queue.turn(name)",
+        caught_by=in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+    ),
+    Mutant(
+        "search-keeps-its-turn-while-it-waits-for-a-vector",
+        "services/search/kb_search/query_vectors.py",
+        old="async with turn_set_aside(), asyncio.timeout(within_s):",
+        new="async with asyncio.timeout(within_s):",
+        caught_by=in_file(
+            _TURNS_OF_SEARCH, "test_while_the_vector_of_a_query_is_waited_for_another_search_is_answered"
+        ),
+    ),
+    Mutant(
+        "run-keeps-its-turn-while-a-model-thinks",
+        "services/search/kb_search/runs/conduct_run.py",
+        old="            async with turn_set_aside():\n",
+        new="            async with turn_set_aside(after_s=600):\n",
+        caught_by=in_file(_TURNS_OF_SEARCH, "test_while_a_model_thinks_a_search_is_answered"),
+    ),
+    Mutant(
+        "creation-keeps-its-turn-while-a-provider-is-asked",
+        "services/kb-api/kb_api/create_knowledge_base.py",
+        old="        async with turn_set_aside():\n",
+        new="        async with turn_set_aside(after_s=600):\n",
+        caught_by=in_file(
+            _TURNS_OF_API, "test_while_a_provider_is_asked_for_a_new_knowledge_base_other_requests_are_processed"
+        ),
     ),
 )

@@ -12,6 +12,7 @@ from kb_shared.announcements import Announcement, announce
 from kb_shared.contracts.outcomes import KnowledgeBaseCreated
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
+from kb_shared.fair_queue import turn_set_aside
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
@@ -184,7 +185,8 @@ def _chunk_sizes(api: Services, asked: CreateKnowledgeBase) -> tuple[int, int]:
 async def _detect_dimensions(api: Services, caller: Caller, model: str) -> int:
     purpose = Purpose(organization_id=caller.organization_id, kb_id=None, operation="index", input_type="document")
     try:
-        return await api.embedder.detect_dimensions(model=model, purpose=purpose)
+        async with turn_set_aside():
+            return await api.embedder.detect_dimensions(model=model, purpose=purpose)
     except UnknownModel as error:
         raise RequestError(422, "unknown-model", f"{error}; choose another embedding_model.") from None
     except ProviderKeyMissing as error:

@@ -7,6 +7,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from kb_api.services import Services
 from kb_shared.errors import RequestError
+from kb_shared.fair_queue import turn_set_aside
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import document_texts
@@ -36,8 +37,14 @@ def _check_media_type(request: Request) -> None:
 
 async def _limited(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
     received = 0
+    pieces = request.stream()
     try:
-        async for piece in request.stream():
+        while True:
+            # Who sends slowly keeps no other request of the organization waiting.
+            async with turn_set_aside():
+                piece = await anext(pieces, None)
+            if piece is None:
+                return
             received += len(piece)
             if received > most_bytes:
                 raise RequestError(413, "body-too-large", f"Send at most {most_bytes} bytes.")

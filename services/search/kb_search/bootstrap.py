@@ -24,6 +24,7 @@ from kb_search.settings import Settings
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.fair_queue import FairQueue
 from kb_shared.http import application
 from kb_shared.http.request_limits import Limit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
@@ -48,6 +49,7 @@ async def build(settings: Settings) -> AsyncIterator[FastAPI]:
 def create_app(settings: Settings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
     """Wire the routes to clients that exist already."""
     last_searched, query_log = LastSearched(database), QueryLog(database)
+    fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
 
     search = KnowledgeBaseSearch(
         database,
@@ -65,10 +67,10 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
             "administration": limit_of_administration(settings),
         },
     )
-    conductor = Conductor(database, search, chat, max_passage_tokens=settings.run_passage_tokens)
+    conductor = Conductor(database, search, chat, fair_queue, max_passage_tokens=settings.run_passage_tokens)
     preparation = Preparation(database, chat, settings)
     writing = Writing(database, preparation, settings)
-    mcp = McpEndpoint(McpTools(database, search, limits, max_passage_tokens=settings.run_passage_tokens))
+    mcp = McpEndpoint(McpTools(database, search, limits, fair_queue, max_passage_tokens=settings.run_passage_tokens))
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -94,6 +96,7 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         endpoints=[Route("/mcp", mcp, methods=["POST"])],
         ready=partial(_why_not_ready, database),
         lifespan=lifespan,
+        fair_queue=fair_queue,
     )
     app.state.request_limits = limits
     return app

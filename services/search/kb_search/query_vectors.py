@@ -22,6 +22,7 @@ from kb_shared.errors import (
     UnknownModel,
     UnknownPrice,
 )
+from kb_shared.fair_queue import turn_set_aside
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.text_normalization import for_model
 
@@ -70,7 +71,7 @@ async def _embed(
 ) -> Vector | NoVector:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
-        async with asyncio.timeout(within_s):
+        async with turn_set_aside(), asyncio.timeout(within_s):
             embedded = await embedder.embed(
                 [text],
                 model=kb.embedding_model,

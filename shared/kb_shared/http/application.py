@@ -12,6 +12,7 @@ from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
 from kb_shared.errors import Misconfigured
+from kb_shared.fair_queue import FairQueue
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
@@ -37,6 +38,7 @@ def create_app(
     endpoints: Sequence[BaseRoute] = (),
     ready: Ready | None = None,
     lifespan: Lifespan | None = None,
+    fair_queue: FairQueue | None = None,
 ) -> FastAPI:
     """Put the routes of a service together.
 
@@ -47,6 +49,7 @@ def create_app(
         endpoints: whose protocol is not ours; they authenticate by `caller_of`.
         ready: for `/readyz`; by default the database has to answer.
         lifespan: FastAPI's.
+        fair_queue: of the requests, where others need it, too.
     """
     app = FastAPI(
         title=title,
@@ -68,6 +71,7 @@ def create_app(
         ),
     )
     app.state.admission = Admission(settings)
+    app.state.fair_queue = fair_queue or FairQueue(max_active=settings.http_max_active_of_organization)
     app.state.large_bodies = LargeBodies()
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))

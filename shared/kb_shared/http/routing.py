@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from kb_shared.errors import RequestError
+from kb_shared.fair_queue import FairQueue
 from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import ForOrganization, PresumedKey
@@ -58,7 +59,11 @@ class StrictRoute(APIRoute):
             _refuse_idempotency_key(request)
             if body is not None:
                 request = await _JsonRequest.read(request, body, organization_id=organization_id)
-            return await handle(request)
+            if for_organization is None:
+                return await handle(request)
+            # After the body: who sends it slowly keeps nobody waiting.
+            async with _fair_queue(request).turn(organization_id):
+                return await handle(request)
 
         async def handle_strictly(request: Request) -> Response:
             if for_organization is None:
@@ -214,6 +219,11 @@ def _authenticators(dependant: Dependant) -> Iterator[ForOrganization]:
 def _admission(request: Request) -> Admission:
     admission: Admission = request.app.state.admission
     return admission
+
+
+def _fair_queue(request: Request) -> FairQueue:
+    fair_queue: FairQueue = request.app.state.fair_queue
+    return fair_queue
 
 
 def _large_bodies(request: Request) -> LargeBodies:

@@ -20,6 +20,7 @@ from kb_search.runs.run_request import KbIds
 from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import KbId
 from kb_shared.errors import KbError, TransientError
+from kb_shared.fair_queue import FairQueue
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import Model
 from kb_shared.http.problems import as_request_error
@@ -117,17 +118,25 @@ class McpTools:
     """The tools; made once a process."""
 
     def __init__(
-        self, database: Database, search: KnowledgeBaseSearch, limits: RequestLimits, *, max_passage_tokens: int
+        self,
+        database: Database,
+        search: KnowledgeBaseSearch,
+        limits: RequestLimits,
+        fair_queue: FairQueue,
+        *,
+        max_passage_tokens: int,
     ) -> None:
         self._database = database
         self._search = search
         self._limits = limits
+        self._fair_queue = fair_queue
         self._max_passage_tokens = max_passage_tokens
 
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Whatever goes wrong is told in the result, where a model sees it."""
         try:
-            return await self._answer(caller, name, arguments)
+            async with self._fair_queue.turn(caller.organization_id):
+                return await self._answer(caller, name, arguments)
         except ValidationError as invalid:
             return _failed(problems_of(invalid))
         except KbError as error:

@@ -40,6 +40,7 @@ from kb_shared.errors import (
     UnknownModel,
     UnknownPrice,
 )
+from kb_shared.fair_queue import FairQueue, turn_set_aside
 from kb_shared.http.problems import as_request_error
 from kb_shared.metrics import RUN_SECONDS, RUNS
 from kb_shared.mongo import runs
@@ -58,11 +59,20 @@ log = structlog.get_logger()
 class Conductor:
     """Conducts runs; made once a process."""
 
-    def __init__(self, database: Database, search: KnowledgeBaseSearch, chat: Chat, *, max_passage_tokens: int) -> None:
+    def __init__(
+        self,
+        database: Database,
+        search: KnowledgeBaseSearch,
+        chat: Chat,
+        fair_queue: FairQueue,
+        *,
+        max_passage_tokens: int,
+    ) -> None:
         """Wire it; `max_passage_tokens` is what one call of a tool may return."""
         self._database = database
         self._search = search
         self._chat = chat
+        self._fair_queue = fair_queue
         self._max_passage_tokens = max_passage_tokens
         self._storing: set[asyncio.Task[None]] = set()
 
@@ -73,6 +83,10 @@ class Conductor:
             RequestError: it has no answer; the error carries `run_id`, and for an answer that is not as it should be
                 the answer and what is wrong with it.
         """
+        async with self._fair_queue.turn(plan.organization_id):
+            return await self._conduct(plan, tell)
+
+    async def _conduct(self, plan: Plan, tell: Tell) -> Run:
         tools = RunTools(
             self._search,
             plan.organization_id,
@@ -234,7 +248,10 @@ class _Making:
         listener = None if self._tell is tell_nobody else on_text
         model = self._plan.model
         try:
-            completion = await self._chat.complete(self._plan.organization_id, question, model=model, on_text=listener)
+            async with turn_set_aside():
+                completion = await self._chat.complete(
+                    self._plan.organization_id, question, model=model, on_text=listener
+                )
         except BaseException as error:
             # A caller who left and a budget of seconds end it, too.
             if heard or was_paid_for(error):
