@@ -11,7 +11,7 @@ from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.conftest import KafkaCluster, MongoDeployment
 from tests.e2e.system import QUICK
-from tests.noisy_neighbour.innocent import Innocent
+from tests.noisy_neighbour.innocent import Innocent, innocent_at
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
 from tests.noisy_neighbour.trial import Trial
 
@@ -55,9 +55,9 @@ async def neighbourhood(
 
 
 @pytest.fixture(scope="session")
-async def innocent(neighbourhood: Neighbourhood) -> Innocent:
-    tag_id = "innocent"
-    return Innocent(neighbourhood.innocent, await neighbourhood.innocent.create_knowledge_base(tag_id), tag_id)
+async def innocent(neighbourhood: Neighbourhood) -> AsyncIterator[Innocent]:
+    async with innocent_at(neighbourhood.innocent) as innocent:
+        yield innocent
 
 
 @pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.long)])

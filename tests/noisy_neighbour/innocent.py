@@ -1,62 +1,52 @@
 """What an innocent organization does all the time, and how it is served."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+import json
+import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from statistics import quantiles
-from time import perf_counter
-from uuid import uuid4
+from typing import Final
 
 import httpx
 
-from tests.chaos.workload import paragraph
-from tests.noisy_neighbour.neighbourhood import Organization
+from tests.noisy_neighbour.innocent_caller import Calls, Whom
+from tests.noisy_neighbour.neighbourhood import REQUEST_TIMEOUT_S, Organization
 from tests.waiting import until
 
-SEARCH_PAUSE_S = 0.05
-PUBLISH_PAUSE_S = 0.5
+ROOT: Final = Path(__file__).parents[2]
+MAX_LINE_BYTES: Final = 10_000_000
+"""Of the answer about many calls."""
 
 
-@dataclass(slots=True)
-class Experience:
-    """How one organization was served for some time."""
-
-    search_s: list[float] = field(default_factory=list)
-    publish_s: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
-    document_ids: list[str] = field(default_factory=list)
-    """Of the documents whose publication was acknowledged."""
-
-    @property
-    def search_p95_s(self) -> float:
-        return quantiles(self.search_s, n=20)[-1]
-
-    @property
-    def publish_p95_s(self) -> float:
-        return quantiles(self.publish_s, n=20)[-1]
+def p95_s(seconds: list[float]) -> float:
+    return quantiles(seconds, n=20)[-1]
 
 
 class Innocent:
     """Searches and publishes; one document at a time, and one search."""
 
-    def __init__(self, organization: Organization, kb_id: str, tag_id: str) -> None:
+    def __init__(self, organization: Organization, tag_id: str, kb_id: str, caller: asyncio.subprocess.Process) -> None:
+        self.tag_id = tag_id
         self._organization = organization
         self._kb_id = kb_id
-        self.tag_id = tag_id
+        self._caller = caller
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[Experience]:
-        """Work until the block ends; requests that have begun by then are waited for."""
-        experience, stop = Experience(), asyncio.Event()
-        async with asyncio.TaskGroup() as work:
-            work.create_task(self._search(experience, stop))
-            work.create_task(self._publish(experience, stop))
-            try:
-                yield experience
-            finally:
-                stop.set()
+    async def at_work(self) -> AsyncIterator[Calls]:
+        """Work until the block ends; only then the calls are known. Requests that have begun by then are waited for."""
+        calls = Calls()
+        await self._tell("work")
+        try:
+            yield calls
+        finally:
+            await self._tell("rest")
+            assert self._caller.stdout is not None
+            for name, value in json.loads(await self._caller.stdout.readline()).items():
+                setattr(calls, name, value)
 
     async def until_searchable(self, document_ids: list[str]) -> None:
         """Wait until each of these documents is found by a search for it."""
@@ -69,49 +59,40 @@ class Innocent:
         answer = await http.post(f"/knowledge-bases/{self._kb_id}/search", json=body)
         return bool(answer.raise_for_status().json()["results"])
 
-    async def _search(self, experience: Experience, stop: asyncio.Event) -> None:
-        async with self._organization.kb_search() as http:
-            while not stop.is_set():
-                # A question that nobody has asked before: its vector has to be computed.
-                body = {"query": uuid4().hex}
-                begun = perf_counter()
-                if await _succeeds(experience, http, "POST", f"/knowledge-bases/{self._kb_id}/search", body):
-                    experience.search_s.append(perf_counter() - begun)
-                await _pause(stop, SEARCH_PAUSE_S)
-
-    async def _publish(self, experience: Experience, stop: asyncio.Event) -> None:
-        async with self._organization.kb_api() as http:
-            while not stop.is_set():
-                document_id = f"innocent-{uuid4().hex[:12]}"
-                body = {
-                    "document_name": document_id,
-                    "tag_ids": [self.tag_id],
-                    "upload_date": "2026-01-31T12:00:00Z",
-                    "text": paragraph(document_id),
-                }
-                begun = perf_counter()
-                if await _succeeds(experience, http, "PUT", f"/documents/{document_id}", body):
-                    experience.publish_s.append(perf_counter() - begun)
-                    experience.document_ids.append(document_id)
-                await _pause(stop, PUBLISH_PAUSE_S)
+    async def _tell(self, line: str) -> None:
+        assert self._caller.stdin is not None
+        self._caller.stdin.write(line.encode() + b"\n")
+        await self._caller.stdin.drain()
 
 
-async def _succeeds(
-    experience: Experience, http: httpx.AsyncClient, method: str, path: str, body: Mapping[str, object]
-) -> bool:
+@asynccontextmanager
+async def innocent_at(organization: Organization) -> AsyncIterator[Innocent]:
+    """Have an innocent organization with a knowledge base and a process that calls for it."""
+    tag_id = "innocent"
+    kb_id = await organization.create_knowledge_base(tag_id)
+    caller = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.noisy_neighbour.innocent_caller"),
+        cwd=ROOT,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        limit=MAX_LINE_BYTES,
+    )
+    innocent = Innocent(organization, tag_id, kb_id, caller)
+    whom = Whom(
+        organization.kb_api_url + organization.path,
+        organization.kb_search_url + organization.path,
+        organization.authorization,
+        REQUEST_TIMEOUT_S,
+        kb_id,
+        tag_id,
+    )
     try:
-        answer = await http.request(method, path, json=body)
-    except httpx.HTTPError as error:
-        experience.failures.append(f"{method} {path}: {error!r}")
-        return False
-    if not answer.is_success:
-        experience.failures.append(f"{method} {path}: {answer.status_code} {answer.text}")
-    return answer.is_success
-
-
-async def _pause(stop: asyncio.Event, seconds: float) -> None:
-    try:
-        async with asyncio.timeout(seconds):
-            await stop.wait()
-    except TimeoutError:
-        pass
+        await innocent._tell(json.dumps(asdict(whom)))
+        # Until it has started, which is no work of an innocent organization.
+        async with innocent.at_work():
+            pass
+        yield innocent
+    finally:
+        assert caller.stdin is not None
+        caller.stdin.close()
+        await caller.wait()

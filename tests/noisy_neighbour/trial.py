@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.noisy_neighbour.innocent import Experience, Innocent
+from tests.noisy_neighbour.innocent import Innocent, p95_s
+from tests.noisy_neighbour.innocent_caller import Calls
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
 from tests.waiting import until
 
@@ -46,7 +47,7 @@ class Trial:
         tally: Tally = Counter()
         attacking = asyncio.ensure_future(attack(self.neighbourhood, tally))
         try:
-            async with self.innocent.at_work() as experience:
+            async with self.innocent.at_work() as calls:
                 await asyncio.wait([attacking], timeout=LONG_S if self.is_long else SHORT_S)
                 await _until_done(attacking, has_taken_place, tally)
                 # An attack that ends by itself has failed.
@@ -54,18 +55,18 @@ class Trial:
         finally:
             attacking.cancel()
             await asyncio.gather(attacking, return_exceptions=True)
-        assert not experience.failures, experience.failures
-        assert experience.document_ids
-        await self.innocent.until_searchable(experience.document_ids)
+        assert not calls.failures, calls.failures
+        assert calls.document_ids
+        await self.innocent.until_searchable(calls.document_ids)
         if calm is not None:
-            _compare(calm, experience)
+            _compare(calm, calls)
         return tally
 
-    async def _calm(self) -> Experience:
-        async with self.innocent.at_work() as experience:
+    async def _calm(self) -> Calls:
+        async with self.innocent.at_work() as calls:
             await asyncio.sleep(CALM_S)
-        assert not experience.failures, experience.failures
-        return experience
+        assert not calls.failures, calls.failures
+        return calls
 
 
 async def _until_done(
@@ -78,10 +79,10 @@ async def _until_done(
         raise
 
 
-def _compare(calm: Experience, attacked: Experience) -> None:
+def _compare(calm: Calls, attacked: Calls) -> None:
     p95s = {
-        "search": (calm.search_p95_s, attacked.search_p95_s),
-        "publish": (calm.publish_p95_s, attacked.publish_p95_s),
+        "search": (p95_s(calm.search_s), p95_s(attacked.search_s)),
+        "publish": (p95_s(calm.publish_s), p95_s(attacked.publish_s)),
     }
     for what, (before, during) in p95s.items():
         print(  # noqa: T201  # the figures

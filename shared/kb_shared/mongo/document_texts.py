@@ -13,7 +13,7 @@ from typing import Final
 
 import structlog
 from bson import ObjectId
-from gridfs.asynchronous import AsyncGridFSBucket
+from gridfs.asynchronous import AsyncGridFSBucket, grid_file
 from gridfs.errors import CorruptGridFile, NoFile
 from pymongo import ASCENDING, IndexModel, UpdateOne
 from pymongo.errors import DuplicateKeyError
@@ -34,6 +34,10 @@ INDEXES = [
 
 _INLINE_BYTES = 1_000_000
 _MOST_BYTES_OF_A_CHARACTER = 4
+_BYTES_PER_INSERT: Final = 1_000_000
+# PyMongo has no parameter for it. It keeps up to 32 MB of each upload in memory and then encodes them at once, which
+# takes 100 ms of the event loop.
+grid_file._UPLOAD_BUFFER_SIZE = _BYTES_PER_INSERT  # type: ignore[attr-defined]  # noqa: SLF001  # see above
 
 log = structlog.get_logger()
 
