@@ -1,6 +1,5 @@
 """Chunk a document as its KB says: the CPU in an executor, the vectors that a chunker asks for from the embedder."""
 
-import asyncio
 from functools import partial
 
 import structlog
@@ -47,8 +46,7 @@ async def chunk_document(
     )
     pages = [PageSpan(page, start, end) for page, start, end in stored.pages]
     steps = chunking_steps(stored.text, config, pages=pages, max_chunks=kb.max_chunks_per_document)
-    loop, cpu = asyncio.get_running_loop(), threads.of(stored.text)
-    outcome = await loop.run_in_executor(cpu, partial(advance, steps))
+    outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps))
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)
         # Asked for in several calls, in the middle of which the budget must not end.
@@ -63,7 +61,7 @@ async def chunk_document(
             rate_limits=kb.rate_limits,
             room=room,
         )
-        outcome = await loop.run_in_executor(cpu, partial(advance, steps, embedded.vectors))
+        outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps, embedded.vectors))
     if len(outcome) > kb.max_chunks_per_document:
         raise DocumentUnfit(
             f"{len(outcome)} chunks; the knowledge base takes at most {kb.max_chunks_per_document} a document"

@@ -1,10 +1,19 @@
 """The threads that chunking, which is CPU work, has beside the event loop."""
 
-from concurrent.futures import Executor, ThreadPoolExecutor
-from typing import Final
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, TypeVar
+
+from kb_shared.shared_thread import SharedThread
 
 LARGE_TEXT: Final = 500_000
 """Characters. From about half a second of chunking on, a document waits for its like only."""
+SHARE_OF_ORGANIZATION: Final = 0.5
+"""Of the time of the thread for large texts: 20 MB take 6 s of CPU. To embed a large text takes longer than to chunk
+it, so that an organization which is alone hardly notices."""
+
+T = TypeVar("T")
 
 
 class ChunkingThreads:
@@ -12,11 +21,14 @@ class ChunkingThreads:
 
     def __init__(self) -> None:
         self._ordinary = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chunking")
-        self._large = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chunking-large")
+        self._large = SharedThread("chunking-large", share_of_organization=SHARE_OF_ORGANIZATION)
 
-    def of(self, text: str) -> Executor:
-        return self._large if len(text) > LARGE_TEXT else self._ordinary
+    async def work(self, organization_id: str, text: str, do: Callable[[], T]) -> T:
+        """Call `do`, which is about `text`, in the thread for texts of its size."""
+        if len(text) > LARGE_TEXT:
+            return await self._large.work(organization_id, do)
+        return await asyncio.get_running_loop().run_in_executor(self._ordinary, do)
 
     def close(self) -> None:
-        for threads in (self._ordinary, self._large):
-            threads.shutdown(wait=False, cancel_futures=True)
+        self._ordinary.shutdown(wait=False, cancel_futures=True)
+        self._large.close()

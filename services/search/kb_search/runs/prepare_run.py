@@ -21,13 +21,14 @@ from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
+from kb_shared.http.large_bodies import SHARE_OF_ORGANIZATION
 from kb_shared.http.problems import invalid_field
-from kb_shared.http.shared_thread import SharedThread
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases, prompts, runs
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.runs import Run
+from kb_shared.shared_thread import SharedThread
 
 RUNS_REMEMBERED: Final = 20
 """Of a thread, the newest."""
@@ -55,7 +56,7 @@ class Preparation:
         self._database = database
         self._chat = chat
         self._settings = settings
-        self._thread = SharedThread("schemas")
+        self._thread = SharedThread("schemas", share_of_organization=SHARE_OF_ORGANIZATION)
 
     async def plan(self, caller: Caller, request: RunRequest) -> Plan:
         """Make the plan of a run.

@@ -4,12 +4,14 @@ import asyncio
 import threading
 from time import perf_counter, thread_time
 
-from kb_shared.http.shared_thread import SHARE_OF_ORGANIZATION, SharedThread
+from kb_shared.shared_thread import SharedThread
 from tests.waiting import until
+
+SHARE = 0.25
 
 
 async def test_an_organization_with_much_work_does_not_keep_others_waiting() -> None:
-    thread, done, may_begin = SharedThread("test"), list[str](), threading.Event()
+    thread, done, may_begin = SharedThread("test", share_of_organization=SHARE), list[str](), threading.Event()
 
     async def work(organization_id: str, name: str) -> None:
         def do() -> None:
@@ -30,7 +32,7 @@ async def test_an_organization_with_much_work_does_not_keep_others_waiting() -> 
 
 
 async def test_an_organization_has_a_share_of_the_threads_time() -> None:
-    thread, begun_at, worked = SharedThread("test"), list[float](), list[float]()
+    thread, begun_at, worked = SharedThread("test", share_of_organization=SHARE), list[float](), list[float]()
 
     def do() -> None:
         begun_at.append(perf_counter())
@@ -40,11 +42,11 @@ async def test_an_organization_has_a_share_of_the_threads_time() -> None:
         worked.append(thread_time() - begun)
 
     await asyncio.gather(*(thread.work("busy", do) for _ in range(3)))
-    assert sum(worked[:-1]) <= (begun_at[-1] - begun_at[0]) * SHARE_OF_ORGANIZATION * 1.1
+    assert sum(worked[:-1]) <= (begun_at[-1] - begun_at[0]) * SHARE * 1.1
 
 
 async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
-    thread = SharedThread("test")
+    thread = SharedThread("test", share_of_organization=SHARE)
 
     def fail() -> None:
         raise ValueError("it fails")
@@ -54,7 +56,7 @@ async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
 
 
 async def test_a_caller_who_leaves_gives_the_turn_back() -> None:
-    thread, may_end, begun = SharedThread("test"), threading.Event(), threading.Event()
+    thread, may_end, begun = SharedThread("test", share_of_organization=SHARE), threading.Event(), threading.Event()
 
     def wait() -> None:
         begun.set()
