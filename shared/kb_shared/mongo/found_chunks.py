@@ -1,4 +1,4 @@
-"""What the chunks that an index found are, and which of them may be shown (rule 1 of the architecture)."""
+"""Reads the chunks that an index found and tells which may be shown (rule 1 of docs/explanation/architecture.md)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import timedelta

@@ -3,7 +3,7 @@
 The search index trails this collection by a second or more and answers with ids that are looked up here afterwards.
 So an id always means the same text and the same vector (`{document_id}:{passage_hash[:24]}:{n}`), and what a swap
 replaces stays for a while: a chunk is live from version `since`, and until version `until` once that is set.
-`found_chunks` says what a reader may show of chunks in any state (rule 1 of the architecture).
+`found_chunks` says what a reader may show of chunks in any state (rule 1 of docs/explanation/architecture.md).
 """
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence

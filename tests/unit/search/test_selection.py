@@ -1,4 +1,4 @@
-"""Which hits become results: rule 1, order, pages."""
+"""Which hits become results: rule 1 of docs/explanation/architecture.md, order, pages."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
