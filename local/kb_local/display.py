@@ -95,8 +95,11 @@ The stack is ready.
   API key       {secrets.api_key}
   data, logs    {home.folder}
 
-  curl -H 'Authorization: Bearer {secrets.api_key}' \\
-       {state.base_url}/v0/orgs/{secrets.organization_id}/knowledge-bases
+Paste this line for the commands of the documentation:
+
+  export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key}
+
+For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledge-bases"
 
 `kb status` shows it, `kb down` stops it.""",
         # Whoever reads it from a pipe waits for it, and `kb up --foreground` goes on.

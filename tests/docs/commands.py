@@ -1,0 +1,118 @@
+"""Reads the commands of a Markdown page: what to run, what it must print, and why something is not run.
+
+Commands are in fenced blocks of two languages:
+
+    console    `$ ` begins a command. It goes on while a line ends with a backslash, a quote is open or a here-document
+               has not ended. The lines after it, if any, are what it must print; `...` stands for anything.
+    sh         the whole block is one command.
+
+A block after the comment `<!-- not run: reason -->` is not run.
+"""
+
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+LANGUAGES: Final = ("console", "sh")
+PROMPT: Final = "$ "
+_FENCED: Final = re.compile(
+    r"^(?P<indent> *)```(?P<language>\w*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL
+)
+_NOT_RUN: Final = re.compile(r"<!-- not run: (?P<reason>[^\n]+) -->\n\s*\Z")
+_HERE_DOCUMENT: Final = re.compile(r"<<'?(?P<end>\w+)'?")
+_OF_MAKE: Final = re.compile(r"make (?P<targets>[a-z -]+?)(\s+#.*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of any language."""
+
+    line: int
+    """Line of the page at which the block begins, from 1."""
+    language: str
+    text: str
+    not_run: str | None
+    """Reason for not running the block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command and what it prints according to the page."""
+
+    line: int
+    text: str
+    output: str
+    """Expected output; empty if the page shows none."""
+
+    @property
+    def make_targets(self) -> list[str]:
+        """Targets of a command that only calls `make`; empty for every other command."""
+        matched = _OF_MAKE.fullmatch(self.text.strip())
+        return matched["targets"].split() if matched else []
+
+
+def blocks(markdown: str) -> list[Block]:
+    """Return all fenced blocks of a page."""
+    found = []
+    for match in _FENCED.finditer(markdown):
+        before = markdown[: match.start()]
+        reason = _NOT_RUN.search(before)
+        found.append(
+            Block(
+                line=before.count("\n") + 1,
+                language=match["language"],
+                text=textwrap.dedent(match["body"]),
+                not_run=reason["reason"] if reason else None,
+            )
+        )
+    return found
+
+
+def commands(block: Block) -> list[Command]:
+    """Return the commands of a block, in order; none if it is of another language."""
+    if block.language == "sh":
+        return [Command(block.line + 1, block.text, "")]
+    return [*_console(block)] if block.language == "console" else []
+
+
+def to_run(markdown: str) -> list[Command]:
+    """Return the commands of a page that a test can run: no block with a reason, and no call of `make`."""
+    return [
+        command
+        for block in blocks(markdown)
+        if block.not_run is None
+        for command in commands(block)
+        if not command.make_targets
+    ]
+
+
+def _console(block: Block) -> Iterator[Command]:
+    lines = block.text.splitlines()
+    number = 0
+    while number < len(lines):
+        assert lines[number].startswith(PROMPT), f"line {block.line + 1 + number} is output of no command"
+        first, text = number, lines[number].removeprefix(PROMPT)
+        while _goes_on(text):
+            number += 1
+            text += "\n" + lines[number]
+        number += 1
+        output = []
+        while number < len(lines) and not lines[number].startswith(PROMPT):
+            output.append(lines[number])
+            number += 1
+        yield Command(block.line + 1 + first, text, "\n".join(output))
+
+
+def _goes_on(text: str) -> bool:
+    if here := _HERE_DOCUMENT.search(text):
+        return text.splitlines()[-1] != here["end"]
+    if text.endswith("\\"):
+        return True
+    try:
+        shlex.split(text, comments=True)
+    except ValueError:  # no closing quotation
+        return True
+    return False

@@ -1,0 +1,70 @@
+"""One running stack for the commands of all pages, in the state in which the tutorial leaves it."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pymongo import AsyncMongoClient
+
+from kb_local.broker import Broker
+from kb_local.python_server import ModelServer, SearchNode
+from kb_local.stack import Stack
+from kb_local.zygote import Zygote
+from tests.conftest import KafkaCluster, MongoDeployment
+from tests.docs.commands import to_run
+from tests.docs.shell import run_page
+
+ROOT = Path(__file__).parents[2]
+TUTORIAL = ROOT / "docs/tutorial/first-answer.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Documented:
+    """What a reader has: a stack that runs, and the variables that the docs use."""
+
+    variables: dict[str, str]
+
+
+@pytest.fixture(scope="session")
+async def stack(
+    search_node: MongoDeployment | SearchNode,
+    broker: KafkaCluster | Broker,
+    model_server: ModelServer,
+    zygote: Zygote,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> AsyncIterator[Stack]:
+    name = f"docs_{uuid4().hex[:12]}"
+    async with Stack(
+        tmp_path_factory.mktemp("docs"),
+        mongo_uri=search_node.uri,
+        kafka=broker if isinstance(broker, Broker) else broker.bootstrap,
+        models_api_base=model_server.api_base,
+        zygote=zygote,
+        database=name,
+        topic_prefix=f"{name}.",
+    ) as running:
+        yield running
+        async with AsyncMongoClient[dict[str, Any]](running.mongod_uri) as mongo:
+            await mongo.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+async def documented(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Documented:
+    """Run the tutorial: the other pages begin with its knowledge base."""
+    printed_by_make_up = {
+        "KB_API": stack.base_url,
+        "KB_SEARCH": stack.base_url,
+        "ORG": stack.organization_id,
+        "KEY": stack.api_key,
+    }
+    values = await run_page(
+        str(TUTORIAL.relative_to(ROOT)),
+        to_run(TUTORIAL.read_text()),
+        folder=tmp_path_factory.mktemp("tutorial"),
+        variables=printed_by_make_up,
+        returned=["KB_ID"],
+    )
+    return Documented(printed_by_make_up | values)

@@ -1,0 +1,82 @@
+"""The commands of all docs, run against a stack in the order of their pages. What is not run says why."""
+
+import ast
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kb_local.display import print_running
+from kb_local.state import Home, StackState
+from tests.docs.commands import LANGUAGES, Command, blocks, commands, to_run
+from tests.docs.conftest import ROOT, TUTORIAL, Documented
+from tests.docs.shell import run_page
+
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *(page for folder in ("services", "shared", "client", "local") for page in ROOT.glob(f"{folder}/**/*.md")),
+    ]
+)
+CONVENTION = {"KB_API", "KB_SEARCH", "ORG", "KEY", "KB_ID"}
+USED = re.compile(r"\$\{?(?P<name>[A-Za-z_]\w*)")
+ASSIGNED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)=")
+MAKE_TARGET = re.compile(r"^(?P<target>[a-z-]+):", re.MULTILINE)
+
+
+def named(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def commands_of_pages() -> dict[str, list[Command]]:
+    """Return what is to be run, by page; the tutorial is run before."""
+    found = {named(page): to_run(page.read_text()) for page in PAGES if page != TUTORIAL}
+    return {page: runnable for page, runnable in found.items() if runnable}
+
+
+def test_kb_up_prints_the_variables_of_the_convention(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = Home(tmp_path / ".kb")
+    home.prepare()
+    print_running(home, StackState(phase="ready", base_url="http://127.0.0.1:8080"), as_json=False)
+    (line,) = [line.strip() for line in capsys.readouterr().out.splitlines() if line.strip().startswith("export ")]
+    assert {match["name"] for match in ASSIGNED.finditer(line)} == CONVENTION - {"KB_ID"}
+
+
+def test_the_tutorial_leads_to_a_cited_answer(documented: Documented) -> None:
+    assert documented.variables["KB_ID"]
+
+
+@pytest.mark.parametrize("page", commands_of_pages())
+async def test_the_commands_of_a_page_do_what_it_says(page: str, documented: Documented, tmp_path: Path) -> None:
+    await run_page(page, commands_of_pages()[page], folder=tmp_path, variables=documented.variables)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_every_command_is_run_or_says_why_not(page: Path) -> None:
+    """A block of another language is no command; one of commands that is not run has a reason, or only calls make."""
+    targets = {match["target"] for match in MAKE_TARGET.finditer((ROOT / "Makefile").read_text())}
+    for block in blocks(page.read_text()):
+        assert block.language not in {"bash", "shell", "shell-session"}, f"line {block.line}: use one of {LANGUAGES}"
+        for command in commands(block):
+            assert set(command.make_targets) <= targets, f"line {command.line}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_commands_use_the_variables_of_the_convention(page: Path) -> None:
+    known = set(CONVENTION)
+    for block in blocks(page.read_text()):
+        for command in commands(block):
+            known |= {match["name"] for match in ASSIGNED.finditer(command.text)}
+            used = {match["name"] for match in USED.finditer(command.text)}
+            assert used <= known, f"line {command.line} uses {used - known}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=named)
+def test_examples_in_json_and_python_can_be_read(page: Path) -> None:
+    for block in blocks(page.read_text()):
+        if block.language == "json":
+            json.loads(block.text)
+        elif block.language == "python":
+            compile(block.text, named(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
