@@ -1,5 +1,6 @@
 """langchain-mongodb."""
 
+import re
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from langchain_mongodb.retrievers import MongoDBAtlasFullTextSearchRetriever, Mo
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
-from tests.clients.conftest import TEXTS, Deployment, eventually
+from tests.clients.conftest import ROOT, TEXTS, Deployment, eventually
 from tests.clients.embedding import DIMENSIONS, embed
 
 
@@ -112,3 +113,39 @@ def test_the_hybrid_retriever_reads_a_knowledge_base_of_this_project(
         vectorstore=knowledge_base, search_index_name=deployment.knowledge_base["text_index"], k=2
     )
     assert contents(retriever.invoke("INV-4711"))[0] == "The invoice number is INV-4711."
+
+
+@pytest.fixture
+def page() -> dict[str, Any]:
+    """The functions of the how-to page."""
+    markdown = (ROOT / "docs/how-to/read-with-langchain.md").read_text()
+    code = re.search(r"```python\n(.*?)```", markdown, re.DOTALL)
+    assert code is not None
+    names: dict[str, Any] = {}
+    exec(code[1], names)
+    return names
+
+
+def test_the_code_of_the_how_to_page_finds_live_chunks_and_no_retired_ones(
+    page: dict[str, Any], mongo: MongoClient[dict[str, Any]], deployment: Deployment
+) -> None:
+    kb = deployment.knowledge_base
+    collection = mongo[kb["database"]][kb["collection"]]
+    live = collection.find_one({"document_id": "contract", "chunk_index": 0})
+    assert live is not None
+    retired = {**live, "_id": "contract:retired:0", "chunk_text": "The contract ends in June.", "until": 1}
+    store = page["open_knowledge_base"](mongo, kb["database"], kb["kb_id"], Embeddings())
+    scope = {key: kb[key] for key in ("organization_id", "kb_id")}
+    collection.insert_one(retired)
+    try:
+        eventually(
+            lambda: (
+                retired["chunk_text"] in contents(store.similarity_search("the contract ends", k=10, pre_filter=scope))
+            )
+        )
+        found = page["search"](store, "the contract ends", **scope, top_k=2)
+    finally:
+        collection.delete_one({"_id": retired["_id"]})
+    assert "The contract ends in December." in [text for text, _ in found]
+    assert all(fields["until"] is None for _, fields in found)
+    assert len(found) == 2
