@@ -1,4 +1,4 @@
-"""The architecture page names files and tests that exist, and each rule has a test."""
+"""The architecture page, and the page of each package, name files and tests that exist; each rule has a test."""
 
 import re
 from pathlib import Path
@@ -7,6 +7,8 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
 RULE = re.compile(r"^### Rule (?P<number>\d): .*?(?=^##)", re.MULTILINE | re.DOTALL)
 PATH = re.compile(r"`(?P<path>(?:client|local|services|shared|tests)/[\w./-]+)`")
+OF_PACKAGE = re.compile(r"`(?P<path>kb_\w+/[\w./-]+)`")
+OF_TESTS = re.compile(r"\btests/[\w/]+(?:\.py)?")
 TESTS = re.compile(r"^- `(?P<file>tests/[\w/]+\.py)`:(?P<names>(?:\s+`\w+`,?)+)", re.MULTILINE)
 NUMBERED = re.compile(r"\brules? (?P<number>\d)\b(?P<end>[^\n]*)")
 PAGE_NAME = "docs/explanation/architecture.md"
@@ -16,6 +18,16 @@ def test_every_file_that_the_page_names_exists() -> None:
     named = {match["path"] for match in PATH.finditer(PAGE)}
     assert len(named) > 50
     assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+
+
+def test_every_file_that_the_page_of_a_package_names_exists() -> None:
+    packages = [*ROOT.glob("services/*"), ROOT / "shared", ROOT / "client", ROOT / "local"]
+    for package in packages:
+        named = {match["path"] for match in OF_PACKAGE.finditer((package / "README.md").read_text())}
+        assert named, package
+        assert [path for path in sorted(named) if not (package / path).exists()] == [], package
+        tests = set(OF_TESTS.findall((package / "README.md").read_text()))
+        assert [path for path in sorted(tests) if not (ROOT / path).exists()] == [], package
 
 
 def test_there_are_seven_rules_and_each_names_a_reason_its_code_and_tests() -> None:

@@ -31,3 +31,11 @@ def documented(service: str) -> set[str]:
 def test_every_setting_of_a_service_is_documented_and_nothing_else_is(service: str) -> None:
     read = {f"KB_{name.upper()}" for name in SERVICES[service].model_fields}
     assert documented(service) == read | {READ_BY_FAILPOINTS}
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_page_of_a_service_names_the_settings_of_its_own(service: str) -> None:
+    page = REFERENCE.parents[2] / "services" / service / "README.md"
+    section = page.read_text().partition("## Settings")[2].partition("\n## ")[0]
+    own = {name for name in SERVICES[service].__annotations__ if name in SERVICES[service].model_fields}
+    assert set(re.findall(r"`(KB_\w+)`", section)) == {f"KB_{name.upper()}" for name in own}
