@@ -1,4 +1,4 @@
-"""Which KBs a document belongs to, and what must be done about it there. Pure: values in, a decision out."""
+"""Decides which KBs a document belongs to, and what removes its drift there. Pure: values in, a decision out."""
 
 import hashlib
 from collections.abc import Collection, Iterable
@@ -11,7 +11,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
 class Action(StrEnum):
-    """What brings a document in a KB to what the truth says."""
+    """Names what removes the drift between a document and what is indexed of it in a KB."""
 
     NOTHING = "nothing"
     INDEX = "index"
@@ -43,7 +43,7 @@ def membership(document: Document, kbs: Iterable[KnowledgeBase], known: Collecti
 
 
 def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocument | None) -> Action:
-    """Compare the truth about a document with what is indexed of it in `kb`."""
+    """Compare a document with what is indexed of it in `kb`, and return what removes the drift."""
     if document is None or document.text is None or not belongs(document, kb):
         if indexed is not None:
             return Action.REMOVE
