@@ -27,6 +27,8 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 """Of URL and headers; what comes in one read, of 256 KB at most, may have more."""
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 2_000
+PAUSE_S: Final = 0.005
+"""Between two turns of a body in very small pieces, so that most of it has not been parsed when a wrong key is refused."""
 
 _log = structlog.get_logger()
 
@@ -121,7 +123,7 @@ class Protocol(H11Protocol):
 
     def _pause(self) -> None:
         self.flow.pause_reading()
-        self.loop.call_soon(self._take_turn)
+        self.loop.call_later(PAUSE_S, self._take_turn)
 
     def _take_turn(self) -> None:
         if not self.transport.is_closing():
