@@ -54,7 +54,7 @@ class FairQueue:
     async def enter(self, organization_id: str, *, is_first: bool) -> None:
         """Wait until a request may be processed; `is_first` puts it before those that wait already."""
         organization = self._note_call(organization_id)
-        if organization.active < self._limit:
+        if organization.active < self._limit(organization_id):
             organization.active += 1
             return
         began = perf_counter()
@@ -72,7 +72,7 @@ class FairQueue:
     def leave(self, organization_id: str) -> None:
         organization = self._note_call(organization_id)
         organization.active -= 1
-        organization.wake(limit=self._limit)
+        organization.wake(limit=self._limit(organization_id))
 
     def _note_call(self, organization_id: str) -> "_Organization":
         organization = self._organizations.setdefault(organization_id, _Organization())
@@ -80,10 +80,13 @@ class FairQueue:
         self._organizations.move_to_end(organization_id)
         return organization
 
-    @property
-    def _limit(self) -> float:
+    def others_call(self, organization_id: str) -> bool:
+        """Say whether another organization has called lately."""
         self._forget_inactive()
-        return self._max_active if len(self._organizations) > 1 else float("inf")
+        return len(self._organizations) > (organization_id in self._organizations)
+
+    def _limit(self, organization_id: str) -> float:
+        return self._max_active if self.others_call(organization_id) else float("inf")
 
     def _forget_inactive(self) -> None:
         oldest = self._clock() - ACTIVE_S

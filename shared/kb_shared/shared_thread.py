@@ -17,15 +17,15 @@ class SharedThread:
     Python code holds the interpreter's lock: a second thread would not do more, and would delay the loop for longer.
     """
 
-    def __init__(self, name: str, *, share_of_organization: float) -> None:
+    def __init__(self, name: str, *, share_of: Callable[[str], float]) -> None:
         """Start it.
 
         Args:
             name: of the thread.
-            share_of_organization: of its time, in seconds of CPU, that one organization may have.
+            share_of: returns the share of its time, in seconds of CPU, that an organization may have now.
         """
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
-        self._share = share_of_organization
+        self._share_of = share_of
         self._turns = Turns()
 
     async def work(self, organization_id: str, do: Callable[[], T]) -> T:
@@ -48,7 +48,7 @@ class SharedThread:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
         finally:
-            asyncio.get_running_loop().call_later(took_s * (1 / self._share - 1), turn.release)
+            asyncio.get_running_loop().call_later(took_s * (1 / self._share_of(organization_id) - 1), turn.release)
 
     def close(self) -> None:
         """Begin nothing more; what is being done is not waited for."""

@@ -258,8 +258,8 @@ MUTANTS: Final = (
     Mutant(
         "organization-has-all-turns",
         _FAIR_QUEUE,
-        old="return self._max_active if len(self._organizations) > 1",
-        new="return self._max_active if len(self._organizations) > 99",
+        old="return self._max_active if self.others_call(organization_id)",
+        new="return self._max_active if False",
         caught_by=in_file(
             _TURNS, "test_while_another_organization_calls_few_requests_are_processed_and_the_others_wait"
         ),

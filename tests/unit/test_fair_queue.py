@@ -143,6 +143,18 @@ async def test_an_organization_is_alone_again_when_the_others_have_not_called_fo
     assert requests.active["acme"] == 4, "and those that wait go on as soon as one has ended"
 
 
+async def test_others_call_whether_or_not_the_organization_itself_does(
+    queue: FairQueue, requests: Requests, clock: Clock
+) -> None:
+    assert not queue.others_call("acme")
+    await requests.begin("acme")
+    assert not queue.others_call("acme")
+    assert queue.others_call("other")
+    await requests.end_one("acme")
+    clock.now += ACTIVE_S + 1
+    assert not queue.others_call("other")
+
+
 async def test_a_caller_who_leaves_while_waiting_takes_no_turn(requests: Requests) -> None:
     await requests.begin("other")
     for _ in range(2):

@@ -11,7 +11,7 @@ SHARE = 0.25
 
 
 async def test_an_organization_with_much_work_does_not_keep_others_waiting() -> None:
-    thread, done, may_begin = SharedThread("test", share_of_organization=SHARE), list[str](), threading.Event()
+    thread, done, may_begin = SharedThread("test", share_of=lambda _: SHARE), list[str](), threading.Event()
 
     async def work(organization_id: str, name: str) -> None:
         def do() -> None:
@@ -32,7 +32,7 @@ async def test_an_organization_with_much_work_does_not_keep_others_waiting() -> 
 
 
 async def test_an_organization_has_a_share_of_the_threads_time() -> None:
-    thread, begun_at, worked = SharedThread("test", share_of_organization=SHARE), list[float](), list[float]()
+    thread, begun_at, worked = SharedThread("test", share_of=lambda _: SHARE), list[float](), list[float]()
 
     def do() -> None:
         begun_at.append(perf_counter())
@@ -46,7 +46,7 @@ async def test_an_organization_has_a_share_of_the_threads_time() -> None:
 
 
 async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
-    thread = SharedThread("test", share_of_organization=SHARE)
+    thread = SharedThread("test", share_of=lambda _: SHARE)
 
     def fail() -> None:
         raise ValueError("it fails")
@@ -56,7 +56,7 @@ async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
 
 
 async def test_a_caller_who_leaves_gives_the_turn_back() -> None:
-    thread, may_end, begun = SharedThread("test", share_of_organization=SHARE), threading.Event(), threading.Event()
+    thread, may_end, begun = SharedThread("test", share_of=lambda _: SHARE), threading.Event(), threading.Event()
 
     def wait() -> None:
         begun.set()

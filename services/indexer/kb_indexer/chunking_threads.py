@@ -21,7 +21,7 @@ class ChunkingThreads:
 
     def __init__(self) -> None:
         self._ordinary = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chunking")
-        self._large = SharedThread("chunking-large", share_of_organization=SHARE_OF_ORGANIZATION)
+        self._large = SharedThread("chunking-large", share_of=lambda _: SHARE_OF_ORGANIZATION)
 
     async def work(self, organization_id: str, text: str, do: Callable[[], T]) -> T:
         """Call `do`, which is about `text`, in the thread for texts of its size."""

@@ -72,7 +72,7 @@ def create_app(
     )
     app.state.admission = Admission(settings)
     app.state.fair_queue = fair_queue or FairQueue(max_active=settings.http_max_active_of_organization)
-    app.state.large_bodies = LargeBodies()
+    app.state.large_bodies = LargeBodies(app.state.fair_queue)
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
     app.router.routes.extend(endpoints)

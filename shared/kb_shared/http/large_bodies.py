@@ -3,6 +3,7 @@
 import sys
 from typing import Final
 
+from kb_shared.fair_queue import FairQueue
 from kb_shared.http.places import Places
 from kb_shared.shared_thread import SharedThread
 
@@ -11,8 +12,10 @@ LARGE_BYTES: Final = 64_000
 MOST: Final = 64
 MOST_OF_ORGANIZATION: Final = 16
 """In memory at once."""
-SHARE_OF_ORGANIZATION: Final = 0.25
-"""Of the time of a thread beside the event loop. While it works the loop is slower, for all organizations."""
+SHARE_ALONE: Final = 0.5
+"""Of the time of the thread that parses, for an organization that calls alone."""
+SHARE_AMONG_OTHERS: Final = 0.1
+"""For one of several that call. While the thread works the event loop is slower, for all of them."""
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop waits for the interpreter's lock while a thread has it, each time that it wakes up. Python's own
 5 ms make a search, which wakes up some thirty times, four times as slow."""
@@ -21,7 +24,11 @@ SWITCH_INTERVAL_S: Final = 0.0005
 class LargeBodies:
     """Of an application."""
 
-    def __init__(self) -> None:
+    def __init__(self, fair_queue: FairQueue) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL_S)
-        self.thread: Final = SharedThread("large-bodies", share_of_organization=SHARE_OF_ORGANIZATION)
+        self._fair_queue = fair_queue
+        self.thread: Final = SharedThread("large-bodies", share_of=self._share_of)
         self.places: Final = Places("large bodies", MOST, MOST_OF_ORGANIZATION)
+
+    def _share_of(self, organization_id: str) -> float:
+        return SHARE_AMONG_OTHERS if self._fair_queue.others_call(organization_id) else SHARE_ALONE

@@ -28,7 +28,7 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 2_000
 PAUSE_S: Final = 0.005
-"""Between two turns of a body in very small pieces, so that most of it has not been parsed when a wrong key is refused."""
+"""Between two turns of a body in very small pieces. Most of it has not been parsed when a wrong key is refused."""
 
 _log = structlog.get_logger()
 

@@ -48,11 +48,18 @@ def application(*, body_timeout_s: float = TIMEOUT_S) -> Starlette:
         Route("/read", read, methods=["POST"]),
         Route("/unread", unread, methods=["GET", "POST"]),
         Route("/slow", slow, methods=["GET"]),
+        Route("/refused-late", refused_late, methods=["POST"]),
     ]
     context = Middleware(RequestContext, body_timeout_s=body_timeout_s)
     app = Starlette(routes=routes, middleware=[context], exception_handlers={RequestError: request_error})
     app.state.go_on = asyncio.Event()
     return app
+
+
+async def refused_late(_: Request) -> PlainTextResponse:
+    # As it takes to look up a key in a database that is slow.
+    await asyncio.sleep(0.1)
+    return PlainTextResponse("refused", 401)
 
 
 @pytest.fixture
@@ -156,6 +163,25 @@ async def test_a_body_of_many_pieces_arrives_whole(patient_url: str, length: int
         assert await connection.status() == 200
         sent = str(length * pieces).encode()
         assert await connection.reader.readexactly(len(sent)) == sent
+
+
+async def test_most_of_a_body_of_many_pieces_is_not_parsed_when_its_request_is_refused(
+    patient_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed = 0
+    count_piece = events.Events._count_piece
+
+    def count(self: events.Events) -> None:
+        nonlocal parsed
+        parsed += 1
+        count_piece(self)
+
+    monkeypatch.setattr(events.Events, "_count_piece", count)
+    async with connected(patient_url) as connection:
+        body = b"1\r\nx\r\n" * events.MAX_PIECES
+        await connection.send(head("POST", "/refused-late", {"Transfer-Encoding": "chunked"}) + body)
+        assert await connection.status() == 401
+    assert 0 < parsed < events.MAX_PIECES / 2
 
 
 async def test_the_answer_to_a_body_that_is_not_read_arrives_and_ends_the_connection(url: str) -> None:

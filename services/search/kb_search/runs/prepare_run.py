@@ -21,7 +21,6 @@ from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
-from kb_shared.http.large_bodies import SHARE_OF_ORGANIZATION
 from kb_shared.http.problems import invalid_field
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases, prompts, runs
@@ -35,6 +34,8 @@ RUNS_REMEMBERED: Final = 20
 HISTORY_SHARE: Final = 0.1
 """Of a run's tokens: the history counts each time that the model is asked."""
 DEFAULT_ITERATIONS: Final = 5
+SHARE_OF_ORGANIZATION: Final = 0.25
+"""Of the time of the thread that checks schemas."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Preparation:
         self._database = database
         self._chat = chat
         self._settings = settings
-        self._thread = SharedThread("schemas", share_of_organization=SHARE_OF_ORGANIZATION)
+        self._thread = SharedThread("schemas", share_of=lambda _: SHARE_OF_ORGANIZATION)
 
     async def plan(self, caller: Caller, request: RunRequest) -> Plan:
         """Make the plan of a run.
