@@ -25,6 +25,10 @@ _BYTES_PER_PIECE: Final = 1_024
 """Of a piece of a streamed answer beside its text; a piece holds a token at least."""
 _BYTES_AROUND_ANSWER: Final = 1_048_576
 _TOKENS_UNLESS_SAID: Final = 131_072
+_LATE_S: Final = 0.001
+"""Of the event loop: it is busy when it takes longer to come back to a stream."""
+_REST: Final = 20.0
+"""Of a stream, in the time for which the event loop was late."""
 
 
 class _BadAnswer(Exception):
@@ -132,8 +136,7 @@ class ChatProvider:
                 raise _BadAnswer("it is longer than its tokens can be")
             if text := characters.take(_text_of(piece) or ""):
                 await on_text(text)
-            # A fast provider's pieces are there at once, thousands of them: everybody else gets a turn between two.
-            await asyncio.sleep(0)
+            await _let_others_work()
         if text := characters.end():
             await on_text(text)
         # litellm ends an answer properly that the provider did not.
@@ -166,6 +169,18 @@ class ChatProvider:
             # Models that think refuse `max_tokens`; litellm makes that of it where a provider knows only the old name.
             request["max_completion_tokens"] = limit
         return request
+
+
+async def _let_others_work() -> None:
+    """Wait between two pieces: those of a fast provider are there at once, and each takes half a millisecond of CPU.
+
+    Where the event loop is busy it is a longer wait, so that streams together leave most of its time to others.
+    """
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    await asyncio.sleep(0)
+    if (late_s := clock() - began) > _LATE_S:
+        await asyncio.sleep(late_s * _REST)
 
 
 def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
