@@ -310,11 +310,13 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "streamed-run-takes-no-turn",
+        "run-takes-no-turn",
         "services/search/kb_search/runs/conduct_run.py",
         old="self._fair_queue.turn(plan.organization_id)",
         new="self._fair_queue.turn(plan.run_id)",
-        caught_by=in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+        caught_by=in_file(
+            _TURNS_OF_SEARCH, "test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_again"
+        ),
     ),
     Mutant(
         "mcp-takes-no-turn",

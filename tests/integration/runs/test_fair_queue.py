@@ -109,3 +109,17 @@ async def test_while_a_model_thinks_a_search_is_answered(
         assert "fence" in await search(served, knowledge.kb.kb_id, "")
         assert not thinking.done()
         assert "fence" in await thinking
+
+
+@pytest.mark.parametrize("ask", [run, streamed_run])
+async def test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_again(
+    served: Author, knowledge: Knowledge, scripted: ScriptedModel, queue: FairQueue, ask: Ask
+) -> None:
+    await scripted.says(SEARCH | {"delay_s": HANG_S}, ANSWER)
+    running = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
+    await scripted.was_asked(1)
+    async with turns_taken(queue, ORGANIZATION):
+        await until(lambda: has_waiting(queue, ORGANIZATION) or running.done())
+        assert not running.done()
+        assert len(await scripted.requests()) == 1
+    assert "fence" in await running
