@@ -1,6 +1,6 @@
-"""Turns within a process at what several transactions would write at once.
+"""Turns within a process at a row that several of its tasks would work on at once.
 
-Without them they would conflict, and a transaction that loses begins anew with all it has done.
+Without them their transactions would conflict, and a transaction that loses begins anew with all it has done.
 """
 
 import asyncio
@@ -12,5 +12,5 @@ class Turns:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def of(self, row_id: str) -> asyncio.Lock:
-        """Hold it for as long as the transaction lasts."""
+        """Hold it for as long as the work on the row lasts."""
         return self._locks.setdefault(row_id, asyncio.Lock())

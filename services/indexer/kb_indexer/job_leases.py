@@ -17,6 +17,7 @@ from kb_shared.gathering import Gathering
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import Job
+from kb_shared.turns import Turns
 
 log = structlog.get_logger()
 
@@ -43,30 +44,32 @@ class JobLeases:
         self._load = load
         self._owner = str(uuid4())
         self._held: dict[str, _Held] = {}
+        self._turns = Turns()
         self._claimed = Gathering(self._claim)
 
     @asynccontextmanager
     async def hold(self, command: SyncDocument) -> AsyncIterator[Job | None]:
-        """Claim the job of `command`; None if it is done already or somebody else is at work on it."""
+        """Claim the job of `command`; None if it is done already or another process is at work on it.
+
+        While this process is at work on it, for a command of the other lane, it waits until that has ended. Dropped, the
+        command would be lost if it asks for more than that work has seen: nobody sends it again for `UNCLAIMED_GRACE`.
+        """
         key = index_jobs.row_id(command.kb_id, command.document_id)
-        if key in self._held:
-            # At work on it for the other lane; that work sees the newer token and gives the job back.
-            yield None
-            return
-        asked_at = monotonic()
-        job = await self._claim_or_let_go(command)
-        if job is None:
-            yield None
-            return
-        self._held[key] = _Held(job, monotonic(), until=asked_at + self._length.total_seconds())
-        try:
-            yield job
-        except asyncio.CancelledError:
-            # The partition went to another replica: let it, or the sweeper, begin at once.
-            await asyncio.shield(self._let_go(job))
-            raise
-        finally:
-            del self._held[key]
+        async with self._turns.of(key):
+            asked_at = monotonic()
+            job = await self._claim_or_let_go(command)
+            if job is None:
+                yield None
+                return
+            self._held[key] = _Held(job, monotonic(), until=asked_at + self._length.total_seconds())
+            try:
+                yield job
+            except asyncio.CancelledError:
+                # The partition went to another replica: let it, or the sweeper, begin at once.
+                await asyncio.shield(self._let_go(job))
+                raise
+            finally:
+                del self._held[key]
 
     async def _claim_or_let_go(self, command: SyncDocument) -> Job | None:
         claiming = asyncio.ensure_future(self._claimed(command))

@@ -11,6 +11,7 @@ import pytest
 from kb_indexer import crowds, sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.crowds import CROWDED_FROM
+from kb_shared import failpoints
 from kb_shared.contracts import topics
 from kb_shared.contracts.commands import SyncDocument
 from kb_shared.embedding.models import PROVIDERS
@@ -197,6 +198,30 @@ async def test_a_job_whose_claim_was_cancelled_is_free_at_once(
 
     job = await the_job(tenant)
     assert (job.state, job.lease_owner, job.attempts) == (State.PENDING, None, 0)
+
+
+async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_not_lost(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    """It comes on the other lane, when the job of the last one is deleted already."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    handling: list[asyncio.Task[None]] = []
+
+    async def ask_anew() -> None:
+        if handling:
+            return
+        await indexer.publish(tenant.ocr("d", text_of(7, 8), revision=2))
+        [message] = indexer.post.take(topics.INDEX_REQUESTS.name)
+        handling.append(asyncio.create_task(handle(indexer, message)))
+        await asyncio.wait(handling, timeout=0.1)
+
+    async with failpoints.during("swap.after_commit", ask_anew):
+        await indexer.handle_commands()
+        await asyncio.gather(*handling)
+
+    await tenant.assert_holds(kb, {"d": text_of(7, 8)})
+    await tenant.assert_settled()
 
 
 async def test_a_text_that_an_event_refers_to_is_young_again(tenant: Tenant, indexer: Replica) -> None:
