@@ -7,7 +7,8 @@ with a long line delays the others by no more than its block.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
@@ -112,10 +113,8 @@ class RateLimiter:
         ask = _Ask(requests, tokens)
         line.asks.append(ask)
         try:
-            async with asyncio.timeout(patience_s), line.turn:
+            async with self._turn(bucket, line, patience_s):
                 await self._go(bucket, line, ask, until=began + patience_s)
-        except TimeoutError:
-            raise _rejected(bucket, patience_s) from None
         finally:
             line.asks.remove(ask)
             if not line.asks:
@@ -150,6 +149,20 @@ class RateLimiter:
                 del self._lines[idle]
         return line
 
+    @asynccontextmanager
+    async def _turn(self, bucket: Bucket, line: _Line, patience_s: float) -> AsyncIterator[None]:
+        """Be the first of the line within this. A slow answer of MongoDB is nobody's limit: it ends no patience."""
+        try:
+            # Where nothing is limited, those before wait for the end of a pause, and know themselves for how long.
+            async with asyncio.timeout(patience_s if bucket.limited else None):
+                await line.turn.acquire()
+        except TimeoutError:
+            raise _rejected(bucket, patience_s) from None
+        try:
+            yield
+        finally:
+            line.turn.release()
+
     async def _go(self, bucket: Bucket, line: _Line, ask: _Ask, *, until: float) -> None:
         if not bucket.limited:
             await self._sleep(bucket, line, lambda: line.opens_at, until=until)
@@ -168,8 +181,11 @@ class RateLimiter:
 
     async def _reserve(self, bucket: Bucket, line: _Line, *, until: float) -> _Block:
         requests, tokens = line.first_together(bucket)
+        longest_wait_s = max(0.0, until - _now())
         reserving = asyncio.create_task(
-            rate_limits.reserve(self._database, bucket, requests=requests, tokens=tokens, longest_wait_s=until - _now())
+            rate_limits.reserve(
+                self._database, bucket, requests=requests, tokens=tokens, longest_wait_s=longest_wait_s
+            )
         )
         try:
             reservation = await asyncio.shield(reserving)

@@ -321,6 +321,24 @@ def test_whoever_stands_in_line_too_long_is_let_go() -> None:
     assert run(main) == pytest.approx(5.1, abs=0.1)
 
 
+@pytest.mark.parametrize("of", [bucket(), bucket(6_000, 6_000_000)])
+def test_a_slow_answer_of_mongo_is_not_taken_for_a_limit_that_is_used_up(of: Bucket) -> None:
+    async def main() -> None:
+        limiter = RateLimiter(SimulatedMongo(latency_s=1.0).as_database())
+        await limiter.take(of, patience_s=0.2)
+
+    run(main)
+
+
+def test_where_nothing_is_limited_those_behind_a_slow_answer_of_mongo_go_on_too() -> None:
+    async def main() -> None:
+        limiter = RateLimiter(SimulatedMongo(latency_s=1.0).as_database())
+        await asyncio.gather(*(limiter.take(bucket(), patience_s=0.2) for _ in range(3)))
+        assert now() == 1.0
+
+    run(main)
+
+
 def test_a_replica_that_dies_costs_the_others_a_block_at_most() -> None:
     world = World(replicas=2)
     of = bucket(600)
