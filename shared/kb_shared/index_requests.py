@@ -12,7 +12,7 @@ from kb_shared.gathering import Gathering
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import Request
+from kb_shared.mongo.index_jobs import PUBLISH_GRACE, UNCLAIMED_GRACE, Opened, Request
 
 
 class IndexRequests:
@@ -24,7 +24,7 @@ class IndexRequests:
         self._source = source
         self._live = topic_prefix + topics.INDEX_REQUESTS.name
         self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
-        self._opened = Gathering(self._open)
+        self._opened: Gathering[Request, Opened] = Gathering(self._open)
 
     async def request(
         self,
@@ -36,21 +36,29 @@ class IndexRequests:
     ) -> None:
         """Return once every command is in MongoDB and acknowledged by the broker.
 
+        After a crash an event is delivered again and asks again for whatever has a job. Others may not: a scan finds
+        other documents once its KB has other tags. What they leave unpublished, a sweeper publishes soon.
+
         Args:
-            occurred_at: time of the event that asks; time to searchable is measured from it.
+            commands: of one organization.
+            occurred_at: time of the event that asks, if one does; time to searchable is measured from it.
             bulk: on the lane for what nobody waits for.
             backfill_id: of the backfill that asks, whose progress they are.
         """
         if not commands:
             return
-        await self._opened(Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id))
+        grace = PUBLISH_GRACE if occurred_at is None else UNCLAIMED_GRACE
+        request = Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id, grace)
+        opened = await self._opened(request)
         await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
         await self.publish(commands, bulk=bulk)
         await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
+        if occurred_at is None and opened:
+            organization_id = next(iter(commands)).organization_id
+            await index_jobs.note_published(self._database, organization_id, opened)
 
-    async def _open(self, requests: Sequence[Request]) -> Mapping[Request, None]:
-        await index_jobs.request(self._database, requests)
-        return {}
+    async def _open(self, requests: Sequence[Request]) -> Mapping[Request, Opened]:
+        return await index_jobs.request(self._database, requests)
 
     async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:
         """Send commands whose jobs are there already."""

@@ -323,6 +323,43 @@ MUTANTS: Final = (
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_what_was_published_again_is_given_time_to_be_claimed"),
     ),
     Mutant(
+        "command-is-dropped-while-the-last-one-of-its-document-ends",
+        "services/indexer/kb_indexer/job_leases.py",
+        old="        async with self._turns.of(key):\n",
+        new="        if key in self._held:\n            yield None\n        else:\n",
+        caught_by=in_file(
+            f"{_TESTS}/test_waiting.py",
+            "test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_not_lost",
+        ),
+    ),
+    Mutant(
+        "command-of-a-scan-is-believed-to-be-published",
+        "shared/kb_shared/index_requests.py",
+        old="PUBLISH_GRACE if occurred_at is None else UNCLAIMED_GRACE",
+        new="UNCLAIMED_GRACE",
+        caught_by=in_file(
+            f"{_TESTS}/test_scans.py",
+            "test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_asks_for_other_documents_by_then",
+        ),
+    ),
+    Mutant(
+        "scan-does-not-note-what-it-published",
+        "shared/kb_shared/index_requests.py",
+        old="if occurred_at is None and opened:",
+        new="if False and opened:",
+        caught_by=in_file(f"{_TESTS}/test_scans.py", "test_what_a_scan_has_published_is_given_time_to_be_claimed"),
+    ),
+    Mutant(
+        "scan-puts-off-what-was-begun-meanwhile",
+        _REQUESTS,
+        old='            "$expr": {"$eq": ["$next_attempt_at", _later("$requested_at", PUBLISH_GRACE)]},\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_scans.py",
+            "test_a_job_that_was_put_off_before_its_scan_noted_its_command_as_published_is_due_when_it_says",
+        ),
+    ),
+    Mutant(
         "probe-deletes-at-once",
         _PROBE,
         old="                await asyncio.sleep(GRACE_S)\n",

@@ -183,9 +183,7 @@ class RateLimiter:
         requests, tokens = line.first_together(bucket)
         longest_wait_s = max(0.0, until - _now())
         reserving = asyncio.create_task(
-            rate_limits.reserve(
-                self._database, bucket, requests=requests, tokens=tokens, longest_wait_s=longest_wait_s
-            )
+            rate_limits.reserve(self._database, bucket, requests=requests, tokens=tokens, longest_wait_s=longest_wait_s)
         )
         try:
             reservation = await asyncio.shield(reserving)

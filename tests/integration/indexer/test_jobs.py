@@ -20,7 +20,6 @@ from kb_shared.kafka.record import Record
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.index_jobs import Job, State
-from kb_shared.mongo.index_jobs.due import SWEEP_GRACE
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
@@ -64,13 +63,6 @@ async def failures_of(tenant: Tenant) -> list[DocumentIndexFailed]:
 async def set_attempts(tenant: Tenant, attempts: int) -> None:
     query = {"organization_id": tenant.organization_id}
     await tenant.database[index_jobs.NAME].update_one(query, {"$set": {"attempts": attempts}})
-
-
-async def let_pass(tenant: Tenant, time: timedelta) -> None:
-    """Bring nearer what jobs wait for."""
-    sooner = {"$subtract": ["$next_attempt_at", time // timedelta(milliseconds=1)]}
-    query = {"organization_id": tenant.organization_id}
-    await tenant.database[index_jobs.NAME].update_many(query, [{"$set": {"next_attempt_at": sooner}}])
 
 
 @pytest.mark.parametrize("failpoint", ["sync.after_claim", "sync.after_chunking", "swap.after_fence", "swap.after_job"])
@@ -347,9 +339,9 @@ async def test_what_was_published_again_is_given_time_to_be_claimed(tenant: Tena
     await tenant.make_due()
     assert await indexer.sweeper.sweep() == 1
 
-    await let_pass(tenant, SWEEP_GRACE + timedelta(seconds=1))
+    await tenant.let_pass(index_jobs.PUBLISH_GRACE + timedelta(seconds=1))
     assert await indexer.sweeper.sweep() == 0
-    await let_pass(tenant, index_jobs.UNCLAIMED_GRACE)
+    await tenant.let_pass(index_jobs.UNCLAIMED_GRACE)
     assert await indexer.sweeper.sweep() == 1
 
 

@@ -19,6 +19,7 @@ from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
     LANES,
     Replica,
@@ -51,6 +52,10 @@ async def start_scan(tenant: Tenant, kb: KnowledgeBase, kind: Kind = Kind.SCAN) 
         await backfills.start(tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=kind)
 
     await in_transaction(tenant.database, work)
+
+
+async def let_leases_of_scans_expire(database: Database) -> None:
+    await database[backfills.NAME].update_many({}, [{"$set": {"lease_until": "$$NOW"}}])
 
 
 async def open_jobs(tenant: Tenant, kb: KnowledgeBase) -> int:
@@ -100,7 +105,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
 
     async with replica(own_database, model_server.api_base) as heir:
         assert not await heir.backfills.turn(), "the dead one's lease has not expired"
-        await own_database[backfills.NAME].update_many({}, [{"$set": {"lease_until": "$$NOW"}}])
+        await let_leases_of_scans_expire(own_database)
         await until(heir.backfills.turn)
         # The beginning of the stretch of the crash, as far as there is room, and not the one before it.
         assert asked_for(heir.post.sent) == DOCUMENTS[4:6]
@@ -110,6 +115,50 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
             await heir.handle_commands()
     await own_tenant.assert_holds(kb, TEXTS)
     await own_tenant.assert_settled()
+
+
+async def test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_asks_for_other_documents_by_then(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    """Its KB has got other tags; the jobs have nothing to do, but each of them would be shown as pending."""
+    async with failpoints.during("backfill.after_jobs", crash):
+        with pytest.raises(Crash):
+            await own_indexer.backfills.turn()
+    own_indexer.post.take(*LANES)
+    await own_indexer.retag_kb(kb, "z")
+    await let_leases_of_scans_expire(own_indexer.database)
+    await own_indexer.scan()
+    assert len(await own_tenant.jobs()) == 4
+
+    await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
+    await own_indexer.work()
+    await own_tenant.assert_settled()
+
+
+async def test_what_a_scan_has_published_is_given_time_to_be_claimed(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    await own_indexer.backfills.turn()
+    assert len(await own_tenant.jobs()) == 4
+
+    await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
+    assert await own_indexer.sweeper.sweep() == 0
+    await own_tenant.let_pass(index_jobs.UNCLAIMED_GRACE)
+    assert await own_indexer.sweeper.sweep() == 4
+
+
+async def test_a_job_that_was_put_off_before_its_scan_noted_its_command_as_published_is_due_when_it_says(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase, provider: Provider
+) -> None:
+    await provider.will({"status": 429, "retry_after_s": 20})
+
+    async with failpoints.during("backfill.after_publish", own_indexer.handle_commands):
+        await own_indexer.backfills.turn()
+    assert {job.error_type for job in (await own_tenant.jobs()).values()} >= {"provider_429"}
+
+    await provider.will()
+    await own_tenant.let_pass(timedelta(seconds=30))
+    assert await own_indexer.sweeper.sweep() == 4
 
 
 async def test_a_scan_after_a_retag_lets_documents_leave_and_come(

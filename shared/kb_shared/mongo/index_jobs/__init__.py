@@ -11,7 +11,17 @@ that arrives meanwhile is not lost.
 """
 
 from kb_shared.mongo.index_jobs.due import make_all_due, make_due, published, take_due
-from kb_shared.mongo.index_jobs.job import INDEXES, NAME, SUSPECT_AFTER, UNCLAIMED_GRACE, UNDONE, Job, State, row_id
+from kb_shared.mongo.index_jobs.job import (
+    INDEXES,
+    NAME,
+    PUBLISH_GRACE,
+    SUSPECT_AFTER,
+    UNCLAIMED_GRACE,
+    UNDONE,
+    Job,
+    State,
+    row_id,
+)
 from kb_shared.mongo.index_jobs.queries import (
     any_open,
     count_all_open,
@@ -26,7 +36,7 @@ from kb_shared.mongo.index_jobs.queries import (
     of_kb,
     open_ids,
 )
-from kb_shared.mongo.index_jobs.requests import Request, request, unforce
+from kb_shared.mongo.index_jobs.requests import Opened, Request, note_published, request, unforce
 from kb_shared.mongo.index_jobs.work import (
     claim,
     claim_all,
@@ -43,10 +53,12 @@ from kb_shared.mongo.index_jobs.work import (
 __all__ = [
     "INDEXES",
     "NAME",
+    "PUBLISH_GRACE",
     "SUSPECT_AFTER",
     "UNCLAIMED_GRACE",
     "UNDONE",
     "Job",
+    "Opened",
     "Request",
     "State",
     "any_open",
@@ -67,6 +79,7 @@ __all__ = [
     "make_all_due",
     "make_due",
     "note_alone",
+    "note_published",
     "of_documents",
     "of_kb",
     "open_ids",

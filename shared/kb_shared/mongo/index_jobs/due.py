@@ -1,15 +1,20 @@
 """Jobs whose time has come, and the sweepers that share them."""
 
 from collections.abc import Collection
-from datetime import timedelta
 
 from pymongo import ASCENDING, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, long_commands
-from kb_shared.mongo.index_jobs.job import NAME, UNCLAIMED_GRACE, Job, State, from_row, milliseconds, row_id
-
-SWEEP_GRACE = timedelta(seconds=30)
-"""How long a sweeper may take to publish what it has taken; if it dies or the broker is away, another takes it."""
+from kb_shared.mongo.index_jobs.job import (
+    NAME,
+    PUBLISH_GRACE,
+    UNCLAIMED_GRACE,
+    Job,
+    State,
+    from_row,
+    milliseconds,
+    row_id,
+)
 
 
 async def take_due(database: Database, *, limit: int) -> list[Job]:
@@ -26,7 +31,7 @@ async def take_due(database: Database, *, limit: int) -> list[Job]:
                 {
                     "$set": {
                         "state": State.PENDING,
-                        "next_attempt_at": {"$add": ["$$NOW", milliseconds(SWEEP_GRACE)]},
+                        "next_attempt_at": {"$add": ["$$NOW", milliseconds(PUBLISH_GRACE)]},
                     }
                 }
             ],

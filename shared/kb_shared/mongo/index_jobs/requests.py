@@ -1,15 +1,24 @@
 """Asking for work: who sends a command opens its job first."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import TypeAlias
 from uuid import uuid4
 
 from pymongo import UpdateOne
 
 from kb_shared.contracts.commands import SyncDocument
-from kb_shared.mongo.database import Database, upsert_all
-from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, UNCLAIMED_GRACE, State, milliseconds, row_id
+from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.index_jobs.job import (
+    NAME,
+    PUBLISH_GRACE,
+    SUSPECT_AFTER,
+    UNCLAIMED_GRACE,
+    State,
+    milliseconds,
+    row_id,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -22,26 +31,48 @@ class Request:
     """The time of the event that asks."""
     backfill_id: str | None = None
     """Of the backfill that asks, if one does."""
+    publish_grace: timedelta = UNCLAIMED_GRACE
+    """After how long a sweeper publishes the commands of these jobs, unless they are begun, or noted as published."""
 
 
-async def request(database: Database, requests: Collection[Request]) -> None:
+Opened: TypeAlias = Mapping[str, str]
+"""The tokens of jobs that were opened or renewed, by the id of their row."""
+
+
+async def request(database: Database, requests: Collection[Request]) -> dict[Request, Opened]:
     """Open a job for each command, or renew the open one: pending, a new token, no attempts yet.
 
     The lease of somebody at work is left alone: seeing another token, that worker gives the job back. A job stays the
     `backfill_id`'s that asked for it, whoever asks after that, until another backfill does.
     """
-    renewals = [
-        _renewal(command, traceparent=each.traceparent, occurred_at=each.occurred_at, backfill_id=each.backfill_id)
+    opened: dict[Request, Opened] = {
+        each: {row_id(command.kb_id, command.document_id): str(uuid4()) for command in each.commands}
         for each in requests
-        for command in each.commands
-    ]
+    }
+    renewals = [_renewal(command, each, opened[each]) for each in requests for command in each.commands]
     if renewals:
         await upsert_all(database[NAME], renewals)
+    return opened
 
 
-def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, backfill_id: str | None) -> UpdateOne:
+async def note_published(database: Database, organization_id: str, opened: Opened) -> None:
+    """Let the commands of new jobs wait in their lanes. What became of one already stays."""
+    await database[NAME].update_many(
+        {
+            "_id": {"$in": list(opened)},
+            "organization_id": organization_id,
+            "token": {"$in": list(opened.values())},
+            # Nobody has claimed it, given it back or put it off: each of them sets another time.
+            "$expr": {"$eq": ["$next_attempt_at", _later("$requested_at", PUBLISH_GRACE)]},
+        },
+        [{"$set": {"next_attempt_at": _later("$$NOW", UNCLAIMED_GRACE)}}],
+    )
+
+
+def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateOne:
+    job_id = row_id(command.kb_id, command.document_id)
     return UpdateOne(
-        {"_id": row_id(command.kb_id, command.document_id), "organization_id": command.organization_id},
+        {"_id": job_id, "organization_id": command.organization_id},
         [
             {
                 "$set": {
@@ -51,7 +82,7 @@ def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, 
                     "reason": command.reason,
                     # A forced request is not forgotten because an ordinary one came after it.
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
-                    "token": str(uuid4()),
+                    "token": opened[job_id],
                     "attempts": 0,
                     # Suspect it stays: whoever asks anew, it is not let near others before it has been done once.
                     "crashes": {"$min": [{"$ifNull": ["$crashes", 0]}, SUSPECT_AFTER]},
@@ -61,23 +92,23 @@ def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, 
                         "$cond": [
                             {"$gt": ["$lease_until", "$$NOW"]},
                             "$lease_until",
-                            {"$add": ["$$NOW", milliseconds(UNCLAIMED_GRACE)]},
+                            _later("$$NOW", request.publish_grace),
                         ]
                     },
-                    "traceparent": traceparent,
+                    "traceparent": request.traceparent,
                     "requested_at": "$$NOW",
                     # Of work that has been open since an earlier event, the earlier time counts.
                     "occurred_at": {
                         "$cond": [
                             {"$in": ["$state", [State.PENDING, State.RUNNING, State.PAUSED]]},
                             "$occurred_at",
-                            occurred_at,
+                            request.occurred_at,
                         ]
                     },
                     "error_type": None,
                     "error_message": None,
                     "postponed_until": None,
-                    "backfill_id": backfill_id or {"$ifNull": ["$backfill_id", None]},
+                    "backfill_id": request.backfill_id or {"$ifNull": ["$backfill_id", None]},
                     "lease_owner": {"$ifNull": ["$lease_owner", None]},
                     "lease_until": {"$ifNull": ["$lease_until", None]},
                 }
@@ -85,6 +116,10 @@ def _renewal(command: SyncDocument, *, traceparent: str, occurred_at: datetime, 
         ],
         upsert=True,
     )
+
+
+def _later(time: str, by: timedelta) -> Row:
+    return {"$add": [time, milliseconds(by)]}
 
 
 async def unforce(database: Database, organization_id: str, kb_id: str, *, backfill_id: str) -> None:
