@@ -8,6 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -25,8 +26,10 @@ from kb_shared.contracts.documents import (
     TagsChanged,
 )
 from kb_shared.embedding.vector import from_binary
+from tests.chaos.quiescence import SLOW_S
 from tests.e2e.kafka_log import Message
 from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System
+from tests.waiting import until
 
 _CUT = ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0, text_normalization.CURRENT)
 
@@ -171,14 +174,27 @@ class Oracle:
         ]
 
     async def _charges(self, system: System) -> list[Problem]:
-        charged = sum([row["count"] async for row in system.database.spu_ledger.find()])
-        stored = await system.database.embedding_cache.count_documents({})
+        """Each charge is for as many embeddings as were stored with it, and was told of.
+
+        Readers may go on to search, and to pay for it: what is charged meanwhile may be told of later.
+        """
+        charged = await _charged(system)
+        await until(partial(_all_is_sent, system), within_s=SLOW_S, what="what was charged is told of")
+        stored = Counter([row["ledger_id"] async for row in system.database.embedding_cache.find({}, {"ledger_id": 1})])
         # A relay that dies says some things twice.
         bills = [_json(message)["data"] for message in await system.kafka.read(topics.USAGE)]
-        billed = sum({bill["ledger_id"]: bill["count"] for bill in bills}.values())
-        if charged == stored == billed:
-            return []
-        return [Problem(f"{charged} SPUs charged and {billed} billed for {stored} embeddings stored")]
+        told = {bill["ledger_id"]: bill["count"] for bill in bills}
+        charged_by_now = await _charged(system)
+        return [
+            Problem(
+                f"{count} SPUs charged and {told.get(ledger_id, 0)} told of for {stored[ledger_id]} embeddings stored"
+            )
+            for ledger_id, count in charged.items()
+            if not count == stored[ledger_id] == told.get(ledger_id)
+        ] + [
+            Problem(f"{told.get(ledger_id, 0)} SPUs billed and {stored[ledger_id]} embeddings stored without a charge")
+            for ledger_id in (told.keys() | stored.keys()) - charged_by_now.keys()
+        ]
 
     async def _dead_letters(self, system: System) -> list[Problem]:
         # A crash between the dead letter and the offset writes it twice.
@@ -242,6 +258,14 @@ def _wrong_with(truth: Truth, live: Sequence[dict[str, Any]], row: dict[str, Any
     doubles = [name for name, times in Counter(chunk["_id"] for chunk in live).items() if times > 1]
     if doubles or any(one["start"] >= other["start"] for one, other in pairwise(live)):
         yield "chunks are not in the order of the text, each once"
+
+
+async def _charged(system: System) -> dict[str, int]:
+    return {row["_id"]: row["count"] async for row in system.database.spu_ledger.find()}
+
+
+async def _all_is_sent(system: System) -> bool:
+    return not await system.database.outbox.count_documents({"sent_at": None})
 
 
 def _projected(row: Mapping[str, Any]) -> tuple[int | None, frozenset[str], Mapping[str, Any]]:
