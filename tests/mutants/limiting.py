@@ -24,6 +24,9 @@ _TURNS: Final = "tests/unit/test_fair_queue.py"
 _TURNS_OF_API: Final = "tests/integration/kb_api/test_fair_queue.py"
 _TURNS_OF_SEARCH: Final = "tests/integration/runs/test_fair_queue.py"
 
+_TAKE: Final = '        await limits.take("search", caller)\n'
+_ASKED: Final = "        query, asker = body.to_query(), _asker(caller, origin)\n"
+
 MUTANTS: Final = (
     Mutant(
         "chat-model-may-be-any",
@@ -134,6 +137,33 @@ MUTANTS: Final = (
         old='        await limits.take("administration", caller)\n',
         new="",
         caught_by=in_file(_LIMITS_OF_API, "test_administrative_calls_have_a_limit_and_documents_have_none"),
+    ),
+    Mutant(
+        "searches-have-no-limit",
+        "services/search/kb_search/routes.py",
+        old=_TAKE + _ASKED + "        return SearchResponse",
+        new=_ASKED + "        return SearchResponse",
+        caught_by=in_file(
+            "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
+        ),
+    ),
+    Mutant(
+        "searches-of-several-have-no-limit",
+        "services/search/kb_search/routes.py",
+        old=_TAKE + _ASKED + "        return SearchSeveralResponse",
+        new=_ASKED + "        return SearchSeveralResponse",
+        caught_by=in_file(
+            "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
+        ),
+    ),
+    Mutant(
+        "mcp-reads-chunks-without-a-limit",
+        "services/search/kb_search/mcp/tools.py",
+        old='and as often.\n        await self._limits.take("search", caller)\n',
+        new="and as often.\n",
+        caught_by=in_file(
+            "tests/integration/mcp/test_mcp.py", "test_calls_count_towards_the_limits_and_a_refusal_is_told"
+        ),
     ),
     Mutant(
         "runs-have-no-limit",

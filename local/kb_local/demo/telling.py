@@ -73,8 +73,8 @@ class Telling:
             f"""
 [bold]Try next[/]
   make up       starts the stack, prints its URL and leaves it running
-  API key       {api_key}
-  curl -H 'Authorization: Bearer {api_key}' $URL/v0/orgs/{organization_id}/knowledge-bases
+  export KB_API=<this URL> ORG={organization_id} KEY={api_key}
+  curl -H "Authorization: Bearer $KEY" $KB_API/v0/orgs/$ORG/knowledge-bases
   make down     stops it; the data stays"""
         )
 

@@ -192,6 +192,9 @@ async def caller_of(request: Request) -> Caller:
 
 
 async def _whole_key(request: Request) -> str:
+    if len(request.headers.getlist("authorization")) > 1:
+        # A proxy may have looked at the other one.
+        raise _failed(request, _unauthenticated("Send one header `Authorization`; there are several."), None)
     credentials = await _bearer(request)
     if credentials is None:
         raise _failed(request, _unauthenticated("Send `Authorization: Bearer kb_<key id>_<secret>`."), None)

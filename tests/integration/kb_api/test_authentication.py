@@ -58,3 +58,12 @@ async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization
     with pytest.raises(RequestError) as refused:
         await asked.look(organization.key)
     assert refused.value.status == 401
+
+
+async def test_of_several_keys_in_one_request_none_counts(organization: Organization) -> None:
+    own = f"Bearer {organization.key}"
+    answer = await organization.http.get(
+        f"{organization.base}/knowledge-bases", headers=[("Authorization", own), ("Authorization", own)]
+    )
+    assert (answer.status_code, answer.json()["type"]) == (401, "unauthenticated")
+    assert "several" in answer.json()["detail"]

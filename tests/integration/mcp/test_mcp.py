@@ -225,19 +225,33 @@ async def test_no_document_of_another_organization_is_read(
         )
 
 
-@pytest.mark.parametrize("limits", [{"searches_per_minute_of_organization": 1}])
-async def test_searches_count_towards_the_limits_and_a_refusal_is_told(
+async def use_up(database: Database, operation: str) -> None:
+    """For longer than any test takes."""
+    bucket = Bucket(ORGANIZATION, f"{operation}/organization", 1)
+    assert (await reserve(database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
+
+
+@pytest.mark.parametrize(
+    "limits", [{"searches_per_minute_of_organization": 1, "administrative_calls_per_minute_of_organization": 1}]
+)
+async def test_calls_count_towards_the_limits_and_a_refusal_is_told(
     reached: Reached, knowledge: Knowledge, search_database: Database
 ) -> None:
+    await knowledge.index(Document("d", ["one"]))
+    searching: dict[str, Any] = {
+        "search_knowledge_base": {"query": FENCE},
+        "get_document_chunks": {"kb_id": knowledge.kb.kb_id, "document_id": "d"},
+    }
     async with reached.client(Scope.SEARCH, Scope.READ) as client:
-        assert not (await called(client, "search_knowledge_base", query=FENCE)).is_error
-        # For longer than any test takes.
-        bucket = Bucket(ORGANIZATION, "search/organization", 1)
-        assert (await reserve(search_database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
-        refused = await called(client, "search_knowledge_base", query=FENCE)
-        assert refused.is_error
-        assert "of this organization is used up" in refused.text
+        await use_up(search_database, "search")
+        for tool, arguments in searching.items():
+            refused = await called(client, tool, **arguments)
+            assert refused.is_error, tool
+            assert "of this organization is used up" in refused.text
         assert not (await called(client, "list_knowledge_bases")).is_error
+        await use_up(search_database, "administration")
+        refused = await called(client, "list_knowledge_bases")
+        assert "of this organization is used up" in refused.text
 
 
 async def test_a_search_is_written_down_as_one_over_mcp(

@@ -168,12 +168,15 @@ class McpTools:
 
     async def _list(self, caller: Caller) -> CallToolResult:
         caller.check(Scope.READ)
+        await self._limits.take("administration", caller)
         return _returned(
             *shown_knowledge_bases(await knowledge_bases.of_organization(self._database, caller.organization_id))
         )
 
     async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)
+        # A model reads on where it searched, and as often.
+        await self._limits.take("search", caller)
         read = await document_chunks(
             self._database,
             caller.organization_id,
