@@ -22,6 +22,11 @@ from kb_shared.contracts.documents import OcrCompleted
 _TAG: Final = "corpus"
 _LAST: Final = "indexed-after-all-others"
 _POLL_S: Final = 0.2
+_WITHOUT_LIMITS: Final = {
+    f"KB_{limit}_PER_MINUTE_OF_{whose}": "0"
+    for limit in ("SEARCHES", "RUNS", "ADMINISTRATIVE_CALLS")
+    for whose in ("KEY", "ORGANIZATION")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,9 @@ async def indexed(
     """Run a stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
     async with (
         mongo_uri(folder, members) as given_uri,
-        Stack(folder, services=("kb_api", "kb_indexer", "kb_search"), mongo_uri=given_uri) as stack,
+        Stack(
+            folder, services=("kb_api", "kb_indexer", "kb_search"), env=_WITHOUT_LIMITS, mongo_uri=given_uri
+        ) as stack,
         client_of(stack, stack.base_url) as http,
     ):
         kb = await _found(stack, http, len(documents)) or await _created(stack, http, options)

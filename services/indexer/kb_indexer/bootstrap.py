@@ -14,7 +14,13 @@ from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import EVENTS_FOR_A_DOCUMENT, EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.load import (
+    EVENTS_FOR_A_DOCUMENT,
+    EventsBesideDocuments,
+    first_documents,
+    load_of_documents,
+    load_of_events,
+)
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
@@ -108,7 +114,10 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
         threads = ChunkingThreads()
         open_things.callback(threads.close)
         lifetime_s = await transaction_lifetime_s(connections.database)
-        indexer = _wire(settings, connections, embedder=embedder, probe=probe, threads=threads, lifetime_s=lifetime_s)
+        first = await first_documents(connections.database)
+        indexer = _wire(
+            settings, connections, embedder=embedder, probe=probe, threads=threads, lifetime_s=lifetime_s, first=first
+        )
         readiness.started(
             mongodb_answers(connections.database),
             indexer.kafka.why_not_ready,
@@ -126,11 +135,12 @@ def _wire(
     probe: SearchableProbe,
     threads: ChunkingThreads,
     lifetime_s: float,
+    first: int,
 ) -> Indexer:
     database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
     lease = timedelta(seconds=settings.job_lease_s)
-    load = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s)
-    events = load_of_events(most=settings.max_in_flight)
+    load = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s, first=first)
+    events = load_of_events(most=settings.max_in_flight, first=first)
     leases = JobLeases(database, length=lease, load=load)
     requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)

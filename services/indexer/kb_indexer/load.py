@@ -7,17 +7,23 @@ ends in time and all are undone. Fewer at once are done one after the other, and
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Final
 
 import structlog
+from pymongo.errors import PyMongoError
 
 from kb_shared.adaptive_limit import AdaptiveLimit
 from kb_shared.errors import TimedOut, WriteConflicts
 from kb_shared.metrics import INDEXING_IN_FLIGHT_LIMIT
-from kb_shared.mongo.database import COMMAND_WITHIN_S
+from kb_shared.mongo.database import COMMAND_WITHIN_S, Database
 
 FIRST: Final = 2
 """Documents at once in a process that knows nothing yet; doubled by each round that ends soon."""
+FIRST_WHEN_QUICK: Final = 8
+"""Where MongoDB answers all pings in `QUICK_PING_S`: the first documents of a process take long for other reasons."""
+PINGS: Final = 5
+QUICK_PING_S: Final = 0.01
 EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
@@ -130,12 +136,28 @@ class EventsBesideDocuments:
         return max(1, self._may_have_ended - self._events.ended)
 
 
-def load_of_documents(*, most: int, lifetime_s: float) -> Load:
+async def first_documents(database: Database) -> int:
+    """Return how many documents a process may begin with, by how quickly MongoDB answers now."""
+    try:
+        # The first may have to connect.
+        longest_s = max([await _ping_s(database) for _ in range(1 + PINGS)][1:])
+    except PyMongoError:
+        return FIRST
+    return FIRST_WHEN_QUICK if longest_s <= QUICK_PING_S else FIRST
+
+
+async def _ping_s(database: Database) -> float:
+    began = perf_counter()
+    await database.command("ping")
+    return perf_counter() - began
+
+
+def load_of_documents(*, most: int, lifetime_s: float, first: int = FIRST) -> Load:
     """Make the load of documents, which is learnt from their swaps; `lifetime_s` is of a transaction."""
-    return Load("documents", first=FIRST, most=most, aim_s=lifetime_s * _SHARE_OF_LIFETIME)
+    return Load("documents", first=first, most=most, aim_s=lifetime_s * _SHARE_OF_LIFETIME)
 
 
-def load_of_events(*, most: int) -> Load:
-    """Make the load of document events, for one that is of `most` documents at most."""
-    first, most = FIRST * EVENTS_FOR_A_DOCUMENT, most * EVENTS_FOR_A_DOCUMENT
+def load_of_events(*, most: int, first: int = FIRST) -> Load:
+    """Make the load of document events, for one of documents that begins with `first` and is of `most` at most."""
+    first, most = first * EVENTS_FOR_A_DOCUMENT, most * EVENTS_FOR_A_DOCUMENT
     return Load("events", first=first, most=most, aim_s=COMMAND_WITHIN_S * _SHARE_OF_DEADLINE)

@@ -6,14 +6,18 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any, cast
 
 import pytest
+from pymongo.errors import AutoReconnect
 
 from kb_indexer.load import (
     BEGUN_FOR_A_DOCUMENT,
     FIRST,
+    FIRST_WHEN_QUICK,
     EventsBesideDocuments,
     Load,
+    first_documents,
     load_of_documents,
     load_of_events,
 )
@@ -234,3 +238,28 @@ def test_while_documents_wait_three_events_begin_for_each_that_ends() -> None:
 def _end(load: Load) -> None:
     with load.at_work():
         pass
+
+
+@dataclass
+class Pinged:
+    """Answers each ping after so many seconds."""
+
+    answers_s: list[float]
+
+    async def command(self, _name: str) -> None:
+        seconds = self.answers_s.pop(0)
+        if seconds < 0:
+            raise AutoReconnect("away")
+        await asyncio.sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("answers_s", "first"),
+    [
+        ([0.1, 0, 0, 0, 0, 0], FIRST_WHEN_QUICK),
+        ([0, 0, 0, 0, 0, 0.02], FIRST),
+        ([0, 0, -1], FIRST),
+    ],
+)
+async def test_an_indexer_begins_with_more_where_mongo_answers_at_once(answers_s: list[float], first: int) -> None:
+    assert await first_documents(cast("Any", Pinged(answers_s))) == first
