@@ -26,7 +26,7 @@ _WITHOUT_LIMITS: Final = {
     f"KB_{limit}_PER_MINUTE_OF_{whose}": "0"
     for limit in ("SEARCHES", "RUNS", "ADMINISTRATIVE_CALLS")
     for whose in ("KEY", "ORGANIZATION")
-}
+} | {"KB_HTTP_MAX_REQUESTS": "10000", "KB_HTTP_MAX_REQUESTS_OF_ORGANIZATION": "10000"}
 
 
 @dataclass(frozen=True, slots=True)
