@@ -1,6 +1,9 @@
 import asyncio
 
+import pytest
+
 from kb_local.ports import free_port
+from kb_shared.kafka import session as sessions
 from kb_shared.kafka.positions import accept_loss
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.scheduling import Lane
@@ -10,7 +13,8 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.unit.kafka.fakes import TOPIC, FakeDeadLetters, FakeHandler
 
 
-async def test_partitions_that_come_while_a_session_ends_are_not_begun() -> None:
+@pytest.fixture
+async def session() -> Session:
     membership = Membership(
         topics={TOPIC: Lane.LIVE},
         group_id="group",
@@ -23,8 +27,36 @@ async def test_partitions_that_come_while_a_session_ends_are_not_begun() -> None
         on_lost=accept_loss,
     )
     work = Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000)
-    session, stop = Session(membership, work), asyncio.Event()
+    return Session(membership, work)
+
+
+@pytest.fixture
+def stop() -> asyncio.Event:
+    stop = asyncio.Event()
     stop.set()
+    return stop
+
+
+async def test_partitions_that_come_while_a_session_ends_are_not_begun(session: Session, stop: asyncio.Event) -> None:
     await session.run(stop)
     await session.on_partitions_assigned([TopicPartition(TOPIC, 0)])
     assert not session.was_assigned
+
+
+async def test_a_client_that_can_not_be_stopped_ends_its_session_and_not_the_process(
+    session: Session, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its connections wait for what was cancelled when it did not stop in time."""
+    network = session._client._client
+    connection: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def wait_for_the_connection() -> None:
+        await asyncio.gather(connection)
+
+    monkeypatch.setattr(sessions, "LEAVE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(session._client, "stop", wait_for_the_connection)
+    monkeypatch.setattr(network, "close", wait_for_the_connection)
+    await session.run(stop)
+    assert connection.cancelled()
+    monkeypatch.undo()
+    await session._client.stop()
