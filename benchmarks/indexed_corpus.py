@@ -65,7 +65,7 @@ def folder_for(kept: Path | None) -> Iterator[Path]:
 
 
 def client_of(stack: Stack, base_url: str) -> httpx.AsyncClient:
-    """Of the stack's organization; `base_url` is where the stack answers, or one of its services."""
+    """Return a client for the stack's organization; `base_url` is of the stack, or of one of its services."""
     return httpx.AsyncClient(
         base_url=f"{base_url}/v0/orgs/{stack.organization_id}",
         headers={"Authorization": f"Bearer {stack.api_key}"},

@@ -36,8 +36,9 @@ class IndexRequests:
     ) -> None:
         """Return once every command is in MongoDB and acknowledged by the broker.
 
-        After a crash an event is delivered again and asks again for whatever has a job. Others may not: a scan finds
-        other documents once its KB has other tags. What they leave unpublished, a sweeper publishes soon.
+        After a crash an event is delivered again and asks again for every job that is open. A scan or the reconciler
+        may find other documents then, because the KB has other tags. So a sweeper publishes after `PUBLISH_GRACE` what
+        these two did not.
 
         Args:
             commands: of one organization.

@@ -138,29 +138,23 @@ MUTANTS: Final = (
         new="",
         caught_by=in_file(_LIMITS_OF_API, "test_administrative_calls_have_a_limit_and_documents_have_none"),
     ),
-    Mutant(
-        "searches-have-no-limit",
-        "services/search/kb_search/routes.py",
-        old=_TAKE + _ASKED + "        return SearchResponse",
-        new=_ASKED + "        return SearchResponse",
-        caught_by=in_file(
-            "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
-        ),
-    ),
-    Mutant(
-        "searches-of-several-have-no-limit",
-        "services/search/kb_search/routes.py",
-        old=_TAKE + _ASKED + "        return SearchSeveralResponse",
-        new=_ASKED + "        return SearchSeveralResponse",
-        caught_by=in_file(
-            "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
-        ),
+    *(
+        Mutant(
+            f"{name}-have-no-limit",
+            "services/search/kb_search/routes.py",
+            old=f"{_TAKE}{_ASKED}        return {answer}",
+            new=f"{_ASKED}        return {answer}",
+            caught_by=in_file(
+                "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
+            ),
+        )
+        for name, answer in (("searches", "SearchResponse"), ("searches-of-several", "SearchSeveralResponse"))
     ),
     Mutant(
         "mcp-reads-chunks-without-a-limit",
         "services/search/kb_search/mcp/tools.py",
-        old='and as often.\n        await self._limits.take("search", caller)\n',
-        new="and as often.\n",
+        old='counts as a search.\n        await self._limits.take("search", caller)\n',
+        new="counts as a search.\n",
         caught_by=in_file(
             "tests/integration/mcp/test_mcp.py", "test_calls_count_towards_the_limits_and_a_refusal_is_told"
         ),

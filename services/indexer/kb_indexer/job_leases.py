@@ -51,8 +51,9 @@ class JobLeases:
     async def hold(self, command: SyncDocument) -> AsyncIterator[Job | None]:
         """Claim the job of `command`; None if it is done already or another process is at work on it.
 
-        While this process is at work on it, for a command of the other lane, it waits until that has ended. If it was
-        dropped and asks for more than that work has seen, nobody would send it again for `UNCLAIMED_GRACE`.
+        If this process is at work on the job already, for a command of the other lane, it waits until that work has
+        ended. A command that asks for something newer would be lost otherwise, until it is published again after
+        `UNCLAIMED_GRACE`.
         """
         key = index_jobs.row_id(command.kb_id, command.document_id)
         async with self._turns.of(key):

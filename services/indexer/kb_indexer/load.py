@@ -21,7 +21,7 @@ from kb_shared.mongo.database import COMMAND_WITHIN_S, Database
 FIRST: Final = 2
 """Documents at once in a process that knows nothing yet; doubled by each round that ends soon."""
 FIRST_WHEN_QUICK: Final = 8
-"""Where MongoDB answers all pings in `QUICK_PING_S`: the first documents of a process take long for other reasons."""
+"""Documents at once in a new process whose pings MongoDB answers within `QUICK_PING_S` each."""
 PINGS: Final = 5
 QUICK_PING_S: Final = 0.01
 EVENTS_FOR_A_DOCUMENT: Final = 8
@@ -57,7 +57,7 @@ class Load:
 
     @property
     def is_used(self) -> bool:
-        """Whether about as much is in flight as may be. Half is enough: one organization may not use all of it."""
+        """Say whether at least half of the limit is in use; one organization alone may not use all of it."""
         return 2 * self.in_flight >= self._limit.value
 
     @contextmanager

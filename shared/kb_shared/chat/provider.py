@@ -247,7 +247,7 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
 
 
 def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
-    """What is known of an answer that ended after `text`: its tokens are spent, though nobody has counted them."""
+    """Return what is known of an answer that broke off after `text`: its tokens are paid for, and only estimated."""
     prompt_tokens, completion_tokens = estimated_tokens([*question.messages, *question.tools]), _estimated(text)
     return Completion(
         text=text,

@@ -151,9 +151,9 @@ class RateLimiter:
 
     @asynccontextmanager
     async def _turn(self, bucket: Bucket, line: _Line, patience_s: float) -> AsyncIterator[None]:
-        """Be the first of the line within this. A slow answer of MongoDB is nobody's limit: it ends no patience."""
+        """Hold the first place in the line within this. Only waiting in the line uses up patience."""
         try:
-            # Where nothing is limited, those before wait for the end of a pause, and know themselves for how long.
+            # Without a limit, those before only wait for the end of a pause, and give up themselves if it is too long.
             async with asyncio.timeout(patience_s if bucket.limited else None):
                 await line.turn.acquire()
         except TimeoutError:

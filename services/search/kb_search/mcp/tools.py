@@ -175,7 +175,7 @@ class McpTools:
 
     async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)
-        # A model reads on where it searched, and as often.
+        # Reading on in a document counts as a search.
         await self._limits.take("search", caller)
         read = await document_chunks(
             self._database,

@@ -32,7 +32,7 @@ class Request:
     backfill_id: str | None = None
     """Of the backfill that asks, if one does."""
     publish_grace: timedelta = UNCLAIMED_GRACE
-    """After how long a sweeper publishes the commands of these jobs, unless they are begun, or noted as published."""
+    """Time after which a sweeper publishes the commands of these jobs, unless claimed or noted as published."""
 
 
 Opened: TypeAlias = Mapping[str, str]
@@ -56,13 +56,16 @@ async def request(database: Database, requests: Collection[Request]) -> dict[Req
 
 
 async def note_published(database: Database, organization_id: str, opened: Opened) -> None:
-    """Let the commands of new jobs wait in their lanes. What became of one already stays."""
+    """Note that the commands of new jobs are published: they may wait in their lanes for `UNCLAIMED_GRACE`.
+
+    Jobs that somebody has begun since, or asked for again, stay as they are.
+    """
     await database[NAME].update_many(
         {
             "_id": {"$in": list(opened)},
             "organization_id": organization_id,
             "token": {"$in": list(opened.values())},
-            # Nobody has claimed it, given it back or put it off: each of them sets another time.
+            # Whoever claims a job, gives it back or postpones it sets another time.
             "$expr": {"$eq": ["$next_attempt_at", _later("$requested_at", PUBLISH_GRACE)]},
         },
         [{"$set": {"next_attempt_at": _later("$$NOW", UNCLAIMED_GRACE)}}],
