@@ -43,8 +43,9 @@ def for_model(text: str, text_normalization: int) -> str:
 
 def fold(text: str) -> str:
     """Return `text` with ligatures as letters, no soft hyphens, and of each white space no more than two characters."""
-    for typeset, letters in _LETTERS.items():
-        text = text.replace(typeset, letters)
+    if not text.isascii():
+        for typeset, letters in _LETTERS.items():
+            text = text.replace(typeset, letters)
     return _LONG_GAP.sub(r"\1", text)
 
 

@@ -60,14 +60,19 @@ class _Words(dict[str, str | None]):
         return term
 
 
-class _Splitting:
-    """Lowercases and splits."""
+class Splitting:
+    """Changes a text and splits it; every word is a term."""
 
-    def __init__(self, split: Callable[[str], list[str]]) -> None:
+    def __init__(
+        self, split: Callable[[str], list[str]], *, before: Sequence[Callable[[str], str]] = (str.lower,)
+    ) -> None:
+        self._before = before
         self._split = split
 
     def terms(self, text: str) -> Terms:
-        return list(self._split(text.lower()))
+        for change in self._before:
+            text = change(text)
+        return list(self._split(text))
 
 
 class Filtering:
@@ -119,9 +124,9 @@ def _snowball(language: str) -> Analyzer:
 
 
 ANALYZERS: dict[str, Analyzer] = {
-    DEFAULT_ANALYZER: _Splitting(words),
+    DEFAULT_ANALYZER: Splitting(words),
     "lucene.keyword": _Keyword(),
-    "lucene.simple": _Splitting(_LETTERS.findall),
+    "lucene.simple": Splitting(_LETTERS.findall),
     "lucene.whitespace": _Whitespace(),
     "lucene.stop": Filtering(_LETTERS.findall, _unless_stop_word),
     "lucene.english": Filtering(words, _english),

@@ -29,6 +29,8 @@ class Wanted:
     text: str
     purpose: Purpose
     """Of who wanted it first, and pays."""
+    nano_usd: int
+    """What it costs."""
     delivery: "asyncio.Future[Delivered]"
     waiting: int = 0
     """Callers that still want it."""
@@ -61,7 +63,7 @@ class BatchQueue:
     def idle(self) -> bool:
         return not self._wanted
 
-    def want(self, chunk_hash: str, text: str, purpose: Purpose) -> tuple[Wanted, bool]:
+    def want(self, chunk_hash: str, text: str, purpose: Purpose, *, nano_usd: int) -> tuple[Wanted, bool]:
         """Join whoever wants the text already, or queue it; `leave` when it is no longer wanted.
 
         Returns:
@@ -70,7 +72,7 @@ class BatchQueue:
         wanted = self._wanted.get(chunk_hash)
         is_first = wanted is None
         if wanted is None:
-            wanted = Wanted(chunk_hash, text, purpose, asyncio.get_running_loop().create_future())
+            wanted = Wanted(chunk_hash, text, purpose, nano_usd, asyncio.get_running_loop().create_future())
             self._wanted[chunk_hash] = self._queue[chunk_hash] = wanted
             self._characters += len(text)
         wanted.waiting += 1

@@ -277,14 +277,17 @@ class Embedder:
         prices = {chunk_hash: model.nano_usd(estimated_tokens([text])) for chunk_hash, text in missing.items()}
         await room.reserve(len(missing), nano_usd=_sum(prices.values()))
         queue = self._queue(order, model)
-        wanted = [queue.want(chunk_hash, text, purpose) for chunk_hash, text in missing.items()]
+        wanted = [
+            queue.want(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
+            for chunk_hash, text in missing.items()
+        ]
         queue.send()
         try:
             await self._wait_for(wanted, queue)
         finally:
             self._forget_idle_queues()
-            cost = [each.chunk_hash for each, is_first in wanted if _may_cost(each, is_first, queue)]
-            room.spend(len(cost), nano_usd=sum(prices[chunk_hash] or 0 for chunk_hash in cost))
+            cost = [each.nano_usd for each, is_first in wanted if _may_cost(each, is_first, queue)]
+            room.spend(len(cost), nano_usd=sum(cost))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
             for each, is_first in wanted
@@ -350,7 +353,7 @@ class Embedder:
     async def _keep(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, order: _Order) -> None:
         await reach("embed.after_answer")
         bought = [
-            Bought(wanted.chunk_hash, vector, wanted.purpose, model.nano_usd(estimated_tokens([wanted.text])) or 0)
+            Bought(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)
             for wanted, vector in zip(batch, vectors, strict=True)
         ]
         charged = await keep(self._database, Purchase(bought, order.space, order.lifetime, model.label))

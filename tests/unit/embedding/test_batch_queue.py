@@ -36,7 +36,7 @@ def known_to_be_near() -> Pace:
 
 
 def want(queue: BatchQueue, *texts: str) -> list[Wanted]:
-    wanted = [queue.want(text, text, PURPOSE)[0] for text in texts]
+    wanted = [queue.want(text, text, PURPOSE, nano_usd=0)[0] for text in texts]
     queue.send()
     return wanted
 
@@ -92,7 +92,7 @@ async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
     queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
     want(queue, *map(str, range(MAX_TEXTS)))
     await settled()
-    wanted, is_first = queue.want("0", "0", PURPOSE)
+    wanted, is_first = queue.want("0", "0", PURPOSE, nano_usd=0)
     assert not is_first
     seller.open()
     await asyncio.wait([wanted.delivery])

@@ -84,7 +84,7 @@ async def embed_documents(
         missing = [str(next(numbers)) for _ in range(texts)]
         while missing:
             async with free:
-                wanted = [queue.want(text, text, PURPOSE)[0] for text in missing]
+                wanted = [queue.want(text, text, PURPOSE, nano_usd=0)[0] for text in missing]
                 queue.send()
                 await asyncio.wait([each.delivery for each in wanted])
                 for each in wanted:
