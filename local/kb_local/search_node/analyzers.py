@@ -47,7 +47,7 @@ class Analyzer(Protocol):
 
 
 class _Words(dict[str, str | None]):
-    """What becomes of each word, remembered."""
+    """Remembers the term of each word."""
 
     def __init__(self, term_of: Callable[[str], str | None]) -> None:
         super().__init__()

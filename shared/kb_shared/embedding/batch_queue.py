@@ -30,14 +30,14 @@ class Wanted:
     purpose: Purpose
     """Of who wanted it first, and pays."""
     nano_usd: int
-    """What it costs."""
+    """The price of its embedding; 0 where no price is known."""
     delivery: "asyncio.Future[Delivered]"
     waiting: int = 0
     """Callers that still want it."""
 
 
 class BatchQueue:
-    """Of one organization, vector space and lifetime."""
+    """Collects texts of one organization, vector space and lifetime into batches."""
 
     def __init__(
         self, buy: Callable[[Sequence[Wanted]], Coroutine[Any, Any, None]], *, pace: Pace, patience_s: float
@@ -92,7 +92,7 @@ class BatchQueue:
         return False
 
     def is_under_way(self, wanted: Wanted) -> bool:
-        """Whether the provider has been asked for it, or will be for others who want it, and has not answered yet."""
+        """Tell whether it is being asked for, or will be for others who want it, and has no answer yet."""
         return self._wanted.get(wanted.chunk_hash) is wanted and not wanted.delivery.done()
 
     def send(self) -> None:

@@ -65,7 +65,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class _Order:
-    """What is the same for all texts of a request to a provider."""
+    """Holds what all texts of a request to a provider have in common."""
 
     organization_id: str
     space: VectorSpace

@@ -42,7 +42,7 @@ def want(queue: BatchQueue, *texts: str) -> list[Wanted]:
 
 
 async def settled() -> None:
-    """Whatever can go on without the seller has gone on."""
+    """Let everything go on that does not wait for the seller."""
     for _ in range(5):
         await asyncio.sleep(0)
 
@@ -113,7 +113,8 @@ async def test_who_leaves_too_late_is_told_so() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
     [wanted] = want(queue, "a")
-    await asyncio.sleep(0.01)
+    await settled()
+    assert seller.asked == [["a"]]
     assert queue.leave(wanted)
     assert not queue.idle
     seller.open()
