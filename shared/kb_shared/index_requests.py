@@ -1,7 +1,10 @@
 """Ask for documents to be looked at: a durable job first, the command on its lane after it."""
 
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
 
 from kb_shared import tracing
 from kb_shared.contracts import topics
@@ -12,7 +15,10 @@ from kb_shared.gathering import Gathering
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import PUBLISH_GRACE, UNCLAIMED_GRACE, Opened, Request
+from kb_shared.mongo.index_jobs import Opened, Request
+
+NOTE_AFTER_S: Final = 15.0
+"""Age at which a published command is noted. Most jobs are done by then, and cost no further write."""
 
 
 class IndexRequests:
@@ -25,6 +31,7 @@ class IndexRequests:
         self._live = topic_prefix + topics.INDEX_REQUESTS.name
         self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
         self._opened: Gathering[Request, Opened] = Gathering(self._open)
+        self._published: deque[tuple[float, str, Opened]] = deque()
 
     async def request(
         self,
@@ -36,9 +43,10 @@ class IndexRequests:
     ) -> None:
         """Return once every command is in MongoDB and acknowledged by the broker.
 
-        After a crash an event is delivered again and asks again for every job that is open. A scan or the reconciler
-        may find other documents then, because the KB has other tags. So a sweeper publishes after `PUBLISH_GRACE` what
-        these two did not.
+        What a crash leaves unpublished a sweeper publishes after `PUBLISH_GRACE`, so somebody has to call
+        `note_published` before that. It is not enough that an event is delivered again and asks again: MongoDB may
+        carry out the last write of a process some seconds after the process died, and open a job that its heir has
+        done already.
 
         Args:
             commands: of one organization.
@@ -48,15 +56,25 @@ class IndexRequests:
         """
         if not commands:
             return
-        grace = PUBLISH_GRACE if occurred_at is None else UNCLAIMED_GRACE
-        request = Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id, grace)
+        request = Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id)
         opened = await self._opened(request)
         await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
         await self.publish(commands, bulk=bulk)
         await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
-        if occurred_at is None and opened:
-            organization_id = next(iter(commands)).organization_id
-            await index_jobs.note_published(self._database, organization_id, opened)
+        if opened:
+            self._published.append((monotonic(), next(iter(commands)).organization_id, opened))
+
+    async def note_published(self, *, after_s: float = NOTE_AFTER_S) -> None:
+        """Give the commands that were published at least `after_s` ago time to be claimed, where they are not yet.
+
+        What is not noted because this fails is published once more.
+        """
+        noted: dict[str, dict[str, str]] = defaultdict(dict)
+        while self._published and self._published[0][0] <= monotonic() - after_s:
+            _, organization_id, opened = self._published.popleft()
+            noted[organization_id].update(opened)
+        for organization_id, jobs in noted.items():
+            await index_jobs.note_published(self._database, organization_id, jobs)
 
     async def _open(self, requests: Sequence[Request]) -> Mapping[Request, Opened]:
         return await index_jobs.request(self._database, requests)

@@ -333,21 +333,30 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "command-of-a-scan-is-believed-to-be-published",
-        "shared/kb_shared/index_requests.py",
-        old="PUBLISH_GRACE if occurred_at is None else UNCLAIMED_GRACE",
-        new="UNCLAIMED_GRACE",
+        "command-is-believed-to-be-published",
+        _REQUESTS,
+        old='_later("$$NOW", PUBLISH_GRACE),\n',
+        new='_later("$$NOW", UNCLAIMED_GRACE),\n',
         caught_by=in_file(
-            f"{_TESTS}/test_scans.py",
-            "test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_asks_for_other_documents_by_then",
+            f"{_TESTS}/test_jobs.py",
+            "test_a_job_that_a_dead_indexer_opened_after_its_heir_had_done_it_is_closed_soon",
         ),
     ),
     Mutant(
-        "scan-does-not-note-what-it-published",
-        "shared/kb_shared/index_requests.py",
-        old="if occurred_at is None and opened:",
-        new="if False and opened:",
-        caught_by=in_file(f"{_TESTS}/test_scans.py", "test_what_a_scan_has_published_is_given_time_to_be_claimed"),
+        "sweeper-does-not-note-what-events-published",
+        "services/indexer/kb_indexer/sweeper.py",
+        old="                await self._requests.note_published()\n",
+        new="",
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_sweeper_notes_what_was_published_some_time_ago"),
+    ),
+    Mutant(
+        "reconciler-does-not-note-what-it-published",
+        "services/reconciler/kb_reconciler/queue_behind.py",
+        old="    await requests.note_published(after_s=0)\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_scans.py", "test_what_the_reconciler_has_published_is_given_time_to_be_claimed"
+        ),
     ),
     Mutant(
         "scan-puts-off-what-was-begun-meanwhile",

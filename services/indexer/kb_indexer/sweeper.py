@@ -41,6 +41,7 @@ class Sweeper:
         while True:
             began = monotonic()
             try:
+                await self._requests.note_published()
                 swept = await self.sweep()
                 INDEXING_QUEUE_DEPTH.set(await index_jobs.count_all_open(self._database))
             except (PyMongoError, TransientError) as error:

@@ -114,4 +114,5 @@ async def _queue(
         ],
         bulk=True,
     )
+    await requests.note_published(after_s=0)
     return Counter(str(action) for action in left.values())

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from time import monotonic
 
 import pytest
 import structlog
@@ -10,7 +11,7 @@ from kb_indexer.swap import FenceBroken, replace_document
 from kb_indexer.sync_document import MAX_ATTEMPTS
 from kb_indexer.truth import Truth
 from kb_local.python_server import ModelServer
-from kb_shared import failpoints
+from kb_shared import failpoints, index_requests, tracing
 from kb_shared.contracts import topics
 from kb_shared.contracts.cloudevents import encode
 from kb_shared.contracts.commands import Reason, SyncDocument
@@ -19,7 +20,7 @@ from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
 from kb_shared.kafka.record import Record
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
-from kb_shared.mongo.index_jobs import Job, State
+from kb_shared.mongo.index_jobs import Job, Request, State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
@@ -330,6 +331,57 @@ async def test_what_was_published_and_never_claimed_is_published_again(tenant: T
     await indexer.handle_commands()
 
     await tenant.assert_holds(kb, {"d": TEXT})
+
+
+async def test_a_job_that_a_dead_indexer_opened_after_its_heir_had_done_it_is_closed_soon(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    """MongoDB may carry out a write some seconds after the process that asked for it died."""
+    kb = await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    await indexer.work()
+    command = SyncDocument(organization_id=tenant.organization_id, kb_id=kb.kb_id, document_id="d", reason=Reason.OCR)
+    await index_jobs.request(tenant.database, [Request([command], tracing.current(), datetime.now(UTC))])
+    await indexer.work()
+    assert len(await tenant.jobs()) == 1
+
+    await tenant.let_pass(index_jobs.PUBLISH_GRACE)
+    await indexer.work()
+
+    await tenant.assert_settled()
+
+
+async def test_a_sweeper_notes_what_was_published_some_time_ago(
+    own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each burst that takes longer would be published twice."""
+    await own_tenant.create_kb("a")
+    await own_indexer.publish(own_tenant.ocr("d", TEXT))
+    opened = await the_job(own_tenant)
+    monkeypatch.setattr(index_requests, "monotonic", lambda: monotonic() + index_requests.NOTE_AFTER_S)
+
+    async def is_noted() -> bool:
+        job = await the_job(own_tenant)
+        assert job.next_attempt_at is not None
+        assert opened.next_attempt_at is not None
+        return job.next_attempt_at > opened.next_attempt_at + index_jobs.PUBLISH_GRACE
+
+    async with asyncio.timeout(60):
+        sweeping = asyncio.create_task(own_indexer.sweeper.run())
+        await until(is_noted)
+    sweeping.cancel()
+    assert len(own_indexer.post.take(*LANES)) == 1
+
+
+async def test_what_was_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, indexer: Replica) -> None:
+    """Most of it is done soon, and needs no further write."""
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT))
+    opened = await the_job(tenant)
+
+    await indexer.requests.note_published()
+
+    assert await the_job(tenant) == opened
 
 
 async def test_what_was_published_again_is_given_time_to_be_claimed(tenant: Tenant, indexer: Replica) -> None:

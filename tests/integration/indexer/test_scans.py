@@ -139,6 +139,7 @@ async def test_what_a_scan_has_published_is_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.backfills.turn()
+    await own_indexer.requests.note_published(after_s=0)
     assert len(await own_tenant.jobs()) == 4
 
     await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
@@ -154,6 +155,7 @@ async def test_a_job_that_was_put_off_before_its_scan_noted_its_command_as_publi
 
     async with failpoints.during("backfill.after_publish", own_indexer.handle_commands):
         await own_indexer.backfills.turn()
+    await own_indexer.requests.note_published(after_s=0)
     assert {job.error_type for job in (await own_tenant.jobs()).values()} >= {"provider_429"}
 
     await provider.will()
@@ -290,6 +292,17 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
     await own_tenant.assert_holds(
         kb, {"right": paragraph(1), "renewed": paragraph(1), "new": paragraph(3), "queued": paragraph(4)}
     )
+
+
+async def test_what_the_reconciler_has_published_is_given_time_to_be_claimed(
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
+) -> None:
+    queued = await queue_behind(own_indexer.database, own_indexer.requests)
+    assert queued.total() > 0
+
+    await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
+
+    assert await own_indexer.sweeper.sweep() == 0
 
 
 async def test_the_reconciler_leaves_a_knowledge_base_alone_that_is_being_deleted(

@@ -31,8 +31,6 @@ class Request:
     """The time of the event that asks."""
     backfill_id: str | None = None
     """Of the backfill that asks, if one does."""
-    publish_grace: timedelta = UNCLAIMED_GRACE
-    """Time after which a sweeper publishes the commands of these jobs, unless claimed or noted as published."""
 
 
 Opened: TypeAlias = Mapping[str, str]
@@ -95,7 +93,7 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                         "$cond": [
                             {"$gt": ["$lease_until", "$$NOW"]},
                             "$lease_until",
-                            _later("$$NOW", request.publish_grace),
+                            _later("$$NOW", PUBLISH_GRACE),
                         ]
                     },
                     "traceparent": request.traceparent,
