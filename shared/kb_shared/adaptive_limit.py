@@ -2,15 +2,21 @@
 
 from typing import Final
 
-FEWER: Final = 0.5
-"""What a late end leaves of the limit at most."""
+HALF: Final = 0.5
 
 
 class AdaptiveLimit:
     """Additive increase while work ends soon, multiplicative decrease when it ends late."""
 
     def __init__(
-        self, *, first: int, most: int, aim_s: float, doubling: bool = False, sharpest_decrease: float = FEWER
+        self,
+        *,
+        first: int,
+        most: int,
+        aim_s: float,
+        doubling: bool = False,
+        sharpest_decrease: float = HALF,
+        gentlest_decrease: float = HALF,
     ) -> None:
         """Begin with `first`.
 
@@ -20,11 +26,13 @@ class AdaptiveLimit:
             aim_s: work that takes longer ends late; what takes less than half of it ends soon.
             doubling: until the first late end, each soon one adds one, so that a round of them doubles the limit.
             sharpest_decrease: what one late end leaves of the limit at least, however late it was.
+            gentlest_decrease: what it leaves at most, however little it was late.
         """
         self._most = float(most)
         self._aim_s = aim_s
         self._doubling = doubling
         self._sharpest = sharpest_decrease
+        self._gentlest = gentlest_decrease
         self._value = min(float(first), self._most)
         self._decreases = 0
 
@@ -59,6 +67,6 @@ class AdaptiveLimit:
             self._lower(self._sharpest)
 
     def _lower(self, left: float) -> None:
-        self._value = max(1.0, self._value * min(FEWER, max(self._sharpest, left)))
+        self._value = max(1.0, self._value * min(self._gentlest, max(self._sharpest, left)))
         self._decreases += 1
         self._doubling = False

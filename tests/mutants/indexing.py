@@ -289,9 +289,18 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "events-do-not-wait-for-their-batch",
+        "services/indexer/kb_indexer/fan_out.py",
+        old="        await self._load.until_next_batch()\n",
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_fan_out.py", "test_while_documents_are_at_work_events_that_arrive_later_begin_together"
+        ),
+    ),
+    Mutant(
         "overload-lowers-nothing",
         "shared/kb_shared/adaptive_limit.py",
-        old="self._value = max(1.0, self._value * min(FEWER, max(self._sharpest, left)))",
+        old="self._value = max(1.0, self._value * min(self._gentlest, max(self._sharpest, left)))",
         new="pass",
         caught_by=in_file(
             "tests/unit/indexer/test_load.py",

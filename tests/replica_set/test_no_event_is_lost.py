@@ -9,7 +9,7 @@ import pytest
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
-from kb_indexer.load import load_of_events
+from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.truth import Truth
 from kb_local.mongod import Mongod
 from kb_local.replica_set import ReplicaSet
@@ -103,7 +103,7 @@ async def handles(database: Database, event: DocumentEvent = EVENT) -> bool:
         truth=Truth(database),
         isolation=Isolation(),
         crowds=Crowds(database),
-        load=load_of_events(most=32),
+        load=EventsBesideDocuments(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
     )
     try:
         await fan_out.handle(record(encode(event, source="/upstream"), key=key_of(event)))

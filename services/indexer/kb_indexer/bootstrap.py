@@ -140,14 +140,14 @@ def _wire(
     database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
     lease = timedelta(seconds=settings.job_lease_s)
     load = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s, first=first)
-    events = load_of_events(most=settings.max_in_flight, first=first)
+    load_beside = EventsBesideDocuments(events=load_of_events(most=settings.max_in_flight, first=first), documents=load)
     leases = JobLeases(database, length=lease, load=load)
     requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
     truth = Truth(database)
     isolation = Isolation()
     crowds = Crowds(database)
-    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds, load=events)
+    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds, load=load_beside)
     deletions = DeletedKnowledgeBases(truth, embedder)
     sync = SyncDocumentHandler(
         database,
@@ -181,7 +181,7 @@ def _wire(
             GROUP_FAN_OUT,
             live=topics.DOCUMENT_EVENTS,
             max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
-            limit=EventsBesideDocuments(events=events, documents=load).limit,
+            limit=load_beside.limit,
         ),
         sync=_consumer(
             settings,

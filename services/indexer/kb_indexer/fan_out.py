@@ -16,7 +16,7 @@ from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.crowds import Crowds
 from kb_indexer.isolation import Isolation
 from kb_indexer.known_tags import KnownTags
-from kb_indexer.load import Load
+from kb_indexer.load import EventsBesideDocuments
 from kb_indexer.projection import apply
 from kb_indexer.record_keys import require_key
 from kb_indexer.truth import Truth
@@ -73,7 +73,7 @@ class FanOut:
         truth: Truth,
         isolation: Isolation,
         crowds: Crowds,
-        load: Load,
+        load: EventsBesideDocuments,
     ) -> None:
         self._database = database
         self._requests = requests
@@ -96,9 +96,10 @@ class FanOut:
         tracing.start(tracing.from_headers(record.headers))
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         require_key(record, key_of(event))
+        await self._load.until_next_batch()
         # What dies of an event must not be put down to a document.
         async with self._isolation.side_by_side():
-            with self._load.at_work(), self._load.timed(), mongo_errors():
+            with self._load.events.at_work(), self._load.events.timed(), mongo_errors():
                 await self._event(envelope, event)
 
     async def _event(self, envelope: Envelope, event: Payload) -> None:

@@ -6,7 +6,7 @@ ends in time and all are undone. Fewer at once are done one after the other, and
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import perf_counter
 from typing import Final
 
@@ -27,10 +27,15 @@ QUICK_PING_S: Final = 0.01
 EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
-BEGUN_FOR_A_DOCUMENT: Final = 3
+BEGUN_FOR_A_DOCUMENT: Final = 2
 """Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if
 eight times as many came as can be indexed, and were taken at once, half of all CPU would be theirs."""
+LONGEST_BATCH_S: Final = 1.0
+"""After this time other events no longer wait for the end of a batch: one with a large text takes long."""
 _SHARPEST: Final = 0.125
+_GENTLEST_OF_DOCUMENTS: Final = 0.8
+"""Fewer documents at once share fewer commands: half of them have two thirds of the throughput."""
+_GENTLEST_OF_EVENTS: Final = 0.5
 _SHARE_OF_LIFETIME: Final = 0.125
 """Of the time that a transaction has, which swaps aim at: documents differ in size, and other processes write, too."""
 _SHARE_OF_DEADLINE: Final = 0.25
@@ -42,13 +47,21 @@ log = structlog.get_logger()
 class Load:
     """One for each kind of work of a process. Its limit is never below one, and never above what is set."""
 
-    def __init__(self, work: str, *, first: int, most: int, aim_s: float) -> None:
-        """Begin with `first`; what takes longer than `aim_s` is too much at once."""
+    def __init__(self, work: str, *, first: int, most: int, aim_s: float, gentlest_decrease: float) -> None:
+        """Begin with `first`; what takes longer than `aim_s` is too much at once, if only by a little."""
         self.in_flight = 0
         self.ended = 0
         """Also what failed."""
+        self._all_ended = asyncio.Event()
         self._work = work
-        self._limit = AdaptiveLimit(first=first, most=most, aim_s=aim_s, doubling=True, sharpest_decrease=_SHARPEST)
+        self._limit = AdaptiveLimit(
+            first=first,
+            most=most,
+            aim_s=aim_s,
+            doubling=True,
+            sharpest_decrease=_SHARPEST,
+            gentlest_decrease=gentlest_decrease,
+        )
         INDEXING_IN_FLIGHT_LIMIT.labels(work).set(self._limit.value)
 
     def limit(self) -> int:
@@ -70,6 +83,15 @@ class Load:
         finally:
             self.in_flight -= 1
             self.ended += 1
+            if not self.in_flight:
+                self._all_ended.set()
+                self._all_ended = asyncio.Event()
+
+    async def until_all_ended(self, *, within_s: float) -> None:
+        """Return when nothing is in flight for the first time, or after `within_s`."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._all_ended.wait()
 
     @contextmanager
     def timed(self) -> Iterator[None]:
@@ -115,10 +137,10 @@ class Load:
 
 
 class EventsBesideDocuments:
-    """How many events may be in flight: no more than leaves documents that wait most of the CPU."""
+    """How many events may be in flight, and when they begin: documents that wait keep most of the CPU."""
 
     def __init__(self, *, events: Load, documents: Load) -> None:
-        self._events = events
+        self.events = events
         self._documents = documents
         self._documents_seen = 0
         self._may_have_ended = 0
@@ -126,14 +148,22 @@ class EventsBesideDocuments:
 
     def limit(self) -> int:
         """Return how many may be worked on now: one at least, so that this is asked again when it ends."""
-        unbounded = self._events.ended + self._events.limit()
+        unbounded = self.events.ended + self.events.limit()
         if self._documents.is_used:
             more = BEGUN_FOR_A_DOCUMENT * (self._documents.ended - self._documents_seen)
             self._may_have_ended = min(unbounded, self._may_have_ended + more)
         else:
             self._may_have_ended = unbounded
         self._documents_seen = self._documents.ended
-        return max(1, self._may_have_ended - self._events.ended)
+        return max(1, self._may_have_ended - self.events.ended)
+
+    async def until_next_batch(self) -> None:
+        """Wait, while there are documents to be done, for the end of the events in flight.
+
+        Those that arrive meanwhile begin together, and share their commands: alone, each costs several times as much.
+        """
+        if self._documents.is_used and self.events.in_flight:
+            await self.events.until_all_ended(within_s=LONGEST_BATCH_S)
 
 
 async def first_documents(database: Database) -> int:
@@ -154,10 +184,22 @@ async def _ping_s(database: Database) -> float:
 
 def load_of_documents(*, most: int, lifetime_s: float, first: int = FIRST) -> Load:
     """Make the load of documents, which is learnt from their swaps; `lifetime_s` is of a transaction."""
-    return Load("documents", first=first, most=most, aim_s=lifetime_s * _SHARE_OF_LIFETIME)
+    return Load(
+        "documents",
+        first=first,
+        most=most,
+        aim_s=lifetime_s * _SHARE_OF_LIFETIME,
+        gentlest_decrease=_GENTLEST_OF_DOCUMENTS,
+    )
 
 
 def load_of_events(*, most: int, first: int = FIRST) -> Load:
     """Make the load of document events, for one of documents that begins with `first` and is of `most` at most."""
     first, most = first * EVENTS_FOR_A_DOCUMENT, most * EVENTS_FOR_A_DOCUMENT
-    return Load("events", first=first, most=most, aim_s=COMMAND_WITHIN_S * _SHARE_OF_DEADLINE)
+    return Load(
+        "events",
+        first=first,
+        most=most,
+        aim_s=COMMAND_WITHIN_S * _SHARE_OF_DEADLINE,
+        gentlest_decrease=_GENTLEST_OF_EVENTS,
+    )

@@ -27,7 +27,7 @@ from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import load_of_documents, load_of_events
+from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.sweeper import Sweeper
@@ -179,17 +179,17 @@ class Replica:
         truth = Truth(self.database)
         self.isolation = Isolation()
         crowds = Crowds(self.database)
+        self.load = load_of_documents(most=32, lifetime_s=60)
         self.fan_out = FanOut(
             self.database,
             self.requests,
             truth=truth,
             isolation=self.isolation,
             crowds=crowds,
-            load=load_of_events(most=32),
+            load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
         )
         self.probe = SearchableProbe()
         self.deletions = DeletedKnowledgeBases(truth, self.embedder)
-        self.load = load_of_documents(most=32, lifetime_s=60)
         self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
             self.database,

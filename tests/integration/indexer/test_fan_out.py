@@ -1,11 +1,13 @@
 """An event is never lost, and never without its commands."""
 
 import asyncio
+import contextlib
 
 import pytest
 
 from kb_indexer import crowds
 from kb_indexer.fan_out import FanOut
+from kb_indexer.load import LONGEST_BATCH_S
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
 from kb_shared.contracts import topics
@@ -18,6 +20,7 @@ from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import State
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
 from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
+from tests.waiting import until
 
 TEXT = text_of(1, 2, 3)
 
@@ -56,6 +59,29 @@ async def test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_
     for kb in kbs:
         await tenant.assert_holds(kb, {"d": TEXT})
     await tenant.assert_settled()
+
+
+async def test_while_documents_are_at_work_events_that_arrive_later_begin_together(
+    tenant: Tenant, indexer: Replica
+) -> None:
+    begun: list[str] = []
+    go_on = asyncio.Event()
+
+    async def hold_up() -> None:
+        begun.append("event")
+        await go_on.wait()
+
+    with contextlib.ExitStack() as documents_at_work:
+        for _ in range(indexer.load.limit()):
+            documents_at_work.enter_context(indexer.load.at_work())
+        async with failpoints.during("fan_out.before_projection", hold_up), asyncio.TaskGroup() as group:
+            group.create_task(indexer.publish(tenant.ocr("first", TEXT)))
+            await until(lambda: len(begun) == 1)
+            later = [group.create_task(indexer.publish(tenant.ocr(f"later-{n}", TEXT))) for n in range(2)]
+            await asyncio.wait(later, timeout=LONGEST_BATCH_S / 10)
+            assert len(begun) == 1
+            go_on.set()
+    assert len(begun) == 3
 
 
 async def test_a_stale_event_sends_what_is_behind_all_the_same(tenant: Tenant, indexer: Replica) -> None:

@@ -14,7 +14,7 @@ from kb_api.settings import ApiSettings
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
-from kb_indexer.load import load_of_events
+from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.truth import Truth
 from kb_local.broker import Broker
 from kb_shared.contracts import topics
@@ -61,7 +61,7 @@ async def handle(organization: Organization) -> None:
         truth=Truth(organization.database),
         isolation=Isolation(),
         crowds=Crowds(organization.database),
-        load=load_of_events(most=32),
+        load=EventsBesideDocuments(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
     )
     for _, message in await accepted(organization):
         await fan_out.handle(record(message.value, key=message.key))

@@ -15,6 +15,7 @@ from kb_indexer.load import (
     BEGUN_FOR_A_DOCUMENT,
     FIRST,
     FIRST_WHEN_QUICK,
+    LONGEST_BATCH_S,
     EventsBesideDocuments,
     Load,
     first_documents,
@@ -213,7 +214,7 @@ def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
     assert max(indexer.done.index(each) for each in ("small/1", "small/2", "other/1")) <= 8
 
 
-def test_while_documents_wait_three_events_begin_for_each_that_ends() -> None:
+def test_while_documents_wait_two_events_begin_for_each_that_ends() -> None:
     async def scenario() -> None:
         events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
         beside = EventsBesideDocuments(events=events, documents=documents)
@@ -224,15 +225,63 @@ def test_while_documents_wait_three_events_begin_for_each_that_ends() -> None:
             assert beside.limit() == 1, "what might have begun has ended; one more, so that events do not stop"
             _end(documents)
             assert beside.limit() == BEGUN_FOR_A_DOCUMENT
-            with events.at_work(), events.at_work():
-                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "two of them run"
-            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 2
+            with events.at_work():
+                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "one of them runs"
+            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 1
             for _ in range(100):
                 _end(documents)
             assert beside.limit() == events.limit(), "never more than events may anyway"
         assert beside.limit() == events.limit()
 
     virtual_time.run(scenario)
+
+
+def test_while_documents_wait_events_begin_when_the_last_batch_has_ended() -> None:
+    async def scenario() -> list[tuple[float, str]]:
+        began: list[tuple[float, str]] = []
+        events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
+        beside = EventsBesideDocuments(events=events, documents=documents)
+
+        async def event(name: str, *, after_s: float, takes_s: float) -> None:
+            await asyncio.sleep(after_s)
+            await beside.until_next_batch()
+            began.append((asyncio.get_running_loop().time(), name))
+            with events.at_work():
+                await asyncio.sleep(takes_s)
+
+        with documents.at_work(), documents.at_work():
+            async with asyncio.TaskGroup() as group:
+                group.create_task(event("first", after_s=0, takes_s=0.5))
+                group.create_task(event("second", after_s=0.1, takes_s=0.5))
+                group.create_task(event("third", after_s=0.2, takes_s=100))
+                group.create_task(event("fourth", after_s=0.7, takes_s=0.5))
+        assert not documents.is_used
+        async with asyncio.TaskGroup() as group:
+            group.create_task(event("fifth", after_s=0, takes_s=0.5))
+            group.create_task(event("sixth", after_s=0.1, takes_s=0.5))
+        return [(round(at_s, 1), name) for at_s, name in began]
+
+    assert virtual_time.run(scenario) == [
+        (0.0, "first"),
+        (0.5, "second"),
+        (0.5, "third"),
+        (0.7 + LONGEST_BATCH_S, "fourth"),
+        (100.5, "fifth"),
+        (100.6, "sixth"),
+    ]
+
+
+def test_a_document_that_is_a_little_late_takes_little_of_the_limit_and_an_event_half() -> None:
+    async def scenario() -> tuple[int, int]:
+        documents = load_of_documents(most=100, first=100, lifetime_s=80)
+        events = load_of_events(most=100, first=100)
+        with documents.timed():
+            await asyncio.sleep(10.1)
+        with events.timed():
+            await asyncio.sleep(2.6)
+        return documents.limit(), events.limit()
+
+    assert virtual_time.run(scenario) == (80, 400)
 
 
 def _end(load: Load) -> None:
