@@ -14,8 +14,9 @@ MOST_OF_ORGANIZATION: Final = 16
 """In memory at once."""
 SHARE_ALONE: Final = 0.5
 """Of the time of the thread that parses, for an organization that calls alone."""
-SHARE_AMONG_OTHERS: Final = 0.1
-"""For one of several that call. While the thread works the event loop is slower, for all of them."""
+SHARE_AMONG_OTHERS: Final = 0.04
+"""For one of several that call. While the thread works the event loop is slower, for all of them: fewer than one of
+twenty calls may meet it, or their 95th percentile rises."""
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long the loop waits for the interpreter's lock while a thread has it, each time that it wakes up. Python's own
 5 ms make a search, which wakes up some thirty times, four times as slow."""
