@@ -14,6 +14,9 @@ import uvloop
 from kb_shared.errors import Misconfigured, TransientError, WrongSurroundings
 from kb_shared.log_limit import LogLimit
 
+_COLLECT_AFTER: Final = 10_000
+"""New objects after which Python looks for garbage. After its own 700 it finds little else than what is under way, and
+takes 4 % of an indexer's CPU."""
 _RETRY_S: Final = 1.0
 _CANCEL_GRACE_S: Final = 2.0
 
@@ -39,6 +42,7 @@ def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
     # What is imported lives as long as the process. Going through it for garbage would stop everything for 0.3 s.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     try:
         # In C what asyncio does in Python: a twelfth of the CPU of a search.
         uvloop.run(main())

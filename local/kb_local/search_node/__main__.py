@@ -2,24 +2,29 @@
 
 import argparse
 import asyncio
+import gc
 import logging
 import os
 import resource
 import signal
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from kb_local.search_node.server import SearchNode
 
 log = logging.getLogger("kb_local.search_node")
 
+_COLLECT_AFTER: Final = 10_000
+"""New objects after which Python looks for garbage; after its own 700 it finds little else than what is under way."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGTERM or SIGINT; return 0 then, 2 for an unusable address, 1 if the node failed."""
     parsed = _parse(arguments)
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stdout)
+    gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     # Before NumPy is imported: one search is small, and a pool of threads would take the cores from mongod.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

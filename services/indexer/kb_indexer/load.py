@@ -20,7 +20,7 @@ from kb_shared.mongo.database import COMMAND_WITHIN_S, Database
 
 FIRST: Final = 2
 """Documents at once in a process that knows nothing yet; doubled by each round that ends soon."""
-FIRST_WHEN_QUICK: Final = 16
+FIRST_WHEN_QUICK: Final = 32
 """Documents at once in a new process whose pings MongoDB answers within `QUICK_PING_S` each."""
 PINGS: Final = 5
 QUICK_PING_S: Final = 0.01

@@ -21,7 +21,7 @@ from kb_shared.embedding.provider_errors import (
 from kb_shared.embedding.vector import Vector
 from kb_shared.errors import TimedOut
 from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
-from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
+from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
 
 STARVED_AFTER_S: Final = 1.0
 """A deadline that is noticed so late says more of this process than of the provider."""
@@ -120,7 +120,8 @@ class Provider:
         with answers_up_to(_largest_answer(len(texts), dimensions)):
             # LiteLLM's own timeout is of each read: a server that sends a byte now and then would never run into it.
             async with asyncio.timeout(self.timeout_s):
-                return (await litellm.aembedding(**request)).data
+                with without_its_log():
+                    return (await litellm.aembedding(**request)).data
 
     def _request(
         self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType

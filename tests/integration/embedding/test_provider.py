@@ -5,11 +5,12 @@ import base64
 import json
 import socket
 import traceback
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
+from litellm.litellm_core_utils.litellm_logging import Logging
 
 from kb_shared.embedding import public_transport
 from kb_shared.embedding.models import Access, ModelCatalogue
@@ -80,6 +81,25 @@ async def provider() -> AsyncIterator[Provider]:
     provider = Provider(timeout_s=30)
     yield provider
     await provider.close()
+
+
+async def test_litellm_keeps_no_record_of_a_call(
+    echo: Echo, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded: list[object] = []
+
+    def record(self: Logging, **_: object) -> Awaitable[None]:
+        recorded.append(self)
+        return asyncio.sleep(0)
+
+    monkeypatch.setattr(Logging, "async_success_handler", record)
+    model = echo.catalogue().get("text-embedding-3-small")
+
+    await provider.embed(["a"], model=model, dimensions=1536, input_type="document")
+
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert recorded == []
 
 
 async def test_c5_openai_is_asked_for_base64_with_its_key(echo: Echo, provider: Provider) -> None:
