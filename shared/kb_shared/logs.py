@@ -26,7 +26,7 @@ def configure(service: str, level: str = "INFO") -> None:
             structlog.processors.JSONRenderer(ensure_ascii=False),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[level.upper()]),
-        logger_factory=structlog.PrintLoggerFactory(file=cast("TextIO", stream)),
+        logger_factory=structlog.WriteLoggerFactory(file=cast("TextIO", stream)),
         cache_logger_on_first_use=True,
     )
     structlog.contextvars.bind_contextvars(service=service)

@@ -2,8 +2,9 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine, Generator
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -23,5 +24,36 @@ def keep_cancellations() -> None:
 async def _wait_for(awaitable: Awaitable[T], timeout: float | None) -> T:  # noqa: ASYNC109  # the signature of asyncio
     if timeout is not None and timeout <= 0:
         return await _wait_for_of_python(awaitable, timeout)
+    if isinstance(awaitable, Coroutine):
+        # The driver sends nearly every command without having to wait, and a timer for each takes longer than that.
+        try:
+            waits_for = awaitable.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        awaitable = _Begun(awaitable, waits_for)
     async with asyncio.timeout(timeout):
         return await awaitable
+
+
+class _Begun(Generic[T]):
+    """A coroutine that has been begun, to be awaited to its end."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], waits_for: object) -> None:
+        self._coroutine = coroutine
+        self._waits_for = waits_for
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        waits_for = self._waits_for
+        while True:
+            try:
+                sent = yield waits_for
+            except BaseException as error:  # noqa: BLE001  # whatever it is, the coroutine gets it
+                go_on = partial(self._coroutine.throw, error)
+            else:
+                go_on = partial(self._coroutine.send, sent)
+            try:
+                waits_for = go_on()
+            except StopIteration as end:
+                result: T = end.value
+                return result

@@ -23,5 +23,44 @@ async def test_what_takes_longer_than_its_timeout_is_cancelled() -> None:
         assert never.cancelled()
 
 
+async def test_a_coroutine_that_waits_is_awaited_to_its_end_and_told_of_what_happens_to_it() -> None:
+    told: list[str] = []
+
+    async def work(seconds: float, *, fails: bool = False) -> str:
+        try:
+            for _ in range(2):
+                await asyncio.sleep(seconds)
+        except asyncio.CancelledError:
+            told.append("cancelled")
+            raise
+        if fails:
+            raise ZeroDivisionError
+        return "done"
+
+    assert await asyncio.wait_for(work(0.001), 10) == "done"
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(work(0.001, fails=True), 10)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(work(10), 0.01)
+    assert told == ["cancelled"]
+    task = asyncio.create_task(asyncio.wait_for(work(10), 10))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert told == ["cancelled", "cancelled"]
+
+
+async def test_a_coroutine_that_does_not_wait_gives_its_result_or_its_error_at_once() -> None:
+    async def work(*, fails: bool) -> str:
+        if fails:
+            raise ZeroDivisionError
+        return "done"
+
+    assert await asyncio.wait_for(work(fails=False), 10) == "done"
+    with pytest.raises(ZeroDivisionError):
+        await asyncio.wait_for(work(fails=True), 10)
+
+
 async def _command(answer: asyncio.Future[None]) -> None:
     await asyncio.wait_for(answer, 10)
