@@ -19,7 +19,7 @@ INDEXES = [
 
 UNCLAIMED_GRACE = timedelta(minutes=10)
 """How long a published command may wait in its lane before it is published again."""
-PUBLISH_GRACE = timedelta(seconds=30)
+PUBLISH_GRACE = timedelta(seconds=60)
 """How long whoever opens a job, or takes one that is due, has to publish its command; after that a sweeper does."""
 SUSPECT_AFTER = 3
 """So many of its workers may have died of another document; then this one is worked on alone, to find out."""
