@@ -364,7 +364,7 @@ async def test_a_sweeper_notes_what_was_published_some_time_ago(
         job = await the_job(own_tenant)
         assert job.next_attempt_at is not None
         assert opened.next_attempt_at is not None
-        return job.next_attempt_at > opened.next_attempt_at + index_jobs.PUBLISH_GRACE
+        return job.next_attempt_at >= opened.next_attempt_at + index_jobs.UNCLAIMED_GRACE - index_jobs.PUBLISH_GRACE
 
     async with asyncio.timeout(60):
         sweeping = asyncio.create_task(own_indexer.sweeper.run())
