@@ -108,7 +108,7 @@ MUTANTS: Final = (
         old="        if fenced is None:\n            raise FenceBroken\n        fence = fenced",
         new="        fence = fenced or 0",
         caught_by=in_file(
-            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it"
+            f"{_TESTS}/test_races.py", "test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed"
         ),
     ),
     Mutant(

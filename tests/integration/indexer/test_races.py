@@ -16,7 +16,7 @@ from kb_shared import failpoints
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Session
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.support import CommandLog, Replica, Tenant, text_of
+from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, record, text_of
 from tests.waiting import DEADLINE_S, until
 
 OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
@@ -239,6 +239,30 @@ async def test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it(
     else:
         returns = operation in (Scene.retag_document, Scene.retag_kb_to_z)
         await tenant.assert_holds(scene.kb, {"bystander": OLD} | ({"d": OLD} if returns else {}))
+    await tenant.assert_settled()
+
+
+async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed(scene: Scene) -> None:
+    """It would come back all the same, but no search would find it until then."""
+    tenant, indexer = scene.tenant, scene.hasty
+    await indexer.publish(tenant.ocr("d", OLD))
+    await indexer.work()
+    await indexer.publish(tenant.tagged("d", "z", revision=2))
+    [removal] = indexer.post.take(*LANES)
+    removed: list[str] = []
+
+    async def note() -> None:
+        removed.append("d")
+
+    async with (
+        failpoints.during("removal.after_row", scene.retag_document),
+        failpoints.during("removal.before_commit", note),
+    ):
+        await indexer.sync.handle(record(removal.value, key=removal.key, topic=removal.topic))
+
+    assert removed == []
+    await scene.finish()
+    await tenant.assert_holds(scene.kb, {"d": OLD})
     await tenant.assert_settled()
 
 
