@@ -43,10 +43,10 @@ class IndexRequests:
     ) -> None:
         """Return once every command is in MongoDB and acknowledged by the broker.
 
-        What a crash leaves unpublished a sweeper publishes after `PUBLISH_GRACE`, so somebody has to call
+        What a crash leaves unpublished a sweeper publishes after `PUBLISH_GRACE`, so the process has to call
         `note_published` before that. It is not enough that an event is delivered again and asks again: MongoDB may
-        carry out the last write of a process some seconds after the process died, and open a job that its heir has
-        done already.
+        carry out the last write of a process some seconds after the process died, and open a job that its successor
+        has already done.
 
         Args:
             commands: of one organization.
@@ -65,7 +65,7 @@ class IndexRequests:
             self._published.append((monotonic(), next(iter(commands)).organization_id, opened))
 
     async def note_published(self, *, after_s: float = NOTE_AFTER_S) -> None:
-        """Give the commands that were published at least `after_s` ago time to be claimed, where they are not yet.
+        """Give the commands that were published at least `after_s` ago time to be claimed, if they are not claimed yet.
 
         What is not noted because this fails is published once more.
         """

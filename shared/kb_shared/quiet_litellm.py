@@ -70,7 +70,7 @@ LITELLM_ERRORS: Final[tuple[type[Exception], ...]] = (
 
 @contextmanager
 def without_its_log() -> Iterator[None]:
-    """Make calls within this without litellm's record of each, which nobody reads: a twentieth of an indexer's CPU."""
+    """Make calls within this without litellm's own record of each call, which nothing here reads."""
     before = is_internal_call.set(True)
     try:
         yield

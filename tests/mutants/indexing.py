@@ -348,7 +348,7 @@ MUTANTS: Final = (
         new='_later("$$NOW", UNCLAIMED_GRACE),\n',
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py",
-            "test_a_job_that_a_dead_indexer_opened_after_its_heir_had_done_it_is_closed_soon",
+            "test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon",
         ),
     ),
     Mutant(

@@ -93,7 +93,7 @@ async def _tagged(database: Database, kb: KnowledgeBase, after: str | None) -> l
 
 
 async def _incomplete(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
-    """Those with more or fewer live chunks than their row says; the indexer counts again before it does anything."""
+    """Find documents with more or fewer live chunks than their row says; the indexer counts again before it acts."""
     rows = await document_index.by_ids(database, kb.organization_id, kb.kb_id, document_ids)
     live = await vectors.count_live(vectors.chunks_of(database, kb), rows.keys())
     return {i: Action.INDEX for i, row in rows.items() if live.get(i, 0) != row.chunk_count}

@@ -20,7 +20,7 @@ _SAME: Final = 10**5
 
 
 class Shape(StrEnum):
-    """What a query consists of."""
+    """Kind of query, by what it consists of."""
 
     WORDS = "words"
     MIXED = "mixed"
@@ -119,7 +119,7 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
 
 
 def _worth(scores: Mapping[str, float], weight: float) -> dict[str, float]:
-    """What the ranks are worth, which begin at 1; equal scores share one, so that a tie is never broken by chance."""
+    """Return what each rank is worth, from rank 1 on; equal scores share a rank, so that no tie is broken by chance."""
     worth: dict[str, float] = {}
     of_rank, last = 0.0, -1
     for rank, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), K + 1):

@@ -23,7 +23,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 
 
 class LargeBodies:
-    """Of an application."""
+    """Places and a thread for the large bodies of an application."""
 
     def __init__(self, fair_queue: FairQueue) -> None:
         sys.setswitchinterval(SWITCH_INTERVAL_S)

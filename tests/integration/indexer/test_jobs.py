@@ -333,7 +333,7 @@ async def test_what_was_published_and_never_claimed_is_published_again(tenant: T
     await tenant.assert_holds(kb, {"d": TEXT})
 
 
-async def test_a_job_that_a_dead_indexer_opened_after_its_heir_had_done_it_is_closed_soon(
+async def test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon(
     tenant: Tenant, indexer: Replica
 ) -> None:
     """MongoDB may carry out a write some seconds after the process that asked for it died."""
