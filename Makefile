@@ -61,11 +61,12 @@ test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the s
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 
-check: install  ## format, lint, types, import rules
+check: install  ## format, lint, types, import rules, names, docs equal to the code
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m pytest tests/architecture --quiet
 
 format: install  ## format and fix what can be fixed
 	@$(BIN)/ruff format --quiet .

@@ -253,8 +253,8 @@ SEARCH_REQUESTS = Counter(
     "see search.degraded in the logs.",
     ["outcome"],
 )
-SEARCHES_BEGUN_ANEW = Counter(
-    "kb_search_begun_anew_total", "Searches that were done again, because their key or knowledge base had changed."
+SEARCH_RESTARTS = Counter(
+    "kb_search_restarts_total", "Searches that were done again, because their key or knowledge base had changed."
 )
 QUERY_VECTOR_CACHE_HITS = Counter(
     "kb_search_query_vector_cache_hits_total",

@@ -35,7 +35,7 @@ from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.authentication import PresumedKey
 from kb_shared.http.problems import as_request_error
 from kb_shared.identifiers import is_kb_id
-from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESULTS_COUNT, SEARCHES_BEGUN_ANEW
+from kb_shared.metrics import SEARCH_FILTER_REJECTED, SEARCH_REQUESTS, SEARCH_RESTARTS, SEARCH_RESULTS_COUNT
 from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -204,7 +204,7 @@ class KnowledgeBaseSearch:
                 except KbError:
                     if await presumption.holds():
                         raise
-                SEARCHES_BEGUN_ANEW.inc()
+                SEARCH_RESTARTS.inc()
                 key = None if key is None else await key.look_again()
         raise TransientError("what is searched keeps changing")
 

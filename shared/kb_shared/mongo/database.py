@@ -200,7 +200,7 @@ async def in_transaction(
         WriteConflicts: after 10 conflicts.
         OutcomeUnknown: no majority acknowledged the commit in time.
         TransactionExpired: an attempt outlived `lifetime_s`, or all of them `within_s`; nothing is done. It is not
-            begun anew here: what made it late would make it late again.
+            restarted here: what made it late would make it late again.
     """
     limits = _Limits(monotonic() + within_s, lifetime_s)
     async with database.client.start_session() as session:

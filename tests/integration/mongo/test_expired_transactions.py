@@ -1,4 +1,4 @@
-"""A transaction whose time is over is called that, and not a conflict; and it is not begun anew at once."""
+"""A transaction whose time is over is called that, and not a conflict; and it is not restarted at once."""
 
 import asyncio
 from itertools import count
@@ -24,7 +24,7 @@ async def test_a_transaction_that_the_server_ended_because_of_its_age_has_expire
     assert await rows.count_documents({}) == 0
 
 
-async def test_a_transaction_that_ended_before_its_time_is_begun_anew(database: Database) -> None:
+async def test_a_transaction_that_ended_before_its_time_is_restarted(database: Database) -> None:
     """As after a change of the primary: the new one does not know it."""
     rows, attempts = database["rows"], count()
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from kb_search import search_knowledge_base
 from kb_shared.errors import TransientError
-from kb_shared.metrics import SEARCHES_BEGUN_ANEW
+from kb_shared.metrics import SEARCH_RESTARTS
 from kb_shared.mongo import api_keys, index_queries, knowledge_bases, spu_ledger
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
@@ -144,11 +144,11 @@ async def test_what_is_charged_for_a_search_that_begins_anew_is_told_once(
 ) -> None:
     rows = search_database[knowledge_bases.NAME]
     after_the_index_has_answered(lambda: rows.update_one({"_id": library.kb.kb_id}, {"$set": {"name": "Renamed"}}))
-    begun_anew = SEARCHES_BEGUN_ANEW._value.get()
+    restarts = SEARCH_RESTARTS._value.get()
     answer = await searcher.search(library, QUERY)
     assert (answer["spu_charged"], len(answer["results"])) == (1, 2)
     assert await search_database[spu_ledger.NAME].count_documents({}) == 1
-    assert SEARCHES_BEGUN_ANEW._value.get() == begun_anew + 1
+    assert SEARCH_RESTARTS._value.get() == restarts + 1
 
 
 async def test_what_changes_all_the_time_is_given_up(
