@@ -27,9 +27,6 @@ QUICK_PING_S: Final = 0.01
 EVENTS_FOR_A_DOCUMENT: Final = 8
 """Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
 costs."""
-BEGUN_FOR_A_DOCUMENT: Final = 2
-"""Events, for each document that ends while others wait. An event takes a tenth of the CPU of a small document: if
-eight times as many came as can be indexed, and were taken at once, half of all CPU would be theirs."""
 LONGEST_BATCH_S: Final = 1.0
 """After this time other events no longer wait for the end of a batch: one with a large text takes long."""
 _SHARPEST: Final = 0.125
@@ -150,7 +147,8 @@ class EventsBesideDocuments:
         """Return how many may be worked on now: one at least, so that this is asked again when it ends."""
         unbounded = self.events.ended + self.events.limit()
         if self._documents.is_used:
-            more = BEGUN_FOR_A_DOCUMENT * (self._documents.ended - self._documents_seen)
+            # One for each document that ended: under overload, more would only make the backlog longer.
+            more = self._documents.ended - self._documents_seen
             self._may_have_ended = min(unbounded, self._may_have_ended + more)
         else:
             self._may_have_ended = unbounded

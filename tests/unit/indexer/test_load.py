@@ -12,7 +12,6 @@ import pytest
 from pymongo.errors import AutoReconnect
 
 from kb_indexer.load import (
-    BEGUN_FOR_A_DOCUMENT,
     FIRST,
     FIRST_WHEN_QUICK,
     LONGEST_BATCH_S,
@@ -214,7 +213,7 @@ def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
     assert max(indexer.done.index(each) for each in ("small/1", "small/2", "other/1")) <= 8
 
 
-def test_while_documents_wait_two_events_begin_for_each_that_ends() -> None:
+def test_while_documents_wait_one_event_begins_for_each_that_ends() -> None:
     async def scenario() -> None:
         events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
         beside = EventsBesideDocuments(events=events, documents=documents)
@@ -223,11 +222,12 @@ def test_while_documents_wait_two_events_begin_for_each_that_ends() -> None:
             for _ in range(events.limit()):
                 _end(events)
             assert beside.limit() == 1, "what might have begun has ended; one more, so that events do not stop"
-            _end(documents)
-            assert beside.limit() == BEGUN_FOR_A_DOCUMENT
+            for _ in range(3):
+                _end(documents)
+            assert beside.limit() == 3
             with events.at_work():
-                assert beside.limit() == BEGUN_FOR_A_DOCUMENT, "one of them runs"
-            assert beside.limit() == BEGUN_FOR_A_DOCUMENT - 1
+                assert beside.limit() == 3, "one of them runs"
+            assert beside.limit() == 2
             for _ in range(100):
                 _end(documents)
             assert beside.limit() == events.limit(), "never more than events may anyway"
