@@ -10,7 +10,12 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 LIST: Final = Path(__file__).with_name("refused_names.txt")
 ARROW: Final = " -> "
-_NOT_SEARCHED: Final = ("CHANGELOG.md", "requirements", str(LIST.relative_to(ROOT)))
+_NOT_SEARCHED: Final = (
+    "CHANGELOG.md",
+    "requirements",
+    "tests/architecture/refused_names.txt",
+    "tests/architecture/test_refused_names.py",
+)
 _SEARCHED: Final = frozenset({".py", ".md", ".toml", ".json", ".yml", ".yaml", ".sh", ""})
 
 
