@@ -2,7 +2,7 @@ PYTHON ?= python3
 VENV := .venv
 CLIENTS_VENV := .venv-clients
 BIN := $(VENV)/bin
-PACKAGES := shared client services/kb-api services/indexer services/search services/reconciler local
+PACKAGES := contracts shared client services/kb-api services/indexer services/search services/reconciler local
 INSTALLED := $(VENV)/.installed
 LOCAL := not kafka_cluster and not replica_set
 
@@ -73,7 +73,7 @@ format: install  ## format and fix what can be fixed
 	@$(BIN)/ruff check --quiet --fix .
 
 schemas: install  ## write the JSON Schemas of all messages to docs/schemas
-	@$(BIN)/python -m kb_shared.contracts.schemas docs/schemas
+	@$(BIN)/python -m kb_contracts.schemas docs/schemas
 
 lock: install  ## resolve dependencies anew into requirements.lock
 	@$(BIN)/uv lock --quiet

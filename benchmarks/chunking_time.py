@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.indexing import corpus
 from kb_indexer.chunking import ChunkerType, ChunkingConfig, PageSpan, chunk_text, count_tokens
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 _LOOP_TICK_S = 0.005
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from kb_shared import logs
+from kb_shared.observability import logs
 
 Measure = Callable[[Path, argparse.Namespace], Awaitable[Mapping[str, Any]]]
 

@@ -14,10 +14,10 @@ import httpx
 
 from benchmarks.members import mongo_uri
 from kb_client.events import EventPublisher
+from kb_contracts.documents import OcrCompleted
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
-from kb_shared import logs
-from kb_shared.contracts.documents import OcrCompleted
+from kb_shared.observability import logs
 
 _TAG: Final = "corpus"
 _LAST: Final = "indexed-after-all-others"

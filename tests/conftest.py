@@ -27,7 +27,7 @@ from kb_local.ports import free_port
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
-from kb_shared.budget import end_of_month
+from kb_shared.metering.budget import end_of_month
 from tests.backend import Backend, Kind, UnusableBackend
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: what nobody

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kb_shared.fair_queue import FairQueue
+from kb_shared.concurrency.fair_queue import FairQueue
 from tests.waiting import until
 
 

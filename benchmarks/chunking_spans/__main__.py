@@ -20,7 +20,7 @@ from benchmarks.chunking_spans.measures import Interval, Match, match
 from benchmarks.chunking_spans.models import Embed
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking.counted_text import CountedText
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 
 @dataclass(frozen=True, slots=True)

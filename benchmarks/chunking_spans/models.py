@@ -10,7 +10,7 @@ import numpy as np
 
 from kb_local.model_server.minilm import MiniLM
 from kb_local.model_server.text_model import batches
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 Embed = Callable[[Sequence[str]], list[Vector]]
 

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Any
 
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
+from kb_contracts import topics
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from benchmarks.indexing.servers import look, spent
 from benchmarks.indexing.system import System
-from kb_shared.contracts.documents import OcrCompleted
+from kb_contracts.documents import OcrCompleted
 
 _SAMPLE: Final = 5
 

@@ -16,8 +16,8 @@ from pymongo import AsyncMongoClient
 from benchmarks.indexing.outcomes import Outcomes, outcomes_of
 from benchmarks.members import add_members_option, mongo_uri
 from kb_client.events import EventPublisher
+from kb_contracts.documents import OcrCompleted
 from kb_local.stack import Stack
-from kb_shared.contracts.documents import OcrCompleted
 
 SERVICES: Final = ("kb_api", "kb_indexer", "kb_search")
 _PATIENCE_S: Final = 3_600.0

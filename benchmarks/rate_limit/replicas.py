@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from kb_shared.embedding.rate_limiter import RateLimiter
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.providers.rate_limiter import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)

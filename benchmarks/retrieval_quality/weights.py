@@ -23,7 +23,7 @@ from benchmarks.retrieval_quality import dataset
 from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
-from kb_search.fusion import WEIGHTS, Shape, Weights, fuse, shape_of
+from kb_search.retrieval.fusion import WEIGHTS, Shape, Weights, fuse, shape_of
 from kb_shared.mongo import index_queries, knowledge_bases, vectors
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.vectors import document_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import aiohttp
 
-from kb_shared.embedding.vector import Vector
 from kb_shared.mongo import index_queries
+from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import Chunks
 
 TOP_K = 10

@@ -1,10 +1,10 @@
+from kb_contracts.topics import TOPICS
 from kb_local.errors import UnusableServer
-from kb_shared.contracts.topics import TOPICS
+from kb_local.recovery import after_broker_loss
 from kb_shared.errors import KbError
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.mongo.database import connect
-from kb_shared.recovery import after_broker_loss
 from kb_shared.settings import CommonSettings
 
 

@@ -101,7 +101,7 @@ def run_here(environment: Mapping[str, str], *, on_change: OnChange) -> None:
     """
     # Here, since it brings all clients along: whoever only looks need not wait for them.
     from kb_local.supervisor import supervise
-    from kb_shared import logs
+    from kb_shared.observability import logs
 
     logs.configure("supervisor", "WARNING")
     asyncio.run(supervise(environment, on_change=on_change))

@@ -23,8 +23,8 @@ from kb_local.service import Service
 from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
 from kb_local.state import Home, Phase, Problem, ProcessCondition, ProcessState, StackState, find_process, home_of
 from kb_local.wanted_services import wanted_services
-from kb_shared import logs
 from kb_shared.kafka_connection.connection import KafkaConnection, UnusableKafkaConnection
+from kb_shared.observability import logs
 
 log = structlog.get_logger()
 

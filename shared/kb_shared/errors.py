@@ -24,9 +24,10 @@ KbError
 │   └── KnowledgeBaseFull    it has as many documents or chunks as it may have
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 ├── WrongSurroundings        Kafka or MongoDB is not set up as it must be: wait, and log what an operator has to change
-├── Rejected                 a message that can't be used: to the dead letters with `reason`
 └── RequestError             the HTTP caller's to mend: carries status, slug and what to do
     └── NotFound             missing, malformed or another organization's: all the same 404
+
+A message that can't be used is `kb_contracts.errors.Rejected`: it goes to the dead letters with its reason.
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,15 +174,6 @@ class Misconfigured(KbError):
 
 class WrongSurroundings(KbError):
     """Kafka or MongoDB is not set up as it must be; `str()` says what to change. The process waits for that."""
-
-
-class Rejected(KbError):
-    """A message nobody can use."""
-
-    def __init__(self, reason: str, detail: str) -> None:
-        super().__init__(f"{reason}: {detail}")
-        self.reason = reason
-        self.detail = detail
 
 
 class RequestError(KbError):

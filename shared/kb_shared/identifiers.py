@@ -1,20 +1,10 @@
 """The shapes of ids, checked at every edge."""
 
 import re
-from typing import Annotated
 
 from bson import ObjectId
-from pydantic import StringConstraints
-
-IDENTIFIER_PATTERN = r"^[A-Za-z0-9._-]{1,128}$"
-Identifier = Annotated[str, StringConstraints(pattern=IDENTIFIER_PATTERN)]
-"""Of an organization, a document or a tag."""
 
 _KB_ID = re.compile(r"[0-9a-f]{24}")
-
-
-def is_identifier(value: str) -> bool:
-    return re.fullmatch(IDENTIFIER_PATTERN, value) is not None
 
 
 def new_id() -> str:

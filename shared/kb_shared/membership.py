@@ -4,10 +4,10 @@ import hashlib
 from collections.abc import Collection, Iterable
 from enum import StrEnum
 
-from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.text.metadata_pairs import metadata_pairs
 
 
 class Action(StrEnum):

@@ -12,7 +12,7 @@ import structlog
 import uvloop
 
 from kb_shared.errors import Misconfigured, TransientError, WrongSurroundings
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability.log_limit import LogLimit
 
 _COLLECT_AFTER: Final = 10_000
 """New objects after which Python looks for garbage. After its own 700 it finds little else than what is under way, and

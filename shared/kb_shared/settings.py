@@ -13,8 +13,8 @@ from kb_shared.kafka_connection.connection import (
     SaslMechanism,
     SecurityProtocol,
 )
-from kb_shared.peppers import Peppers
 from kb_shared.prices import MAX_USD, ModelPrice, Prices
+from kb_shared.secrets.peppers import Peppers
 
 
 class CommonSettings(BaseSettings):

@@ -21,7 +21,7 @@ def test_every_file_that_the_page_names_exists() -> None:
 
 
 def test_every_file_that_the_page_of_a_package_names_exists() -> None:
-    packages = [*ROOT.glob("services/*"), ROOT / "shared", ROOT / "client", ROOT / "local"]
+    packages = [*ROOT.glob("services/*"), ROOT / "contracts", ROOT / "shared", ROOT / "client", ROOT / "local"]
     for package in packages:
         named = {match["path"] for match in OF_PACKAGE.finditer((package / "README.md").read_text())}
         assert named, package
@@ -50,7 +50,12 @@ def test_every_test_that_the_page_names_is_in_the_file_that_it_names() -> None:
 
 
 def test_code_that_refers_to_a_rule_by_number_names_the_page() -> None:
-    sources = [*ROOT.glob("services/**/*.py"), *ROOT.glob("shared/**/*.py"), *ROOT.glob("tests/unit/**/*.py")]
+    sources = [
+        *ROOT.glob("services/**/*.py"),
+        *ROOT.glob("contracts/**/*.py"),
+        *ROOT.glob("shared/**/*.py"),
+        *ROOT.glob("tests/unit/**/*.py"),
+    ]
     for source in sources:
         text = source.read_text()
         for match in NUMBERED.finditer(text):

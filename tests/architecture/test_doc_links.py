@@ -11,6 +11,7 @@ PAGES = sorted(
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
         *ROOT.glob("services/**/*.md"),
+        *ROOT.glob("contracts/**/*.md"),
         *ROOT.glob("shared/**/*.md"),
         *ROOT.glob("client/**/*.md"),
         *ROOT.glob("local/**/*.md"),

@@ -11,12 +11,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
-from kb_shared.embedding.provider_errors import MEANING_OF_CLASS, Failure, classified
 from kb_shared.errors import Parked, PermanentError, ProviderUnavailable
+from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, classified
 
 ROOT = Path(__file__).parents[2]
 REFERENCE = (ROOT / "docs/reference/errors.md").read_text()
-SOURCES = [*ROOT.glob("services/**/*.py"), *ROOT.glob("shared/**/*.py"), ROOT / "local/kb_local/gateway.py"]
+SOURCES = [
+    *ROOT.glob("services/**/*.py"),
+    *ROOT.glob("contracts/**/*.py"),
+    *ROOT.glob("shared/**/*.py"),
+    ROOT / "local/kb_local/gateway.py",
+]
 SECTION = re.compile(r"^## (?P<title>.+?)\n(?P<body>.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| `(?P<name>[a-z0-9_-]+)` \| (?P<second>[^|]*) \|", re.MULTILINE)
 SLUG: Final = re.compile(r"[a-z]+(-[a-z]+)*")

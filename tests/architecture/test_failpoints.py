@@ -11,6 +11,6 @@ NAME = re.compile(r'"([a-z_]+\.[a-z_]+)"')
 
 
 def test_every_failpoint_is_reached_somewhere_and_every_one_reached_is_listed() -> None:
-    sources = [*ROOT.glob("shared/**/*.py"), *ROOT.glob("services/**/*.py")]
+    sources = [*ROOT.glob("contracts/**/*.py"), *ROOT.glob("shared/**/*.py"), *ROOT.glob("services/**/*.py")]
     calls = [call["argument"] for source in sources for call in REACHED.finditer(source.read_text())]
     assert {name for call in calls for name in NAME.findall(call)} == set(failpoints.NAMES)

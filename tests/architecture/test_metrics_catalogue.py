@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client.metrics import MetricWrapperBase
 
-from kb_shared import metrics
+from kb_shared.observability import metrics
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = re.compile(

@@ -9,8 +9,8 @@ from uuid import uuid4
 import httpx
 from aiokafka.errors import KafkaError
 
-from kb_shared.contracts import topics
-from kb_shared.contracts.documents import DocumentEvent
+from kb_contracts import topics
+from kb_contracts.documents import DocumentEvent
 from tests.chaos.experience import Experience
 from tests.chaos.quiescence import SLOW_S
 from tests.e2e.system import System, new_knowledge_base

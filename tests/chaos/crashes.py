@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from uuid import uuid4
 
+from kb_contracts import topics
+from kb_contracts.documents import DocumentEvent
 from kb_local.broker import Broker
 from kb_local.server import Server
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from kb_shared.contracts import topics
-from kb_shared.contracts.documents import DocumentEvent
 from kb_shared.failpoints import NAMES
 from tests.chaos.oracle import Oracle, Problem
 from tests.chaos.quiescence import SLOW_S, until_quiescent

@@ -14,18 +14,18 @@ from typing import Any
 
 import numpy as np
 
-from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
-from kb_local.model_server.hash_model import vector_of
-from kb_shared import text_normalization
-from kb_shared.contracts import topics
-from kb_shared.contracts.documents import (
+from kb_contracts import topics
+from kb_contracts.documents import (
     DocumentDeleted,
     DocumentEvent,
     MetadataChanged,
     OcrCompleted,
     TagsChanged,
 )
-from kb_shared.embedding.vector import from_binary
+from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
+from kb_local.model_server.hash_model import vector_of
+from kb_shared.mongo.vector import from_binary
+from kb_shared.text import text_normalization
 from tests.chaos.quiescence import SLOW_S
 from tests.e2e.kafka_log import Message
 from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any
 
-from kb_shared.contracts.documents import DocumentEvent
+from kb_contracts.documents import DocumentEvent
 from kb_shared.failpoints import NAMES
 from tests.chaos.workload import Upstream, paragraph
 

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import httpx
 
+from kb_contracts.documents import DocumentEvent
 from kb_local.cpu_share import held
 from kb_local.server import Server
 from kb_local.stack import Stack, together
 from kb_local.zygote import Zygote
-from kb_shared.contracts.documents import DocumentEvent
 from tests.chaos.caller import Caller
 from tests.chaos.clock import Clock
 from tests.chaos.cluster_faults import ClusterFaults, Clusters

@@ -4,7 +4,7 @@ from unittest.mock import patch
 
 import pytest
 
-from kb_shared.contracts.commands import Reason
+from kb_contracts.commands import Reason
 from kb_shared.mongo.index_jobs import Job, State, work
 from tests.chaos.mutants import CATCHERS, NothingTold, failed_test
 from tests.chaos.mutation import MUTANTS

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from kb_contracts.cloudevents import encode
+from kb_contracts.documents import key_of
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
@@ -12,10 +14,8 @@ from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_ev
 from kb_indexer.truth import Truth
 from kb_local.mongod import Mongod, is_writable
 from kb_local.replica_set import ReplicaSet
-from kb_shared.contracts.cloudevents import encode
-from kb_shared.contracts.documents import key_of
 from kb_shared.errors import TransientError
-from kb_shared.index_requests import IndexRequests
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, schema
 from kb_shared.mongo.database import Database

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from kb_shared.contracts.documents import (
+from kb_contracts.documents import (
     DocumentDeleted,
     DocumentEvent,
     MetadataChanged,

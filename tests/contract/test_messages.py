@@ -7,11 +7,11 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # it comes without types
 import pytest
 
-from kb_shared.contracts import schemas, topics
-from kb_shared.contracts.cloudevents import Payload, decode, encode
-from kb_shared.contracts.commands import INDEX_REQUESTS
-from kb_shared.contracts.documents import DOCUMENT_EVENTS
-from kb_shared.contracts.outcomes import KB_EVENTS, USAGE
+from kb_contracts import schemas, topics
+from kb_contracts.cloudevents import Payload, decode, encode
+from kb_contracts.commands import INDEX_REQUESTS
+from kb_contracts.documents import DOCUMENT_EVENTS
+from kb_contracts.outcomes import KB_EVENTS, USAGE
 
 TYPES: dict[str, type[Payload]] = {**DOCUMENT_EVENTS, **INDEX_REQUESTS, **KB_EVENTS, **USAGE}
 EXAMPLES = sorted((Path(__file__).parent / "examples").glob("*/*.json"))

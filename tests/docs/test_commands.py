@@ -17,7 +17,11 @@ PAGES = sorted(
     [
         *ROOT.glob("*.md"),
         *ROOT.glob("docs/**/*.md"),
-        *(page for folder in ("services", "shared", "client", "local") for page in ROOT.glob(f"{folder}/**/*.md")),
+        *(
+            page
+            for folder in ("services", "contracts", "shared", "client", "local")
+            for page in ROOT.glob(f"{folder}/**/*.md")
+        ),
     ]
 )
 CONVENTION = {"KB_API", "KB_SEARCH", "ORG", "KEY", "KB_ID"}

@@ -7,9 +7,9 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
+from kb_contracts import topics
+from kb_contracts.topics import Topic
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
-from kb_shared.contracts import topics
-from kb_shared.contracts.topics import Topic
 from kb_shared.kafka_connection.clients import consumer_client, producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 

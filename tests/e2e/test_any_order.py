@@ -3,7 +3,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from kb_shared.contracts.documents import DocumentEvent
+from kb_contracts.documents import DocumentEvent
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.world import World
 

@@ -3,7 +3,7 @@ from uuid import uuid4
 
 import httpx
 
-from kb_shared.contracts import topics
+from kb_contracts import topics
 from tests.chaos.workload import paragraph
 from tests.e2e.world import World
 from tests.waiting import until

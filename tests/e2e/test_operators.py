@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kb_shared.contracts.cloudevents import encode
+from kb_contracts.cloudevents import encode
 from kb_shared.mongo.document_texts import text_id
 from tests.chaos.workload import paragraph
 from tests.e2e.system import System

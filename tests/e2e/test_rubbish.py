@@ -1,9 +1,9 @@
 import json
 from typing import Any
 
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_shared.contracts.documents import OcrCompleted
+from kb_contracts import topics
+from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
+from kb_contracts.documents import OcrCompleted
 from kb_shared.mongo.document_texts import text_id
 from tests.chaos.oracle import body_of
 from tests.chaos.workload import paragraph

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
-from kb_shared.contracts import topics
-from kb_shared.contracts.documents import DocumentEvent
-from kb_shared.contracts.topics import Topic
+from kb_contracts import topics
+from kb_contracts.documents import DocumentEvent
+from kb_contracts.topics import Topic
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream

@@ -10,8 +10,8 @@ import httpx
 from kb_local.model_server.hash_model import vector_of
 from kb_shared.embedding.models import InputType, Model
 from kb_shared.embedding.provider import Provider
-from kb_shared.embedding.vector import Vector
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.vector import Vector
 from tests.injection.attacks import Attack
 from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ObedientModel, Turn
 from tests.integration.runs.projection import hear_of_text

@@ -15,39 +15,28 @@ from pymongo import AsyncMongoClient
 
 from kb_api import bootstrap as kb_api
 from kb_api.settings import ApiSettings
+from kb_contracts.commands import Reason, SyncDocument
 from kb_local.python_server import ModelServer
 from kb_search import bootstrap as kb_search
 from kb_search.settings import Settings as SearchSettings
+from kb_search.store import indexes, prompts, runs
+from kb_search.store.prompts import Prompt
+from kb_search.store.runs import Run, Status, Thread
 from kb_shared.chat.chat import create_chat
-from kb_shared.contracts.commands import Reason, SyncDocument
-from kb_shared.dead_letters import DeadLetterPublisher
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.errors import MessageRefused
 from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
-from kb_shared.mongo import (
-    agents,
-    api_keys,
-    backfills,
-    dead_letters,
-    index_jobs,
-    llm_providers,
-    outbox,
-    prompts,
-    runs,
-    schema,
-    tags,
-)
+from kb_shared.messaging.dead_letters import DeadLetterPublisher
+from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, schema, tags
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.index_jobs import Request
 from kb_shared.mongo.llm_providers import LlmProvider
-from kb_shared.mongo.prompts import Prompt
-from kb_shared.mongo.runs import Run, Status, Thread
 from kb_shared.mongo.tags import Tag
-from kb_shared.unsendable_messages import set_aside
+from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.indexer.support import Post
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
@@ -89,6 +78,7 @@ class World:
 async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServer) -> AsyncIterator[World]:
     database = search_client[f"test_{uuid4().hex[:16]}"]
     await schema.ensure(database)
+    await indexes.ensure(database)
     api_settings = ApiSettings(
         local_models_api_base=model_server.api_base,
         embedding_model=knowledge.MODEL,

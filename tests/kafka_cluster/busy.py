@@ -9,10 +9,10 @@ from time import monotonic
 from typing import Final
 from uuid import uuid4
 
+from kb_contracts.documents import DocumentEvent, OcrCompleted
 from kb_local.service import Service
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from kb_shared.contracts.documents import DocumentEvent, OcrCompleted
 from tests.chaos.caller import Caller
 from tests.chaos.experience import Experience
 from tests.chaos.oracle import Oracle

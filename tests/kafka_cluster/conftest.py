@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from kb_contracts import topics
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.zygote import Zygote
-from kb_shared.contracts import topics
 from tests.conftest import MongoDeployment
 from tests.kafka_cluster.busy import REPORTS, Busy, Foundations, busy_system
 from tests.kafka_cluster.cluster import KafkaBrokers

@@ -9,10 +9,10 @@ from typing import Final
 import pytest
 from aiokafka import TopicPartition
 
+from kb_contracts import topics
 from kb_indexer.bootstrap import GROUP_FAN_OUT
 from kb_local.service import Service
 from kb_local.stack import Stack
-from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
 from tests.e2e.system import QUICK_ON_KAFKA
 from tests.kafka_cluster.busy import Busy, Foundations, busy_system

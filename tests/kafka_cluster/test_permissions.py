@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 
 from kb_client.events import EventPublisher, PublishingFailed
+from kb_contracts import topics
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
 from kb_local.broker_contents import queue_again
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from kb_shared.contracts import topics
 from kb_shared.kafka_connection.clients import consumer_client
 from tests.chaos.quiescence import until_quiescent, what_moves
 from tests.chaos.workload import Upstream, paragraph

@@ -14,7 +14,7 @@ import pytest
 from aiokafka import TopicPartition
 from structlog.testing import capture_logs
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.errors import TransientError
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.topics import ensure_topics

@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition
 from structlog.testing import capture_logs
 
 from kb_shared.kafka_connection.clients import consumer_client
-from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS
+from kb_shared.observability.metrics import CONSUMER_SKIPPED_RECORDS
 from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until

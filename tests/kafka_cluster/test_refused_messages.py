@@ -9,17 +9,17 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from bson import ObjectId
 
-from kb_shared import outbox_relay
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.documents import TagsChanged
-from kb_shared.contracts.outcomes import KB_EVENTS, DocumentRejected
+from kb_contracts import topics
+from kb_contracts.cloudevents import decode
+from kb_contracts.documents import TagsChanged
+from kb_contracts.outcomes import KB_EVENTS, DocumentRejected
 from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.messaging import outbox_relay
+from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
-from kb_shared.outbox_relay import OutboxRelay
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import pytest
 from confluent_kafka.admin import AclOperation, ResourceType
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.errors import TransientError
 from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.topics import ensure_topics

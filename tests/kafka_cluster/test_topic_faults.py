@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 
+from kb_contracts import topics
+from kb_contracts.outcomes import DocumentRejected
 from kb_local.broker_contents import create_topics
-from kb_shared.contracts import topics
-from kb_shared.contracts.outcomes import DocumentRejected
 from tests.chaos.quiescence import until_quiescent
 from tests.kafka_cluster.busy import Busy
 from tests.kafka_cluster.cluster import KafkaBrokers

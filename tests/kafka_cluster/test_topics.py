@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka.admin import AclOperation, ConfigResource, ConfigSource, NewPartitions, NewTopic, ResourceType
 from structlog.testing import capture_logs
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.topic_checks import TopicsUnfit

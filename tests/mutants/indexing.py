@@ -299,7 +299,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "overload-lowers-nothing",
-        "shared/kb_shared/adaptive_limit.py",
+        "shared/kb_shared/concurrency/adaptive_limit.py",
         old="self._value = max(1.0, self._value * min(self._gentlest, max(self._sharpest, left)))",
         new="pass",
         caught_by=in_file(

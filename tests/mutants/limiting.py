@@ -4,14 +4,14 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, in_file
 
-_BUDGET: Final = "shared/kb_shared/budget.py"
+_BUDGET: Final = "shared/kb_shared/metering/budget.py"
 _BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
 _PURSE: Final = "shared/kb_shared/chat/purse.py"
 
 _SIZES: Final = "services/indexer/kb_indexer/size_limits.py"
 _REQUESTS: Final = "shared/kb_shared/http/request_limits.py"
 _FAILURES: Final = "shared/kb_shared/http/failed_authentications.py"
-_FAIR_QUEUE: Final = "shared/kb_shared/fair_queue.py"
+_FAIR_QUEUE: Final = "shared/kb_shared/concurrency/fair_queue.py"
 
 _PAYING: Final = "tests/integration/chat/test_paying.py"
 _WATCH: Final = "tests/integration/kb_api/test_watch_budgets.py"
@@ -103,7 +103,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "words-answer-for-a-model-without-a-price",
-        "services/search/kb_search/query_vectors.py",
+        "services/search/kb_search/retrieval/query_vectors.py",
         old="isinstance(error, BudgetExhausted | UnknownPrice)",
         new="isinstance(error, BudgetExhausted)",
         caught_by=in_file(
@@ -351,7 +351,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "search-keeps-its-turn-while-it-waits-for-a-vector",
-        "services/search/kb_search/query_vectors.py",
+        "services/search/kb_search/retrieval/query_vectors.py",
         old="async with turn_set_aside(), asyncio.timeout(within_s):",
         new="async with asyncio.timeout(within_s):",
         caught_by=in_file(

@@ -4,7 +4,7 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, in_file
 
-_RELAY: Final = "shared/kb_shared/outbox_relay.py"
+_RELAY: Final = "shared/kb_shared/messaging/outbox_relay.py"
 _OUTBOX: Final = "shared/kb_shared/mongo/outbox.py"
 _COMMITS: Final = "shared/kb_shared/kafka/commits.py"
 _OFFSETS: Final = "shared/kb_shared/kafka/offsets.py"
@@ -236,7 +236,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "dead-letter-is-whoever-its-key-or-its-body-names",
-        "shared/kb_shared/dead_letters.py",
+        "shared/kb_shared/messaging/dead_letters.py",
         old="if len(organizations) != 1:",
         new="if not organizations:",
         caught_by=in_file("tests/unit/dead_letters/test_whose.py", "test_whose_a_record_is"),

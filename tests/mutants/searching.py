@@ -4,9 +4,9 @@ from typing import Final
 
 from tests.mutants.mutant import Mutant, in_file
 
-_FOUND_CHUNKS: Final = "shared/kb_shared/mongo/found_chunks.py"
-_SNAPSHOT: Final = "services/search/kb_search/snapshot.py"
-_SELECTION: Final = "services/search/kb_search/selection.py"
+_FOUND_CHUNKS: Final = "services/search/kb_search/store/found_chunks.py"
+_SNAPSHOT: Final = "services/search/kb_search/retrieval/snapshot.py"
+_SELECTION: Final = "services/search/kb_search/retrieval/selection.py"
 
 _TESTS: Final = "tests/integration/search"
 _UNIT: Final = "tests/unit/search"
@@ -98,7 +98,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "filter-takes-or-for-and",
-        "services/search/kb_search/filter_clauses.py",
+        "services/search/kb_search/filters/filter_clauses.py",
         old='combination = "$and" if isinstance(clause, AllHold) else "$or"',
         new='combination = "$and"',
         caught_by=in_file(
@@ -107,7 +107,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "filter-compares-what-has-no-path",
-        "services/search/kb_search/filters.py",
+        "services/search/kb_search/filters/compile_filter.py",
         old="if compared.key not in filterable_metadata:",
         new="if compared.key is None:",
         caught_by=in_file(
@@ -117,7 +117,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "filter-of-words-finds-what-is-excluded",
-        "services/search/kb_search/text_filter.py",
+        "services/search/kb_search/filters/text_filter.py",
         old='"mustNot": [operator]',
         new='"mustNot": []',
         caught_by=in_file(f"{_UNIT}/test_text_filter.py", "test_each_clause_has_an_operator_that_means_the_same"),
@@ -133,7 +133,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "search-pays-for-who-may-no-longer-ask",
-        "services/search/kb_search/search_knowledge_base.py",
+        "services/search/kb_search/retrieval/search_knowledge_base.py",
         old="before_paying=presumption.look,\n",
         new="before_paying=None,\n",
         caught_by=in_file(f"{_TESTS}/test_presumed.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),

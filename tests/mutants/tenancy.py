@@ -105,7 +105,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "chunks-are-read-without-their-organization",
-        "shared/kb_shared/mongo/found_chunks.py",
+        "services/search/kb_search/store/found_chunks.py",
         old='find({**chunks.scope, "$or": ranges}',
         new='find({"$or": ranges}',
         caught_by=in_file(

@@ -19,7 +19,7 @@ from tests.mutants.verdict import Outcome, Ran, judge, read_report
 [DOES_NOT] = in_file("tests/mutants/test_planting.py", "test_what_did_not_run_has_caught_nothing")
 MUTANT = Mutant(
     "log-limit-counts-nothing",
-    "shared/kb_shared/log_limit.py",
+    "shared/kb_shared/observability/log_limit.py",
     old="def admit(self",
     new="def admitted(self",
     caught_by=(NOTICES,),
@@ -29,7 +29,7 @@ MUTANT = Mutant(
 def test_a_planted_package_is_imported_instead_of_the_installed_one(tmp_path: Path) -> None:
     before = (ROOT / MUTANT.file).read_bytes()
     environment = MUTANT.plant(tmp_path)
-    program = "from kb_shared.log_limit import LogLimit; print(hasattr(LogLimit, 'admitted'))"
+    program = "from kb_shared.observability.log_limit import LogLimit; print(hasattr(LogLimit, 'admitted'))"
     command = [sys.executable, "-c", program]
     planted = subprocess.run(command, env=environment, cwd=ROOT, check=True, capture_output=True, text=True)
     installed = subprocess.run(command, env=os.environ, cwd=ROOT, check=True, capture_output=True, text=True)

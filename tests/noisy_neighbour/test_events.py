@@ -8,10 +8,10 @@ from typing import Any, Final
 from uuid import uuid4
 
 from kb_client.events import EventPublisher
+from kb_contracts.cloudevents import encode
+from kb_contracts.documents import key_of
+from kb_contracts.topics import DEAD_LETTERS, DOCUMENT_EVENTS
 from kb_local.stack import Stack
-from kb_shared.contracts.cloudevents import encode
-from kb_shared.contracts.documents import key_of
-from kb_shared.contracts.topics import DEAD_LETTERS, DOCUMENT_EVENTS
 from kb_shared.kafka_connection.clients import producer_client
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.kafka_log import KafkaLog

@@ -13,8 +13,8 @@ import httpx
 from pymongo import DESCENDING
 from pymongo.errors import PyMongoError
 
+from kb_contracts.documents import DocumentEvent
 from kb_local.replica_set import ReplicaSet
-from kb_shared.contracts.documents import DocumentEvent
 from tests.chaos.experience import Experience
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.adaptive_limit import AdaptiveLimit
+from kb_shared.concurrency.adaptive_limit import AdaptiveLimit
 
 MOST = 32
 SHARPEST = 0.125

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.fair_queue import ACTIVE_S, FairQueue, turn_set_aside
+from kb_shared.concurrency.fair_queue import ACTIVE_S, FairQueue, turn_set_aside
 
 MANY = 20
 

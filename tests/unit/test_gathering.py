@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kb_shared.gathering import Gathering
+from kb_shared.concurrency.gathering import Gathering
 
 
 class Oracle:

@@ -1,6 +1,6 @@
 import logging
 
-from kb_shared.log_limit import LogLimit, RepetitionFilter
+from kb_shared.observability.log_limit import LogLimit, RepetitionFilter
 
 
 def test_the_same_cause_is_written_once_in_an_interval_and_then_with_how_many_were_left_out() -> None:

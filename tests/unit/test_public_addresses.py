@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kb_shared.public_addresses import NotPublic, is_public, public_addresses_of
+from kb_shared.providers.public_addresses import NotPublic, is_public, public_addresses_of
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "64:ff9b::808:808"])

@@ -1,4 +1,4 @@
-from kb_shared.resting import LONGEST_REST_S, rest_s
+from kb_shared.concurrency.resting import LONGEST_REST_S, rest_s
 
 
 def test_who_looks_for_work_rests_longer_where_looking_takes_long() -> None:

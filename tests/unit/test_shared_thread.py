@@ -4,7 +4,7 @@ import asyncio
 import threading
 from time import perf_counter, thread_time
 
-from kb_shared.shared_thread import SharedThread
+from kb_shared.concurrency.shared_thread import SharedThread
 from tests.waiting import until
 
 SHARE = 0.25

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.text_normalization import AS_WRITTEN, CURRENT, FOLDED, for_model
+from kb_shared.text.text_normalization import AS_WRITTEN, CURRENT, FOLDED, for_model
 
 TYPESET = st.text(alphabet=st.sampled_from("ab \t\n\u00a0\u00ad\ufb00\ufb03\ufb06\u00e9\u6771"))
 

@@ -11,7 +11,7 @@ from kb_local.demo.story import Story
 from kb_local.demo.telling import Telling
 from kb_local.stack import Stack
 from kb_local.state import home_of
-from kb_shared import logs
+from kb_shared.observability import logs
 
 
 def run(*, as_json: bool) -> int:

@@ -8,13 +8,13 @@ from time import monotonic, time_ns
 from typing import Final
 
 from kb_client.events import EventPublisher
+from kb_contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
 from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
 from kb_local.demo.documents import LibraryDocument, installed_libraries
 from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
 from kb_local.demo.telling import Telling
 from kb_local.patience import Patience
 from kb_local.stack import Stack
-from kb_shared.contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
 
 SINGLE_EVENTS: Final = 20
 LOOK_EVERY_S: Final = 0.2

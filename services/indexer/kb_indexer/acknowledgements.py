@@ -3,17 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from kb_contracts.outcomes import DocumentIndexed
 from kb_indexer.source import SOURCE
 from kb_indexer.truth import Truth
-from kb_shared import tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import DocumentIndexed
-from kb_shared.gathering import Gathering
+from kb_shared.concurrency.gathering import Gathering
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.observability import tracing
 
 
 @dataclass(frozen=True, slots=True, eq=False)

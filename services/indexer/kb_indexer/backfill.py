@@ -12,18 +12,18 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared import tracing
+from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.behind import behind
-from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.concurrency.resting import rest_s
 from kb_shared.errors import TransientError
-from kb_shared.index_requests import IndexRequests
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
-from kb_shared.resting import rest_s
+from kb_shared.observability import tracing
 
 MAX_OUTSTANDING: Final = 200
 _STRETCH: Final = 100

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kb_contracts import topics
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.crowds import Crowds
@@ -30,19 +31,18 @@ from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
 from kb_shared import process
 from kb_shared.connections import Connections, connect
-from kb_shared.contracts import topics
-from kb_shared.dead_letters import DeadLetterPublisher
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
-from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.bootstrap import watch_kafka
 from kb_shared.kafka.consumer import Consumer, joined
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
+from kb_shared.messaging.dead_letters import DeadLetterPublisher
+from kb_shared.messaging.index_requests import IndexRequests
+from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo.database import transaction_lifetime_s
-from kb_shared.outbox_relay import OutboxRelay
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"

@@ -14,13 +14,13 @@ from kb_indexer.chunking import (
     chunking_steps,
 )
 from kb_indexer.chunking_threads import ChunkingThreads
-from kb_shared.budget import Room
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
+from kb_shared.metering.budget import Room
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.text_normalization import for_model
+from kb_shared.text.text_normalization import for_model
 
 log = structlog.get_logger()
 

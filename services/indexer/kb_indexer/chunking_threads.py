@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, TypeVar
 
-from kb_shared.shared_thread import SharedThread
+from kb_shared.concurrency.shared_thread import SharedThread
 
 LARGE_TEXT: Final = 500_000
 """Characters. From about half a second of chunking on, a document waits for its like only."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Final
 
-from kb_shared.gathering import Gathering
+from kb_shared.concurrency.gathering import Gathering
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.together import Of

@@ -12,18 +12,9 @@ from typing import Final
 
 import structlog
 
-from kb_indexer.acknowledgements import Acknowledgements
-from kb_indexer.crowds import Crowds
-from kb_indexer.isolation import Isolation
-from kb_indexer.known_tags import KnownTags
-from kb_indexer.load import EventsBesideDocuments
-from kb_indexer.projection import apply
-from kb_indexer.record_keys import require_key
-from kb_indexer.truth import Truth
-from kb_shared import tracing
-from kb_shared.contracts.cloudevents import Envelope, Payload, decode
-from kb_shared.contracts.commands import Reason, SyncDocument
-from kb_shared.contracts.documents import (
+from kb_contracts.cloudevents import Envelope, Payload, decode
+from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.documents import (
     DOCUMENT_EVENTS,
     DocumentDeleted,
     DocumentEvent,
@@ -34,12 +25,21 @@ from kb_shared.contracts.documents import (
     TagUpserted,
     key_of,
 )
-from kb_shared.errors import Rejected, TransientError
+from kb_contracts.errors import Rejected
+from kb_indexer.acknowledgements import Acknowledgements
+from kb_indexer.crowds import Crowds
+from kb_indexer.isolation import Isolation
+from kb_indexer.known_tags import KnownTags
+from kb_indexer.load import EventsBesideDocuments
+from kb_indexer.projection import apply
+from kb_indexer.record_keys import require_key
+from kb_indexer.truth import Truth
+from kb_shared.concurrency.gathering import Gathering
+from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
-from kb_shared.gathering import Gathering
-from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.record import Place, Record
 from kb_shared.membership import Action, decide, membership
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
@@ -48,6 +48,7 @@ from kb_shared.mongo.documents import AppliedEvent, Change, Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.together import Of
+from kb_shared.observability import tracing
 
 _MAX_RACES: Final = 20
 _REFERRED_AT_ONCE: Final = 8

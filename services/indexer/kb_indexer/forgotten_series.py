@@ -6,9 +6,9 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.metrics import forget_knowledge_base, knowledge_bases_with_series
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.database import Database
+from kb_shared.observability.metrics import forget_knowledge_base, knowledge_bases_with_series
 
 _EVERY_S: Final = 60.0
 

@@ -11,13 +11,13 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_contracts.commands import SyncDocument
 from kb_indexer.load import Load
-from kb_shared.contracts.commands import SyncDocument
-from kb_shared.gathering import Gathering
+from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.turns import Turns
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import Job
-from kb_shared.turns import Turns
 
 log = structlog.get_logger()
 

@@ -13,10 +13,10 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.adaptive_limit import AdaptiveLimit
+from kb_shared.concurrency.adaptive_limit import AdaptiveLimit
 from kb_shared.errors import TimedOut, WriteConflicts
-from kb_shared.metrics import INDEXING_IN_FLIGHT_LIMIT
 from kb_shared.mongo.database import COMMAND_WITHIN_S, Database
+from kb_shared.observability.metrics import INDEXING_IN_FLIGHT_LIMIT
 
 FIRST: Final = 2
 """Documents at once in a process that knows nothing yet; doubled by each round that ends soon."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
-from kb_shared.contracts.documents import (
+from kb_contracts.documents import (
     DateValue,
     DocumentDeleted,
     DocumentEvent,

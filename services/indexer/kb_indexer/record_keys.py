@@ -1,6 +1,6 @@
 """The key of a record against what the record carries: the key decides whose turn and whose order a record takes."""
 
-from kb_shared.errors import Rejected
+from kb_contracts.errors import Rejected
 from kb_shared.kafka.record import Record
 
 

@@ -18,9 +18,9 @@ from pymongo.errors import PyMongoError
 
 from kb_indexer.members import on_each_member
 from kb_shared.errors import SearchUnavailable
-from kb_shared.metrics import TIME_TO_SEARCHABLE_SECONDS
 from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
+from kb_shared.observability.metrics import TIME_TO_SEARCHABLE_SECONDS
 
 GRACE_S: Final = 2.0
 _GIVE_UP_S: Final = 55.0

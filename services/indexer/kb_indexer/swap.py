@@ -11,14 +11,12 @@ from typing import Final
 
 import structlog
 
+from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_indexer.source import SOURCE
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_shared.errors import TransactionExpired, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.membership import awaits_text, snapshot_digest
-from kb_shared.metadata_pairs import metadata_pairs
-from kb_shared.metrics import SWAP_TRANSACTIONS
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
@@ -26,6 +24,8 @@ from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vectors import EmbeddedChunk, Snapshot
+from kb_shared.observability.metrics import SWAP_TRANSACTIONS
+from kb_shared.text.metadata_pairs import metadata_pairs
 
 SWAP_WITHIN_S: Final = 30.0
 """A swap may write some thousand chunks with their vectors. It has as long as MongoDB keeps a transaction, if that is

@@ -8,18 +8,18 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_contracts.commands import Reason, SyncDocument
 from kb_indexer.crowds import Crowds
-from kb_shared import tracing
-from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_shared.concurrency.resting import rest_s
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
-from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.positions import OnLost
-from kb_shared.metrics import INDEXING_QUEUE_DEPTH
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.index_jobs import Job
-from kb_shared.resting import rest_s
+from kb_shared.observability import tracing
+from kb_shared.observability.metrics import INDEXING_QUEUE_DEPTH
 
 _BATCH: Final = 200
 _NOBODY_WAITS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})

@@ -15,6 +15,9 @@ from typing import Final
 
 import structlog
 
+from kb_contracts.cloudevents import decode
+from kb_contracts.commands import INDEX_REQUESTS, SyncDocument, key_of
+from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
@@ -28,15 +31,9 @@ from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
 from kb_indexer.truth import In, Truth
-from kb_shared import tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.budget import Room
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.commands import INDEX_REQUESTS, SyncDocument, key_of
-from kb_shared.contracts.outcomes import DocumentIndexFailed
+from kb_shared.concurrency.turns import Turns
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.embedding.vector import Vector
 from kb_shared.errors import (
     BudgetExhausted,
     Parked,
@@ -52,7 +49,8 @@ from kb_shared.errors import (
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import Place, Record
 from kb_shared.membership import Action, awaits_text, decide
-from kb_shared.metrics import CHUNKS_INDEXED, EVENT_PROCESSING_SECONDS, INDEXING_ERRORS, forget_knowledge_base
+from kb_shared.messaging.announcements import Announcement, announce
+from kb_shared.metering.budget import Room
 from kb_shared.mongo import documents, index_jobs, kb_slots, vectors
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
@@ -60,8 +58,15 @@ from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.together import Of
+from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
-from kb_shared.turns import Turns
+from kb_shared.observability import tracing
+from kb_shared.observability.metrics import (
+    CHUNKS_INDEXED,
+    EVENT_PROCESSING_SECONDS,
+    INDEXING_ERRORS,
+    forget_knowledge_base,
+)
 
 MAX_ATTEMPTS: Final = 10
 MAX_ATTEMPTS_AT_A_BUG: Final = 3

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kb_shared.gathering import Gathering
+from kb_shared.concurrency.gathering import Gathering
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument

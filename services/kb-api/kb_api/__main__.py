@@ -4,7 +4,8 @@ import asyncio
 
 from kb_api.bootstrap import build
 from kb_api.settings import ApiSettings
-from kb_shared import failpoints, logs, metrics, process
+from kb_shared import failpoints, process
+from kb_shared.observability import logs, metrics
 
 
 async def serve(stop: asyncio.Event) -> None:

@@ -36,10 +36,10 @@ from kb_shared.http import application, server
 from kb_shared.http.health import Readiness, Ready, mongodb_answers
 from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
+from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema
 from kb_shared.mongo.database import Database, mongo_errors
-from kb_shared.outbox_relay import OutboxRelay
 
 EMBEDDING_PATIENCE_S: Final = 5.0
 """A person waits for the model to answer."""

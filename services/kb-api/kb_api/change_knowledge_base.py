@@ -7,15 +7,15 @@ from kb_api.create_knowledge_base import allowed_max_chunks, known_tags
 from kb_api.knowledge_base_request import ChangeKnowledgeBase
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_shared import tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import KnowledgeBaseChanged
+from kb_contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.observability import tracing
 
 
 async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked: ChangeKnowledgeBase) -> KnowledgeBase:

@@ -7,19 +7,20 @@ from kb_api import organizations
 from kb_api.knowledge_base_request import CreateKnowledgeBase
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_shared import text_normalization, tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import KnowledgeBaseCreated
+from kb_contracts.outcomes import KnowledgeBaseCreated
+from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import OutcomeUnknown, ProviderKeyMissing, ProviderRefused, RequestError, UnknownModel
-from kb_shared.fair_queue import turn_set_aside
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.observability import tracing
 from kb_shared.stored_time import now
+from kb_shared.text import text_normalization
 
 # What the indexer's chunkers do, on which a test keeps us.
 MIN_OWN_TOKENS: Final = 16

@@ -3,12 +3,13 @@
 import asyncio
 from dataclasses import dataclass
 
+from kb_api import document_revisions
 from kb_api.documents_of_knowledge_base import ListedDocument, find_document
 from kb_api.services import Services
 from kb_shared.errors import NotFound
 from kb_shared.http.authentication import Caller
 from kb_shared.membership import membership
-from kb_shared.mongo import document_index, document_revisions, documents, index_jobs, knowledge_bases, outbox
+from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.outbox import Unsendable

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from kb_shared.contracts.documents import (
+from kb_contracts.documents import (
     DocumentDeleted,
     Metadata,
     MetadataChanged,

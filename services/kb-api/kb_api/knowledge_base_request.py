@@ -4,10 +4,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
+from kb_contracts.identifiers import Identifier
 from kb_shared.errors import RequestError
 from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import Model
-from kb_shared.identifiers import Identifier
 from kb_shared.mongo.text_analyzers import TextAnalyzer
 
 # Something to see, and no control characters.

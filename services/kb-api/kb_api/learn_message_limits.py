@@ -5,9 +5,9 @@ from typing import Final, Never
 
 import structlog
 
-from kb_shared.contracts.topics import TOPICS
+from kb_api.message_limits import MessageLimits
+from kb_contracts.topics import TOPICS
 from kb_shared.errors import TransientError
-from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics
 from kb_shared.settings import CommonSettings

@@ -16,15 +16,15 @@ from pymongo.errors import PyMongoError
 
 from kb_api import vector_collection
 from kb_api.source import SOURCE
-from kb_shared import metrics, tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import KnowledgeBaseDeleted
+from kb_contracts.outcomes import KnowledgeBaseDeleted
 from kb_shared.errors import SearchUnavailable, TransientError
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
+from kb_shared.observability import metrics, tracing
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8

@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 
-from kb_shared.contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
-from kb_shared.mongo.document_revisions import Facet
+from kb_api.document_revisions import Facet
+from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 
 

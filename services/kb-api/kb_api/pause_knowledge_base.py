@@ -5,14 +5,14 @@ What would have been indexed meanwhile is kept, and asked for again when the KB 
 
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_shared import tracing
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import KnowledgeBaseChanged
+from kb_contracts.outcomes import KnowledgeBaseChanged
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.observability import tracing
 from kb_shared.stored_time import now
 
 

@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 import structlog
 
 from kb_api.services import Services
-from kb_shared.embedding.key_ring import KeyRing, Unreadable
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
@@ -15,7 +14,8 @@ from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.majority import majority_reads
-from kb_shared.public_addresses import NotPublic, public_addresses_of
+from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
+from kb_shared.secrets.key_ring import KeyRing, Unreadable
 from kb_shared.stored_time import now
 
 LONG_ENOUGH_TO_SHOW_ITS_END: Final = 16

@@ -3,20 +3,21 @@
 from dataclasses import dataclass
 from typing import Final
 
+from kb_api import document_revisions
 from kb_api.may_change import facets_of, may_change
 from kb_api.services import Services
 from kb_api.source import SOURCE
-from kb_shared import tracing
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_shared.contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
+from kb_contracts import topics
+from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
+from kb_contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.kafka.producer import Message
 from kb_shared.kafka.record_size import record_bytes
-from kb_shared.mongo import document_revisions, document_texts, documents, outbox
+from kb_shared.messaging.outbox_relay import headers_of_ours
+from kb_shared.mongo import document_texts, documents, outbox
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.documents import Document
-from kb_shared.outbox_relay import headers_of_ours
+from kb_shared.observability import tracing
 
 _MARGIN_BYTES: Final = 32
 """That an event can still grow by: its revision is not known yet, and its time can get longer."""

@@ -1,12 +1,12 @@
 """Sends a dead letter again: the record as it came, to the topic it came from. Once, however often it is asked for."""
 
 from kb_api.services import Services
-from kb_shared.contracts import topics
-from kb_shared.dead_letters import REDRIVEN_FROM
+from kb_contracts import topics
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.kafka.producer import Message
 from kb_shared.kafka.record_size import record_bytes
+from kb_shared.messaging.dead_letters import REDRIVEN_FROM
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Session, in_transaction

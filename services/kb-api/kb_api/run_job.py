@@ -5,13 +5,13 @@ from datetime import UTC, datetime
 from typing import Final, Literal
 
 from kb_api.services import Services
-from kb_shared import tracing
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, State
 from kb_shared.mongo.database import Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.observability import tracing
 
 JobStatus = Literal["running", "done", "cancelled"]
 

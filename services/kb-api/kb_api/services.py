@@ -6,17 +6,17 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from kb_api.life_cycle import LifeCycle
+from kb_api.message_limits import MessageLimits
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
+from kb_shared.concurrency.turns import Turns
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.http.authentication import Caller
 from kb_shared.http.request_limits import LimitedCallerWith
-from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from kb_shared.turns import Turns
+from kb_shared.secrets.key_ring import KeyRing
 
 
 @dataclass(frozen=True, slots=True)

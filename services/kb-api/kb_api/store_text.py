@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from starlette.requests import ClientDisconnect, Request
 
 from kb_api.services import Services
+from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.errors import RequestError
-from kb_shared.fair_queue import turn_set_aside
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import document_texts

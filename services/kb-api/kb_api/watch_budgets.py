@@ -11,10 +11,10 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_api.source import SOURCE
-from kb_shared.announcements import Announcement, announce
-from kb_shared.budget import RECOUNT_EVERY
-from kb_shared.contracts.outcomes import BudgetSoftExceeded
+from kb_contracts.outcomes import BudgetSoftExceeded
 from kb_shared.errors import TransientError
+from kb_shared.messaging.announcements import Announcement, announce
+from kb_shared.metering.budget import RECOUNT_EVERY
 from kb_shared.mongo import budgets, spu_ledger
 from kb_shared.mongo.budgets import Budget, Unit
 from kb_shared.mongo.database import Database, Session, in_transaction

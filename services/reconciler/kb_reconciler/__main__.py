@@ -4,7 +4,8 @@ import asyncio
 
 from kb_reconciler import bootstrap
 from kb_reconciler.settings import ReconcilerSettings
-from kb_shared import failpoints, logs, metrics, process
+from kb_shared import failpoints, process
+from kb_shared.observability import logs, metrics
 
 
 async def serve(stop: asyncio.Event) -> None:

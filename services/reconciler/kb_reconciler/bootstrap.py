@@ -21,12 +21,12 @@ from kb_shared import process
 from kb_shared.connections import connect
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
-from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.bootstrap import watch_kafka
 from kb_shared.kafka.group_watch import KafkaWatch
-from kb_shared.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
+from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
 
 STATES_COUNTED_EVERY_S: Final = 60.0
 

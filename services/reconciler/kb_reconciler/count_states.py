@@ -5,11 +5,11 @@ import asyncio
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.embedding.circuit import Cause
 from kb_shared.errors import TransientError
-from kb_shared.metrics import CIRCUITS_OPEN, DOCUMENTS
 from kb_shared.mongo import circuits, index_jobs, kb_slots
+from kb_shared.mongo.circuit import Cause
 from kb_shared.mongo.database import Database
+from kb_shared.observability.metrics import CIRCUITS_OPEN, DOCUMENTS
 
 log = structlog.get_logger()
 

@@ -12,16 +12,16 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared import tracing
+from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.behind import behind
-from kb_shared.contracts.commands import Reason, SyncDocument
 from kb_shared.errors import TransientError
-from kb_shared.index_requests import IndexRequests
 from kb_shared.membership import Action
-from kb_shared.metrics import RECONCILER_QUEUED
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, vectors
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.observability import tracing
+from kb_shared.observability.metrics import RECONCILER_QUEUED
 
 _STRETCH: Final = 200
 _CROWDED: Final = 200

@@ -4,8 +4,9 @@ import asyncio
 
 from kb_search.bootstrap import build
 from kb_search.settings import Settings
-from kb_shared import failpoints, logs, metrics, process
+from kb_shared import failpoints, process
 from kb_shared.http import server
+from kb_shared.observability import logs, metrics
 
 
 async def serve(stop: asyncio.Event) -> None:
@@ -13,7 +14,7 @@ async def serve(stop: asyncio.Event) -> None:
     logs.configure("kb-search", settings.log_level)
     metrics.tell_build("kb-search")
     failpoints.arm()
-    async with build(settings) as app:
+    async with build(settings, stop) as app:
         await server.run(app, settings, stop)
 
 

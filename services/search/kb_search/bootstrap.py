@@ -1,5 +1,6 @@
 """Constructs the clients of this service and wires them. Nothing else does."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -11,36 +12,42 @@ from kb_search.authoring.agent_routes import agent_tools_router, agents_router
 from kb_search.authoring.prompt_routes import prompts_router
 from kb_search.authoring.written import Writing
 from kb_search.insight_routes import insights_router
-from kb_search.last_searched import LastSearched
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
 from kb_search.query_log import QueryLog
+from kb_search.retrieval.last_searched import LastSearched
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.routes import search_router
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.routes import runs_router
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.settings import Settings
+from kb_search.store import indexes
+from kb_shared import process
 from kb_shared.chat.chat import Chat, create_chat
+from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.fair_queue import FairQueue
 from kb_shared.http import application
 from kb_shared.http.request_limits import Limit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
-from kb_shared.mongo.database import Database
+from kb_shared.mongo.database import Database, mongo_errors
 
 
 @asynccontextmanager
-async def build(settings: Settings) -> AsyncIterator[FastAPI]:
-    """Make the application of `settings`; what it holds open is closed on leaving."""
+async def build(settings: Settings, stop: asyncio.Event) -> AsyncIterator[FastAPI]:
+    """Make the application of `settings`; what it holds open is closed on leaving, which waits for `stop`."""
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=settings.search_patience_s)
     chat = create_chat(database, settings)
+    # Searches are answered meanwhile: these indexes are of runs, prompts and the query log.
+    indexing = asyncio.create_task(_create_indexes(database, stop))
     try:
         yield create_app(settings, database=database, embedder=embedder, chat=chat)
     finally:
+        stop.set()
+        await indexing
         await chat.close()
         await embedder.close()
         await database.client.close()
@@ -100,6 +107,14 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     )
     app.state.request_limits = limits
     return app
+
+
+async def _create_indexes(database: Database, stop: asyncio.Event) -> None:
+    async def create() -> None:
+        with mongo_errors():
+            await indexes.ensure(database)
+
+    await process.patiently(stop, create)
 
 
 async def _why_not_ready(database: Database) -> str | None:

@@ -7,15 +7,16 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, Field
 
+from kb_search.store import query_log, runs, uncited_documents
+from kb_search.store.query_log import Insight
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo import document_index, knowledge_bases, query_log, runs
+from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.query_log import Insight
 
 DEFAULT_RANGE: Final = timedelta(days=30)
 
@@ -87,7 +88,7 @@ def insights_router(database: Database) -> APIRouter:
             )
             found = [DocumentInsight.model_validate(asdict(one)) for one in cited]
         else:
-            others, total = await document_index.never_cited(
+            others, total = await uncited_documents.find_uncited(
                 database, organization_id, kb_id, since=since, until=until, skip=skip, limit=limit
             )
             found = [DocumentInsight(document_id=document_id, document_name=name) for document_id, name in others]

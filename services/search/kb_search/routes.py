@@ -2,8 +2,8 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header
 
-from kb_search.query import Asker
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.retrieval.query import Asker
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
 from kb_shared.http.authentication import Caller, PresumedKey, PresumedKeyWith

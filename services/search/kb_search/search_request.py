@@ -4,14 +4,14 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, StringConstraints, model_validator
 
-from kb_search.context_budget import DEFAULT_MAX_TOKENS
-from kb_search.filter_schema import describe_filter
-from kb_search.filters import Criteria
-from kb_search.query import MAX_NEIGHBORS, MAX_SKIP, MAX_TOP_K, Mode, SearchQuery
-from kb_shared.contracts.documents import Text
+from kb_contracts.documents import Text
+from kb_contracts.identifiers import Identifier
+from kb_search.filters.compile_filter import Criteria
+from kb_search.filters.filter_schema import describe_filter
+from kb_search.retrieval.context_budget import DEFAULT_MAX_TOKENS
+from kb_search.retrieval.query import MAX_NEIGHBORS, MAX_SKIP, MAX_TOP_K, Mode, SearchQuery
 from kb_shared.http.model import Model, Timestamp
 from kb_shared.http.problems import invalid_field
-from kb_shared.identifiers import Identifier
 
 MAX_IDS: Final = 100
 MAX_QUERY_CHARACTERS: Final = 8_000

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_search.query import SearchQuery
-from kb_search.results import Result
-from kb_search.search_knowledge_base import Answer
+from kb_search.retrieval.query import SearchQuery
+from kb_search.retrieval.results import Result
+from kb_search.retrieval.search_knowledge_base import Answer
 from kb_shared.errors import KbError
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status

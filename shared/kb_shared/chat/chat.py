@@ -7,20 +7,20 @@ from typing import Final
 
 import stamina
 
-from kb_shared.budget import Spending
 from kb_shared.chat.completion import Completion, Question
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider, OnText, broken_off, bundled_chat_models, estimated_tokens
 from kb_shared.chat.purse import Payment, Purse
 from kb_shared.embedding.bootstrap import create_key_ring
-from kb_shared.embedding.circuit_breaker import CircuitBreaker
-from kb_shared.embedding.organization_keys import OrganizationKeys
-from kb_shared.embedding.patience import Patience
-from kb_shared.embedding.rate_limiter import RateLimiter
 from kb_shared.errors import ProviderUnavailable
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.providers.circuit_breaker import CircuitBreaker
+from kb_shared.providers.organization_keys import OrganizationKeys
+from kb_shared.providers.patience import Patience
+from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.settings import ChatSettings
 
 _CIRCUITS: Final = "chat/"

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
 
-from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, Access, access_of_environment, fingerprint
+from kb_shared.embedding.models import OPENAI_API_BASE, PROVIDERS, access_of_environment, fingerprint
 from kb_shared.errors import ModelNotAllowed, UnknownModel
 from kb_shared.prices import Prices, nano_usd
+from kb_shared.providers.access import Access
 
 DEMO_MODEL: Final = "demo-extractive"
 

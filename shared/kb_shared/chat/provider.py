@@ -10,11 +10,11 @@ from typing import Any, Final, TypeAlias
 
 from kb_shared.chat.completion import Completion, Message, Question, ToolCall, WholeCharacters, whole_characters
 from kb_shared.chat.models import BundledChatModel, ChatModel
-from kb_shared.embedding.capped_answers import AnswerTooLarge, answers_up_to
-from kb_shared.embedding.named_addresses import NamedAddresses
-from kb_shared.embedding.provider_errors import StatusClass, bad_answer, classified, timed_out
-from kb_shared.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
-from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
+from kb_shared.observability.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
+from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.named_addresses import NamedAddresses
+from kb_shared.providers.provider_errors import StatusClass, bad_answer, classified, timed_out
+from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
 """Told each piece of the text as it comes."""

@@ -9,11 +9,11 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.budget import Spending
 from kb_shared.chat.completion import Completion, Question
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimated_tokens
 from kb_shared.errors import TransientError
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.budgets import Reservation
 from kb_shared.mongo.database import Database

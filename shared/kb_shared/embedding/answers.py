@@ -12,7 +12,7 @@ import pybase64
 from numpy.typing import NDArray
 
 from kb_shared.embedding.models import MAX_DIMENSIONS
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 
 class BadAnswer(Exception):

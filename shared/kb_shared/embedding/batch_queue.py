@@ -11,7 +11,7 @@ from typing import Any
 from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.sub_batches import MAX_CHARACTERS, sub_batches
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,15 @@
 import os
 from datetime import timedelta
 
-from kb_shared.budget import Spending
-from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.provider import Provider, bundled_models
-from kb_shared.embedding.rate_limiter import RateLimiter
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo.database import Database
+from kb_shared.providers.circuit_breaker import CircuitBreaker
+from kb_shared.providers.rate_limiter import RateLimiter
+from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.settings import EmbeddingSettings
 
 

@@ -16,27 +16,28 @@ from typing import Final, Literal, TypeAlias
 
 import stamina
 
-from kb_shared.budget import Room, Spending
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.calls_under_way import CallsUnderWay
-from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.known_vectors import KnownVectors
-from kb_shared.embedding.models import Access, InputType, Model
+from kb_shared.embedding.models import InputType, Model
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.pace import GATHERED_FOR_S, Pace
-from kb_shared.embedding.patience import Patience
 from kb_shared.embedding.provider import Provider
 from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
-from kb_shared.embedding.rate_limiter import RateLimiter
 from kb_shared.embedding.splitting import ask_in_parts
-from kb_shared.embedding.vector import Vector
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.failpoints import reach
-from kb_shared.metrics import EMBEDDING_CACHE_HITS, EMBEDDING_CACHE_MISSES
+from kb_shared.metering.budget import Room, Spending
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.mongo.vector import Vector
+from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS, EMBEDDING_CACHE_MISSES
+from kb_shared.providers.access import Access
+from kb_shared.providers.circuit_breaker import CircuitBreaker
+from kb_shared.providers.patience import Patience
+from kb_shared.providers.rate_limiter import RateLimiter
 
 SHORT_LIFETIME: Final = timedelta(days=7)
 """Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""

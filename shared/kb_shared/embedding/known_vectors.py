@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
+from kb_shared.concurrency.gathering import Gathering
 from kb_shared.embedding.recent_vectors import RecentVectors
-from kb_shared.embedding.vector import Vector, from_binary
-from kb_shared.gathering import Gathering
 from kb_shared.mongo import embedding_cache
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.embedding_cache import VectorSpace
+from kb_shared.mongo.vector import Vector, from_binary
 
 _QUESTIONS_AT_ONCE: Final = 20
 

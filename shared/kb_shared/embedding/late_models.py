@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from kb_shared.embedding.late_text import LateText
 from kb_shared.embedding.models import InputType
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 _SPECIAL_TOKENS: Final = 8
 """Room that is left in a model's input for those it adds itself, and for a cut that changes how words split."""

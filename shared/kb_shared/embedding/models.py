@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from kb_shared.errors import ProviderKeyMissing, UnknownModel
 from kb_shared.prices import EmbeddingPrice, Prices
+from kb_shared.providers.access import Access
 
 InputType = Literal["document", "query"]
 
@@ -41,17 +42,6 @@ LOCAL_MODELS: Final[Mapping[str, BundledModel]] = {
     "all-MiniLM-L6-v2": BundledModel(LOCAL, max_input_tokens=256, dimensions=384),
     "use-multilingual-v3": BundledModel(LOCAL, max_input_tokens=512, dimensions=512),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Access:
-    """An organization's own way to a provider, in the place of the environment's."""
-
-    api_key: str = field(repr=False)
-    api_base: str | None = None
-    """None: where the provider usually is."""
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

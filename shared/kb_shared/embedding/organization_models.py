@@ -1,9 +1,9 @@
 """The models of an organization: with its own key of the provider where it has one, else with the environment's."""
 
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.models import Model, ModelCatalogue
-from kb_shared.embedding.organization_keys import OrganizationKeys
 from kb_shared.mongo.database import Database
+from kb_shared.providers.organization_keys import OrganizationKeys
+from kb_shared.secrets.key_ring import KeyRing
 
 
 class OrganizationModels:

@@ -7,7 +7,7 @@ computed is thrown away. A provider that is far away gets many requests at the s
 import math
 from typing import Final
 
-from kb_shared.adaptive_limit import AdaptiveLimit
+from kb_shared.concurrency.adaptive_limit import AdaptiveLimit
 from kb_shared.embedding.sub_batches import MAX_TEXTS
 
 FIRST_TEXTS: Final = 8

@@ -6,11 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from kb_shared.embedding.answers import BadAnswer, TooManyDimensions, vectors_of
-from kb_shared.embedding.capped_answers import AnswerTooLarge, answers_up_to
 from kb_shared.embedding.late_models import LateModelFailed, LateModels
 from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, InputType, Model
-from kb_shared.embedding.named_addresses import NamedAddresses
-from kb_shared.embedding.provider_errors import (
+from kb_shared.errors import TimedOut
+from kb_shared.mongo.vector import Vector
+from kb_shared.observability.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
+from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
+from kb_shared.providers.named_addresses import NamedAddresses
+from kb_shared.providers.provider_errors import (
     StatusClass,
     answer_too_large,
     bad_answer,
@@ -18,10 +21,7 @@ from kb_shared.embedding.provider_errors import (
     late_model_failed,
     timed_out,
 )
-from kb_shared.embedding.vector import Vector
-from kb_shared.errors import TimedOut
-from kb_shared.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
-from kb_shared.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
+from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
 
 STARVED_AFTER_S: Final = 1.0
 """A deadline that is noticed so late says more of this process than of the provider."""

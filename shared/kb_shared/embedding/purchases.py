@@ -12,17 +12,17 @@ from uuid import uuid4
 import stamina
 from pymongo.errors import PyMongoError
 
-from kb_shared.announcements import Announcement, announce
-from kb_shared.contracts.outcomes import SpuCharged
+from kb_contracts.outcomes import SpuCharged
 from kb_shared.embedding.models import InputType
-from kb_shared.embedding.vector import Vector, to_binary
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
-from kb_shared.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOST, SPU_CHARGED
+from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import embedding_cache, spu_ledger
 from kb_shared.mongo.database import TRANSACTION_WITHIN_S, Database, Session, in_transaction
 from kb_shared.mongo.embedding_cache import NewVector, VectorSpace
 from kb_shared.mongo.spu_ledger import Charge
+from kb_shared.mongo.vector import Vector, to_binary
+from kb_shared.observability.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOST, SPU_CHARGED
 
 SOURCE: Final = "/kb/embedding"
 STORE_PATIENCE_S: Final = 12.0

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from time import monotonic
 from typing import Final
 
-from kb_shared.embedding.vector import Vector
 from kb_shared.mongo.embedding_cache import VectorSpace
+from kb_shared.mongo.vector import Vector
 
 MOST_KEPT: Final = 2_000
 """12 MB of vectors of 1536 dimensions."""

@@ -11,8 +11,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.routing import BaseRoute
 
+from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import Misconfigured
-from kb_shared.fair_queue import FairQueue
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication

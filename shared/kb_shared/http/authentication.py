@@ -11,13 +11,13 @@ from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
 from pymongo.errors import PyMongoError
 
+from kb_shared.concurrency.gathering import Gathering
 from kb_shared.errors import NotFound, RequestError
-from kb_shared.gathering import Gathering
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope, StoredKey
 from kb_shared.mongo.database import Database
-from kb_shared.peppers import Peppers
+from kb_shared.secrets.peppers import Peppers
 
 _MOST_KNOWN: Final = 10_000
 

@@ -6,7 +6,7 @@ from typing import Final
 import structlog
 from starlette.types import Scope
 
-from kb_shared import metrics
+from kb_shared.observability import metrics
 
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 OTHER_METHOD: Final = "other"

@@ -13,8 +13,8 @@ from typing import Final
 import structlog
 
 from kb_shared.errors import RequestError
-from kb_shared.log_limit import LogLimit
-from kb_shared.metrics import AUTHENTICATION_FAILURES
+from kb_shared.observability.log_limit import LogLimit
+from kb_shared.observability.metrics import AUTHENTICATION_FAILURES
 
 BURST_S: Final = 60.0
 """Of its rate may come at once."""

@@ -3,9 +3,9 @@
 import sys
 from typing import Final
 
-from kb_shared.fair_queue import FairQueue
+from kb_shared.concurrency.fair_queue import FairQueue
+from kb_shared.concurrency.shared_thread import SharedThread
 from kb_shared.http.places import Places
-from kb_shared.shared_thread import SharedThread
 
 LARGE_BYTES: Final = 64_000
 """What is smaller is parsed on the loop: that takes less time than a thread would delay the loop."""

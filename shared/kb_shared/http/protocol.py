@@ -16,12 +16,12 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from kb_shared import metrics
 from kb_shared.http.connections import FIRST_CHANCE_S, Connections
 from kb_shared.http.events import MAX_PIECES, Events
 from kb_shared.http.lingering import LingeringTransport
 from kb_shared.http.request_context import HEADER, PROBLEM_MEDIA_TYPE, problem_body
 from kb_shared.http.security_headers import with_security_headers
+from kb_shared.observability import metrics
 
 MAX_HEAD_BYTES: Final = 64 * 1024
 """Of URL and headers; what comes in one read, of 256 KB at most, may have more."""

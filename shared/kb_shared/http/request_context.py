@@ -11,10 +11,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kb_shared import tracing
 from kb_shared.http.body_deadline import BodyDeadline
 from kb_shared.http.exchange import Exchange
 from kb_shared.http.security_headers import with_security_headers
+from kb_shared.observability import tracing
 
 HEADER = "X-Request-Id"
 PROBLEM_MEDIA_TYPE = "application/problem+json"

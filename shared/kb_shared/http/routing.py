@@ -17,8 +17,8 @@ from pydantic import TypeAdapter, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
-from kb_shared.fair_queue import FairQueue
 from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import ForOrganization, PresumedKey

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 
 import structlog
 
-from kb_shared import failpoints, metrics
-from kb_shared.errors import Parked, PermanentError, Rejected, TransientError
+from kb_contracts.errors import Rejected
+from kb_shared import failpoints
+from kb_shared.errors import Parked, PermanentError, TransientError
 from kb_shared.kafka.offsets import OffsetTracker
 from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
 from kb_shared.kafka.retries import pause_s
+from kb_shared.observability import metrics
 
 MAX_TRIES_OF_A_BUG = 3
 

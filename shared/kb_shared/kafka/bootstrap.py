@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import structlog
 
-from kb_shared.contracts.topics import TOPICS, Topic
+from kb_contracts.topics import TOPICS, Topic
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.topics import check_topics, ensure_topics

@@ -9,11 +9,11 @@ from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import OffsetAndMetadata
 
-from kb_shared import metrics
 from kb_shared.kafka.client_errors import client_errors
 from kb_shared.kafka.positions import Positions
 from kb_shared.kafka.record import TopicPartition
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability import metrics
+from kb_shared.observability.log_limit import LogLimit
 
 COMMIT_TIMEOUT_S = 5.0
 COMMIT_RETRY_S = 0.1

@@ -16,7 +16,7 @@ from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.session import Membership, Session
 from kb_shared.kafka.tenure import Work
 from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability.log_limit import LogLimit
 
 AWAY_FOR_S = 60.0
 

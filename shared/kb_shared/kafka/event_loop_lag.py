@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import deque
 
-from kb_shared import metrics
+from kb_shared.observability import metrics
 
 INTERVAL_S = 0.5
 REMEMBERED = 30

@@ -21,7 +21,7 @@ from kb_shared.kafka.client_errors import answer_in_time
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka_connection.clients import admin_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability.log_limit import LogLimit
 
 INTERVAL_S: Final = 10.0
 TOPICS_INTERVAL_S: Final = 30.0

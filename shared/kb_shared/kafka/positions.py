@@ -13,11 +13,11 @@ import structlog
 from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
-from kb_shared import metrics
 from kb_shared.kafka.client_errors import answer_in_time, client_errors
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.tenure import Tenure
 from kb_shared.kafka.topic_ids import read_topic_ids
+from kb_shared.observability import metrics
 
 _ID_MARK = "topic-id="
 

@@ -11,7 +11,6 @@ from typing import Any, Final, Self, TypeAlias
 import structlog
 from aiokafka.errors import KafkaError, ProducerClosed
 
-from kb_shared import metrics
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.client_end import end
 from kb_shared.kafka.headers import Headers, to_wire
@@ -19,6 +18,7 @@ from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.send_errors import REFUSALS, as_ours, needs_new_client
 from kb_shared.kafka_connection.clients import producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.observability import metrics
 
 OLD_CLIENT_WITHIN_S: Final = 5.0
 """How long a client that is replaced may still deliver to partitions that it can write to."""

@@ -12,7 +12,6 @@ from aiokafka import ConsumerRebalanceListener
 from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
-from kb_shared import metrics
 from kb_shared.kafka.client_errors import client_errors
 from kb_shared.kafka.commits import Commits
 from kb_shared.kafka.positions import OnLost, Positions
@@ -23,7 +22,8 @@ from kb_shared.kafka.survey import Survey
 from kb_shared.kafka.tenure import Tenure, Work
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability import metrics
+from kb_shared.observability.log_limit import LogLimit
 
 POLL_TIMEOUT_MS = 200
 POLL_MAX_RECORDS = 16

@@ -7,12 +7,12 @@ from typing import Any
 import structlog
 from aiokafka import TopicPartition as ClientTopicPartition
 
-from kb_shared import metrics
 from kb_shared.kafka.client_errors import answer_in_time
 from kb_shared.kafka.positions import Positions
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.tenure import Tenure
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability import metrics
+from kb_shared.observability.log_limit import LogLimit
 
 log = structlog.get_logger()
 

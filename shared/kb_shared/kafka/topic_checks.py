@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.errors import WrongSurroundings
 
 MIN_INSYNC = "min.insync.replicas"

@@ -25,7 +25,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.metadata import MetadataRequest
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.errors import TransientError
 from kb_shared.kafka.topic_checks import (
     SAFE_REPLICAS,
@@ -39,7 +39,7 @@ from kb_shared.kafka.topic_checks import (
 )
 from kb_shared.kafka_connection.clients import admin_client
 from kb_shared.kafka_connection.connection import KafkaConnection
-from kb_shared.log_limit import LogLimit
+from kb_shared.observability.log_limit import LogLimit
 
 VISIBLE_AFTER_S: Final = 15.0
 POLL_INTERVAL_S: Final = 0.1

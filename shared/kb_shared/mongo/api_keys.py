@@ -14,7 +14,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Database, Row
-from kb_shared.peppers import Peppers
+from kb_shared.secrets.peppers import Peppers
 
 NAME = "api_keys"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)])]

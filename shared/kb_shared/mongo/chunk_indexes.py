@@ -14,7 +14,7 @@ from kb_shared.mongo.database import Collection, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.search_indexes import SearchIndex, search_required
 from kb_shared.mongo.text_analyzers import folding
-from kb_shared.text_normalization import AS_WRITTEN
+from kb_shared.text.text_normalization import AS_WRITTEN
 
 VECTOR_INDEX: Final = "kb_vector_index"
 TEXT_INDEX: Final = "kb_text_index"

@@ -8,8 +8,8 @@ from typing import TypeVar
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
 
-from kb_shared.embedding.circuit import Cause, Circuit
 from kb_shared.errors import TransientError
+from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.database import MAX_ATTEMPTS, Database, Row
 
 NAME = "circuits"

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
-from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database, Row, Session
 
 NAME = "document_index"
@@ -61,37 +60,6 @@ async def of_documents(
     async for row in rows:
         found.setdefault(row["document_id"], []).append(_from_row(row))
     return found
-
-
-async def never_cited(
-    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
-) -> tuple[list[tuple[str, str]], int]:
-    """One page of the documents in a KB that no run of that time cites, by id with their names, and how many in all."""
-    by_document = {
-        "_id": {"$ifNull": ["$document_id", "$cited_document"]},
-        # Of the row in this collection; there is none if the document has left since it was cited.
-        "document_name": {"$max": "$document_name"},
-        "is_cited": {"$max": {"$gt": ["$cited_document", None]}},
-    }
-    rows = await database[NAME].aggregate(
-        [
-            {"$match": {"organization_id": organization_id, "kb_id": kb_id}},
-            {"$project": {"document_id": 1, "document_name": 1}},
-            runs.united_with_cited(organization_id, kb_id, since=since, until=until),
-            {"$group": by_document},
-            {"$match": {"is_cited": False}},
-            {
-                "$facet": {
-                    "page": [{"$sort": {"_id": ASCENDING}}, {"$skip": skip}, {"$limit": limit}],
-                    "total": [{"$count": "count"}],
-                }
-            },
-        ],
-        allowDiskUse=True,
-    )
-    [found] = await rows.to_list()
-    total = found["total"][0]["count"] if found["total"] else 0
-    return [(row["_id"], row["document_name"]) for row in found["page"]], total
 
 
 async def begin_swap(

@@ -13,7 +13,7 @@ from kb_shared.mongo.search_indexes import search_required
 from kb_shared.mongo.vectors import Chunks
 
 if TYPE_CHECKING:  # numpy
-    from kb_shared.embedding.vector import Vector
+    from kb_shared.mongo.vector import Vector
 
 
 async def nearest(
@@ -32,7 +32,7 @@ async def nearest(
     Returns:
         (1 + cos) / 2 by chunk id, best first; content must be read from the collection.
     """
-    from kb_shared.embedding.vector import to_binary  # numpy
+    from kb_shared.mongo.vector import to_binary  # numpy
 
     stage: Row = {
         "index": VECTOR_INDEX,

@@ -18,7 +18,7 @@ from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, Row, Session
-from kb_shared.text_normalization import AS_WRITTEN
+from kb_shared.text.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
 INDEXES = [

@@ -6,8 +6,8 @@ from datetime import datetime
 
 from pymongo import ASCENDING, IndexModel
 
-from kb_shared.embedding.key_ring import Sealed
 from kb_shared.mongo.database import Database, Row
+from kb_shared.secrets.key_ring import Sealed
 
 NAME = "llm_providers"
 INDEXES = [

@@ -17,7 +17,7 @@ from typing import Final
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
-from kb_shared.contracts.cloudevents import Payload, encode
+from kb_contracts.cloudevents import Payload, encode
 from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.majority import MAJORITY
 

@@ -1,4 +1,9 @@
-"""Every collection's indexes, created or checked at start."""
+"""The indexes of collections, created or checked at start."""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias
+
+from pymongo import IndexModel
 
 from kb_shared.mongo import (
     agents,
@@ -15,16 +20,16 @@ from kb_shared.mongo import (
     knowledge_bases,
     llm_providers,
     outbox,
-    prompts,
-    query_log,
     rate_limits,
-    runs,
     spu_ledger,
     tags,
 )
 from kb_shared.mongo.database import Database, long_commands
 
-_COLLECTIONS = (
+CollectionIndexes: TypeAlias = tuple[str, Sequence[IndexModel]]
+"""A collection's name and its indexes."""
+
+_COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
     (agents.NAME, agents.INDEXES),
     (api_keys.NAME, api_keys.INDEXES),
     (backfills.NAME, backfills.INDEXES),
@@ -40,18 +45,19 @@ _COLLECTIONS = (
     (knowledge_bases.NAME, knowledge_bases.INDEXES),
     (llm_providers.NAME, llm_providers.INDEXES),
     (outbox.NAME, outbox.INDEXES),
-    (prompts.NAME, prompts.INDEXES),
-    (query_log.NAME, query_log.INDEXES),
     (rate_limits.NAME, rate_limits.INDEXES),
-    (runs.NAME, runs.INDEXES),
-    (runs.THREADS, runs.THREAD_INDEXES),
     (spu_ledger.NAME, spu_ledger.INDEXES),
     (tags.NAME, tags.INDEXES),
 )
 
 
 async def ensure(database: Database) -> None:
-    """Create what is missing; creating an index that is there changes nothing."""
+    """Create the indexes that are missing of the collections that services share; each may call it at its start."""
+    await create_indexes(database, _COLLECTIONS)
+
+
+async def create_indexes(database: Database, collections: Iterable[CollectionIndexes]) -> None:
+    """Create the indexes that are missing; creating an index that is there changes nothing."""
     with long_commands():
-        for name, indexes in _COLLECTIONS:
+        for name, indexes in collections:
             await database[name].create_indexes(indexes)

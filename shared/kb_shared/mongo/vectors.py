@@ -18,7 +18,7 @@ from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
-    from kb_shared.embedding.vector import Vector
+    from kb_shared.mongo.vector import Vector
 
 RETIRED_LIFETIME = timedelta(seconds=60)
 """What no probe has deleted is deleted by the TTL."""
@@ -153,7 +153,7 @@ def changes(
         version: of this swap; what it replaces was live until `version - 1`.
         before: all rows of the document as `stored` gives them.
     """
-    from kb_shared.embedding.vector import to_binary  # numpy
+    from kb_shared.mongo.vector import to_binary  # numpy
 
     now = datetime.now(UTC)
     wanted = chunk_ids(document_id, chunks)

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from pymongo.operations import SearchIndexModel
 
-from kb_shared import text_normalization
-from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.mongo import chunk_indexes
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.text import text_normalization
+from kb_shared.text.metadata_pairs import metadata_pairs
 from tests.conformance.atlas_search.deployment import Collection, eventually, run
 
 READ = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)

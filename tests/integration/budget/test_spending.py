@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pymongo import AsyncMongoClient
 
-from kb_shared.budget import Spending, end_of_month
 from kb_shared.errors import BudgetExhausted, UnknownPrice
+from kb_shared.metering.budget import Spending, end_of_month
 from kb_shared.mongo import budgets, spu_ledger
 from kb_shared.mongo.budgets import Limits, Reservation
 from kb_shared.mongo.database import Database, in_transaction

@@ -10,8 +10,8 @@ import pytest
 from kb_shared.chat.completion import Completion, Question
 from kb_shared.chat.models import ChatCatalogue
 from kb_shared.chat.provider import ChatProvider, bundled_chat_models
-from kb_shared.embedding.models import Access
 from kb_shared.errors import KbError, ProviderUnavailable
+from kb_shared.providers.access import Access
 from tests.hostile_provider import (
     Behaviour,
     HostileProvider,

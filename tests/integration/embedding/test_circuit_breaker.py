@@ -6,12 +6,12 @@ from datetime import timedelta
 import pytest
 from pymongo.errors import AutoReconnect
 
-from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
-from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.errors import BatchRefused, Parked, ProviderKeyRefused, ProviderUnavailable
 from kb_shared.mongo import circuits
+from kb_shared.mongo.circuit import OUTAGES_TO_OPEN
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
+from kb_shared.providers.circuit_breaker import CircuitBreaker
 
 ACME = CircuitId("acme", "fingerprint", "m")
 OTHER = CircuitId("other", "fingerprint", "m")

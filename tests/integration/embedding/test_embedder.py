@@ -11,9 +11,9 @@ import stamina
 from prometheus_client import REGISTRY
 from pymongo.errors import AutoReconnect
 
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import USAGE
 from kb_local.model_server.hash_model import text_sha256, vector_of
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import USAGE
 from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import MOST_NEARBY

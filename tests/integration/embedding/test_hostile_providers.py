@@ -7,9 +7,10 @@ from time import monotonic
 
 import pytest
 
-from kb_shared.embedding.models import MAX_DIMENSIONS, Access, Model, ModelCatalogue
+from kb_shared.embedding.models import MAX_DIMENSIONS, Model, ModelCatalogue
 from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.errors import ProviderRefused, ProviderUnavailable
+from kb_shared.providers.access import Access
 from tests.hostile_provider import (
     Behaviour,
     HostileProvider,

@@ -12,10 +12,10 @@ from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.late_text import LateText
 from kb_shared.embedding.purchases import Purpose
-from kb_shared.embedding.vector import Vector
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.mongo import embedding_cache, spu_ledger
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.vector import Vector
 from kb_shared.settings import EmbeddingSettings
 
 LETTERS: NDArray[np.float32] = np.eye(128, dtype=np.float32)

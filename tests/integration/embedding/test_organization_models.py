@@ -2,14 +2,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kb_shared.embedding import organization_keys
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.embedding.models import BundledModel, ModelCatalogue
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.errors import ProviderKeyMissing, UnknownModel
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
+from kb_shared.providers import organization_keys
+from kb_shared.secrets.key_ring import KeyRing
 
 RING = KeyRing({"1": bytes(32)})
 NAME = "text-embedding-3-small"

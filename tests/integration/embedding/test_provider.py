@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 from litellm.litellm_core_utils.litellm_logging import Logging
 
-from kb_shared.embedding import public_transport
-from kb_shared.embedding.models import Access, ModelCatalogue
+from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
+from kb_shared.providers import public_transport
+from kb_shared.providers.access import Access
 
 SECRET_TEXT = "the-text-nobody-else-may-read"
 SECRET_KEY = "sk-the-key-nobody-may-read"

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from benchmarks.rate_limit.replicas import spend_with_replicas
-from kb_shared.embedding.rate_limiter import RateLimiter
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket, Reservation
+from kb_shared.providers.rate_limiter import RateLimiter
 
 ACME = Bucket("acme", "model/m", requests_per_minute=6_000, tokens_per_minute=6_000_000, closable=True)
 SLOW = Bucket("acme", "kb/1", requests_per_minute=1)

@@ -9,14 +9,14 @@ import pytest
 
 from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.embedding.circuit import OUTAGES_TO_OPEN
-from kb_shared.embedding.circuit_breaker import CircuitBreaker
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import Parked, ProviderUnavailable
 from kb_shared.mongo import circuits, spu_ledger
+from kb_shared.mongo.circuit import OUTAGES_TO_OPEN
 from kb_shared.mongo.database import Database
+from kb_shared.providers.circuit_breaker import CircuitBreaker
 from kb_shared.settings import EmbeddingSettings
 from tests.hostile_provider import HostileProvider, OneAfterTheOther, gives_vectors, hostile_provider, waits
 

@@ -19,6 +19,16 @@ from kb_api.knowledge_base_request import ChangeKnowledgeBase
 from kb_api.life_cycle import STEPS
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.settings import ApiSettings
+from kb_contracts import topics
+from kb_contracts.cloudevents import Payload, decode, encode
+from kb_contracts.documents import (
+    DocumentDeleted,
+    MetadataChanged,
+    MetadataValue,
+    OcrCompleted,
+    TagsChanged,
+    key_of,
+)
 from kb_indexer.backfill import BackfillRunner
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
@@ -34,26 +44,14 @@ from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_indexer.truth import Truth
 from kb_local.model_server.hash_model import vector_of
-from kb_shared import text_normalization
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import Payload, decode, encode
-from kb_shared.contracts.documents import (
-    DocumentDeleted,
-    MetadataChanged,
-    MetadataValue,
-    OcrCompleted,
-    TagsChanged,
-    key_of,
-)
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
-from kb_shared.embedding.vector import Vector, from_binary
 from kb_shared.http.authentication import Caller
 from kb_shared.identifiers import new_kb_id
-from kb_shared.index_requests import IndexRequests
 from kb_shared.kafka.headers import Headers
 from kb_shared.kafka.producer import Message, Outcome, Producer
 from kb_shared.kafka.record import Record
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import (
     backfills,
     chunk_indexes,
@@ -69,8 +67,10 @@ from kb_shared.mongo import (
 )
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.vector import Vector, from_binary
 from kb_shared.settings import EmbeddingSettings
-from kb_shared.text_normalization import for_model
+from kb_shared.text import text_normalization
+from kb_shared.text.text_normalization import for_model
 
 DIMENSIONS = 16
 CHUNK_SIZE = 32

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kb_search.store import prompts, query_log, runs
 from kb_shared.mongo import (
     agents,
     backfills,
@@ -16,10 +17,7 @@ from kb_shared.mongo import (
     kb_slots,
     knowledge_bases,
     llm_providers,
-    prompts,
-    query_log,
     rate_limits,
-    runs,
     spu_ledger,
     tags,
 )

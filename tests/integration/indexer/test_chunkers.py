@@ -7,9 +7,9 @@ import pytest
 
 from kb_api.documents_of_knowledge_base import list_documents
 from kb_indexer.chunking import ChunkerType
-from kb_shared.budget import Spending
 from kb_shared.errors import BudgetExhausted
 from kb_shared.failpoints import during
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo import budgets, embedding_cache, spu_ledger
 from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.database import Row

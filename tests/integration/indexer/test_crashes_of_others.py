@@ -8,10 +8,10 @@ from itertools import cycle
 import pytest
 import structlog
 
+from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.sync_document import MAX_CRASHES
 from kb_shared import failpoints
-from kb_shared.contracts.outcomes import DocumentIndexFailed
 from kb_shared.kafka.producer import Message
 from kb_shared.mongo import index_jobs, outbox
 from kb_shared.mongo.index_jobs import SUSPECT_AFTER, Job, State

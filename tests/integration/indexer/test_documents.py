@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from kb_contracts.documents import DateValue, DocumentEvent
+from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_local.python_server import ModelServer
-from kb_shared.contracts.documents import DateValue, DocumentEvent
-from kb_shared.contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import State

@@ -5,16 +5,16 @@ import contextlib
 
 import pytest
 
+from kb_contracts import topics
+from kb_contracts.cloudevents import Envelope
+from kb_contracts.commands import SyncDocument
+from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
+from kb_contracts.errors import Rejected
 from kb_indexer import crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.load import LONGEST_BATCH_S
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import Envelope
-from kb_shared.contracts.commands import SyncDocument
-from kb_shared.contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
-from kb_shared.errors import Rejected
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import State

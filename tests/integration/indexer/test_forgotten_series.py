@@ -1,7 +1,7 @@
 from prometheus_client import REGISTRY
 
 from kb_indexer.forgotten_series import ForgottenSeries
-from kb_shared.metrics import CHUNKS_INDEXED, INDEXING_ERRORS
+from kb_shared.observability.metrics import CHUNKS_INDEXED, INDEXING_ERRORS
 from tests.integration.indexer.support import Tenant
 
 GONE = "0" * 24

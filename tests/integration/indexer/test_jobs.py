@@ -7,21 +7,23 @@ from time import monotonic
 import pytest
 import structlog
 
+from kb_contracts import topics
+from kb_contracts.cloudevents import encode
+from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.swap import FenceBroken, replace_document
 from kb_indexer.sync_document import MAX_ATTEMPTS
 from kb_indexer.truth import Truth
 from kb_local.python_server import ModelServer
-from kb_shared import failpoints, index_requests, tracing
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import encode
-from kb_shared.contracts.commands import Reason, SyncDocument
-from kb_shared.contracts.outcomes import DocumentIndexFailed
+from kb_shared import failpoints
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
 from kb_shared.kafka.record import Record
+from kb_shared.messaging import index_requests
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.index_jobs import Job, Request, State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.observability import tracing
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
     LANES,

@@ -9,7 +9,7 @@ from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.text_normalization import AS_WRITTEN
+from kb_shared.text.text_normalization import AS_WRITTEN
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, paragraph
 from tests.integration.indexer.test_scans import start_scan

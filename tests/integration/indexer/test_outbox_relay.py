@@ -8,16 +8,17 @@ import pytest
 from pymongo import AsyncMongoClient
 from pymongo.errors import AutoReconnect, ExecutionTimeout
 
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed
 from kb_local.mongod import Mongod
-from kb_shared import failpoints, outbox_relay
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed
+from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.producer import Message, Outcome
+from kb_shared.messaging import outbox_relay
+from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, Row, Session, in_transaction
-from kb_shared.outbox_relay import OutboxRelay
 from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog, Post
 from tests.waiting import DEADLINE_S, until

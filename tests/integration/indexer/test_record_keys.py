@@ -1,12 +1,12 @@
 import pytest
 
+from kb_contracts import topics
+from kb_contracts.cloudevents import encode
+from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.commands import key_of as key_of_command
+from kb_contracts.documents import TagUpserted, key_of
+from kb_contracts.errors import Rejected
 from kb_indexer.source import SOURCE
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import encode
-from kb_shared.contracts.commands import Reason, SyncDocument
-from kb_shared.contracts.commands import key_of as key_of_command
-from kb_shared.contracts.documents import TagUpserted, key_of
-from kb_shared.errors import Rejected
 from tests.integration.indexer.support import LANES, Replica, Tenant, record, text_of
 
 

@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import pytest
 
+from kb_contracts import topics
+from kb_contracts.commands import SyncDocument
 from kb_indexer import backfill
 from kb_indexer.sweeper import send_lost_commands_again
+from kb_local import recovery
 from kb_local.python_server import ModelServer
 from kb_reconciler.queue_behind import queue_behind
-from kb_shared import failpoints, recovery
-from kb_shared.contracts import topics
-from kb_shared.contracts.commands import SyncDocument
+from kb_shared import failpoints
 from kb_shared.kafka.producer import Message
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.backfills import Kind

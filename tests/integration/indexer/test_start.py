@@ -13,6 +13,7 @@ from pymongo.errors import AutoReconnect
 
 import kb_indexer.bootstrap
 import kb_reconciler.bootstrap
+from kb_contracts.topics import DOCUMENT_EVENTS, TOPICS
 from kb_indexer.settings import IndexerSettings
 from kb_local.broker import Broker
 from kb_local.mongod import Mongod
@@ -21,7 +22,6 @@ from kb_local.stack import EMBEDDED_KAFKA
 from kb_reconciler import count_states
 from kb_reconciler.settings import ReconcilerSettings
 from kb_shared import process
-from kb_shared.contracts.topics import DOCUMENT_EVENTS, TOPICS
 from kb_shared.kafka import group_watch
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from kb_shared.contracts.outcomes import DocumentIndexed, DocumentIndexFailed, DocumentRemoved, SpuCharged
+from kb_contracts.outcomes import DocumentIndexed, DocumentIndexFailed, DocumentRemoved, SpuCharged
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import during
 from kb_shared.mongo import outbox

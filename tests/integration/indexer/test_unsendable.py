@@ -12,18 +12,19 @@ from bson import ObjectId
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from kb_shared import failpoints, outbox_relay
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.documents import TagsChanged
-from kb_shared.contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
+from kb_contracts import topics
+from kb_contracts.cloudevents import decode
+from kb_contracts.documents import TagsChanged
+from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
+from kb_shared import failpoints
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.producer import Message, Outcome
+from kb_shared.messaging import outbox_relay
+from kb_shared.messaging.outbox_relay import OutboxRelay
+from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.outbox import Unsendable
-from kb_shared.outbox_relay import OutboxRelay
-from kb_shared.unsendable_messages import set_aside
 from tests.integration.indexer.support import Post
 from tests.waiting import DEADLINE_S, until
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from kb_contracts import topics
+from kb_contracts.commands import SyncDocument
 from kb_indexer import crowds, sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.crowds import CROWDED_FROM
 from kb_shared import failpoints
-from kb_shared.contracts import topics
-from kb_shared.contracts.commands import SyncDocument
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import Limits

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka import TopicPartition
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import DeadLetters, Handler, Place, Record

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from kb_contracts.errors import Rejected
 from kb_local.broker import Broker
 from kb_local.ports import free_port
-from kb_shared.errors import Rejected, TransientError
+from kb_shared.errors import TransientError
 from kb_shared.kafka import retries, tenure
 from kb_shared.kafka.session import POLL_MAX_RECORDS
 from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running

@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, DocumentRejected
-from kb_shared.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
-from kb_shared.errors import MessageRefused, Rejected
+from kb_contracts import topics
+from kb_contracts.cloudevents import decode
+from kb_contracts.errors import Rejected
+from kb_contracts.outcomes import KB_EVENTS, DocumentRejected
+from kb_shared.errors import MessageRefused
 from kb_shared.kafka.headers import Headers, to_wire
 from kb_shared.kafka.producer import Producer
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topics import ensure_topics
+from kb_shared.messaging.dead_letters import MAX_DETAIL_CHARACTERS, DeadLetterPublisher
 from kb_shared.mongo import dead_letters
 from kb_shared.mongo.database import Database
 from tests.integration.kafka.support import BRIEF_SESSION, Letters, Recorder, Stream, running

@@ -5,9 +5,9 @@ import pytest
 from aiokafka.protocol.produce import ProduceRequest
 
 from kb_client.events import EventPublisher
+from kb_contracts.documents import OcrCompleted
+from kb_contracts.topics import DOCUMENT_EVENTS
 from kb_local.broker import Broker
-from kb_shared.contracts.documents import OcrCompleted
-from kb_shared.contracts.topics import DOCUMENT_EVENTS
 from kb_shared.kafka import producer as module
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.clients import producer_client

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from kb_contracts.topics import TOPICS, Topic
 from kb_local.broker import Broker
 from kb_local.ports import free_port
-from kb_shared.contracts.topics import TOPICS, Topic
 from kb_shared.errors import PermanentError, TransientError
 from kb_shared.kafka.producer import Message, Producer
 from kb_shared.kafka.record import Record

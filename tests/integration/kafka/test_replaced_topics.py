@@ -2,7 +2,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics
-from kb_shared.metrics import CONSUMER_REPLACED_LOGS
+from kb_shared.observability.metrics import CONSUMER_REPLACED_LOGS
 from tests.integration.kafka.support import BRIEF_SESSION, EVENTS, Letters, Recorder, Stream, running
 from tests.waiting import until
 

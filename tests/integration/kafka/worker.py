@@ -10,10 +10,11 @@ import random
 import signal
 import sys
 
-from kb_shared import failpoints, logs
+from kb_shared import failpoints
 from kb_shared.kafka.consumer import Consumer
 from kb_shared.kafka.record import Place, Record
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.observability import logs
 
 MEAN_JOB_S = 0.05
 # Kafka takes none that is shorter by default.

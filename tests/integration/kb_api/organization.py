@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 
 from kb_api.services import Services
-from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument

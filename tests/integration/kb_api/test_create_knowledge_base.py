@@ -14,9 +14,9 @@ from kb_api import create_knowledge_base, organizations
 from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
 from kb_indexer.chunking import chunk, outline
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
 from kb_shared.embedding import late_models
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.models import MAX_DIMENSIONS

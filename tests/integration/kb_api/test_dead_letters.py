@@ -9,10 +9,10 @@ import pytest
 
 from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
-from kb_shared.contracts import topics
-from kb_shared.dead_letters import DeadLetterPublisher
+from kb_contracts import topics
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.record import Record
+from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
 from tests.integration.indexer.support import Post

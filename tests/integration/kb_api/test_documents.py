@@ -8,25 +8,25 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_api import learn_message_limits
+from kb_api import document_revisions, learn_message_limits
+from kb_api.message_limits import MessageLimits
 from kb_api.services import Services
 from kb_api.settings import ApiSettings
+from kb_contracts import topics
+from kb_contracts.cloudevents import decode
+from kb_contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
 from kb_indexer.crowds import Crowds
 from kb_indexer.fan_out import FanOut
 from kb_indexer.isolation import Isolation
 from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.truth import Truth
 from kb_local.broker import Broker
-from kb_shared.contracts import topics
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
-from kb_shared.index_requests import IndexRequests
-from kb_shared.kafka.message_limits import MessageLimits
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.kafka.topics import ensure_topics
-from kb_shared.mongo import document_revisions, document_texts, outbox
+from kb_shared.messaging.index_requests import IndexRequests
+from kb_shared.messaging.outbox_relay import to_kafka
+from kb_shared.mongo import document_texts, outbox
 from kb_shared.mongo.database import Database
-from kb_shared.outbox_relay import to_kafka
 from tests.conftest import KafkaCluster
 from tests.integration.indexer.support import Post, record
 from tests.integration.kb_api.organization import Organization

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
-from kb_shared.fair_queue import FairQueue
+from kb_shared.concurrency.fair_queue import FairQueue
 from tests.e2e.system import new_knowledge_base
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import Organization

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kb_indexer.backfill import BackfillRunner
-from kb_shared.index_requests import IndexRequests
+from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.index_jobs import State
 from tests.integration.indexer.support import Post

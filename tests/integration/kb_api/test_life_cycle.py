@@ -8,10 +8,10 @@ from pymongo import AsyncMongoClient
 
 from kb_api import life_cycle, vector_collection
 from kb_api.life_cycle import LifeCycle
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
 from kb_local.mongod import Mongod
 from kb_local.search_node.analyzers import ANALYZERS
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, KnowledgeBaseDeleted
 from kb_shared.mongo import (
     backfills,
     chunk_indexes,

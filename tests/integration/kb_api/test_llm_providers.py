@@ -6,12 +6,12 @@ import pytest
 import structlog
 
 from kb_api.provider_keys import seal_anew
-from kb_shared.embedding.circuit import Admission, Cause, failed
-from kb_shared.embedding.key_ring import KeyRing
 from kb_shared.errors import ProviderKeyMissing
 from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
+from kb_shared.mongo.circuit import Admission, Cause, failed
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.rate_limits import Bucket
+from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.kb_api.organization import Organization
 
 SECRET = "sk-0123456789-canary-wxyz"

@@ -18,7 +18,7 @@ from kb_api.settings import ApiSettings
 from kb_shared.http.authentication import Authentication
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
-from kb_shared.peppers import Peppers
+from kb_shared.secrets.peppers import Peppers
 from tests.integration.kb_api.organization import Organization
 
 OLD, NEW = "old-pepper-0815", "new-pepper-4711"

@@ -11,11 +11,11 @@ from structlog.testing import capture_logs
 
 from kb_api.bootstrap import build
 from kb_api.settings import ApiSettings
+from kb_contracts.topics import DOCUMENT_EVENTS
 from kb_local.broker import Broker
 from kb_local.mongod import Mongod
 from kb_local.ports import NO_TLS, free_port
 from kb_local.stack import EMBEDDED_KAFKA
-from kb_shared.contracts.topics import DOCUMENT_EVENTS
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.conftest import MongoDeployment

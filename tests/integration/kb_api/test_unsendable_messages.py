@@ -9,12 +9,12 @@ import pytest
 
 from kb_api.bootstrap import create_app, create_services
 from kb_api.services import Services
-from kb_shared.contracts import topics
+from kb_contracts import topics
 from kb_shared.errors import MessageRefused
+from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import outbox
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Session, in_transaction
-from kb_shared.unsendable_messages import set_aside
 from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import Organization
 

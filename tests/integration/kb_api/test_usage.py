@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from kb_shared.budget import Spending
 from kb_shared.errors import BudgetExhausted
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo import index_jobs, spu_ledger
 from kb_shared.prices import NANO_USD
 from tests.integration.kb_api.organization import Organization

@@ -8,9 +8,9 @@ from uuid import uuid4
 import pytest
 
 from kb_api.watch_budgets import warn_of_soft_limits, watch_budgets
-from kb_shared.budget import Spending
-from kb_shared.contracts.cloudevents import decode
-from kb_shared.contracts.outcomes import KB_EVENTS, BudgetSoftExceeded
+from kb_contracts.cloudevents import decode
+from kb_contracts.outcomes import KB_EVENTS, BudgetSoftExceeded
+from kb_shared.metering.budget import Spending
 from kb_shared.mongo import budgets, outbox, spu_ledger
 from kb_shared.prices import NANO_USD
 from tests.integration.kb_api.organization import Organization

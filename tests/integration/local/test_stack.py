@@ -7,6 +7,7 @@ import httpx
 import pytest
 from pymongo import AsyncMongoClient
 
+from kb_contracts.topics import TOPICS
 from kb_local import deployment
 from kb_local import stack as stack_module
 from kb_local.broker import Broker
@@ -15,7 +16,6 @@ from kb_local.mongod import Mongod
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from kb_shared.contracts.topics import TOPICS
 from tests.conftest import KafkaCluster, MongoDeployment
 from tests.integration.local.conftest import NO_MODELS, living
 

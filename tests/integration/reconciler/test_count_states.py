@@ -6,11 +6,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client import REGISTRY
 
+from kb_contracts.commands import Reason, SyncDocument
 from kb_reconciler.count_states import count_states
-from kb_shared.contracts.commands import Reason, SyncDocument
-from kb_shared.embedding.circuit import Cause, Circuit
 from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import circuits, index_jobs, kb_slots, schema
+from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.index_jobs import Request, State

@@ -1,18 +1,22 @@
 """Prompts, agents and conversations over HTTP: what may be said of them, what is changed, and what goes with them."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kb_search.query import MAX_TOP_K
+from kb_local.python_server import SearchNode
+from kb_search.bootstrap import build
+from kb_search.retrieval.query import MAX_TOP_K
 from kb_search.runs.run_request import MAX_ITERATIONS
-from kb_shared.mongo import schema
+from kb_search.settings import Settings
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Knowledge, create
 from tests.scripted_model import ScriptedModel
+from tests.waiting import until
 
 QUESTION = [{"role": "user", "content": "What is a fence?"}]
 DEMO = "demo-extractive"
@@ -120,8 +124,18 @@ async def test_iterations_have_bounds_wherever_they_are_said(author: Author) -> 
                 assert (answer.status_code, answer.json()["fields"][0]["field"]) == (422, "max_iterations")
 
 
-async def test_runs_are_kept_for_ninety_days(search_database: Database) -> None:
-    await schema.ensure(search_database)
-    indexes = await search_database["runs"].index_information()
-    ttl = [(each["key"], each["expireAfterSeconds"]) for each in indexes.values() if "expireAfterSeconds" in each]
-    assert ttl == [([("started_at", 1)], timedelta(days=90).total_seconds())]
+async def test_a_search_service_creates_the_index_that_keeps_runs_for_ninety_days(
+    search_database: Database, search_node: SearchNode
+) -> None:
+    async def lifetimes() -> list[timedelta]:
+        indexes = await search_database["runs"].index_information()
+        seconds = [each["expireAfterSeconds"] for each in indexes.values() if each["key"] == [("started_at", 1)]]
+        return [timedelta(seconds=each) for each in seconds]
+
+    async def is_there() -> bool:
+        return bool(await lifetimes())
+
+    settings = Settings(mongo_uri=search_node.uri, mongo_database=search_database.name)
+    async with build(settings, asyncio.Event()):
+        await until(is_there)
+    assert await lifetimes() == [timedelta(days=90)]

@@ -16,12 +16,12 @@ import pytest
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.store import runs
+from kb_search.store.runs import Run, Status
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.provider import estimated_tokens
-from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Run, Status
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import MODEL, Knowledge

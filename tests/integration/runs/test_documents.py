@@ -12,7 +12,7 @@ from kb_search.settings import Settings
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 from tests.integration.runs.conftest import Author
 from tests.integration.runs.projection import hear_of_deletion, hear_of_tags, hear_of_text
 from tests.integration.search.conftest import ORGANIZATION, key_for

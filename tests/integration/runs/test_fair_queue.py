@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
-from kb_shared.fair_queue import FairQueue
+from kb_shared.concurrency.fair_queue import FairQueue
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import MODEL, Knowledge

@@ -7,13 +7,14 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_search.hit_finder import HitFinder
+from kb_search.retrieval.hit_finder import HitFinder
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.loop import MAX_CALLS_AT_ONCE
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.store import runs
+from kb_search.store.runs import Status
 from kb_shared.errors import TransientError
-from kb_shared.mongo import runs, spu_ledger
+from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Status
 from tests.integration.runs.conftest import BREAD, FENCE, Author
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Document, Knowledge, create

@@ -12,9 +12,9 @@ import pytest
 from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayServer
 from kb_local.server import poll_until
-from kb_shared.mongo import runs
+from kb_search.store import runs
+from kb_search.store.runs import Status
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Status
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import Knowledge

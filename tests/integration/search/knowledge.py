@@ -7,15 +7,15 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kb_local.model_server.hash_model import vector_of
-from kb_shared import text_normalization
 from kb_shared.identifiers import new_kb_id
-from kb_shared.metadata_pairs import metadata_pairs
 from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slots, knowledge_bases, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, Session, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
+from kb_shared.text import text_normalization
+from kb_shared.text.metadata_pairs import metadata_pairs
 from tests.waiting import until
 
 DIMENSIONS = 64

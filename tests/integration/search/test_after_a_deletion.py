@@ -87,7 +87,7 @@ async def test_what_is_there_is_found_behind_what_has_left(
     criteria: dict[str, Any],
     small_up_to: int,
 ) -> None:
-    monkeypatch.setattr("kb_search.search_knowledge_base._SMALL_UP_TO_CHUNKS", small_up_to)
+    monkeypatch.setattr("kb_search.retrieval.search_knowledge_base._SMALL_UP_TO_CHUNKS", small_up_to)
     query = vector_of(QUERY, dimensions=DIMENSIONS)
     assert not await nearest(after_a_deletion.chunks, query, limit=16, query_filter={}, exact=True), "the gap is there"
 

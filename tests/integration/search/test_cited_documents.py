@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import bson
 
-from kb_shared.mongo import runs
+from kb_search.store import runs
 from kb_shared.mongo.database import Database
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import ORGANIZATION, Searcher

@@ -6,7 +6,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from kb_search.chunk_counts import ChunkCounts
+from kb_search.retrieval.chunk_counts import ChunkCounts
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import Document, Knowledge, relevance

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pymongo import AsyncMongoClient, MongoClient
 
 from kb_local.model_server.hash_model import vector_of
-from kb_search.filter_errors import FilterError
-from kb_search.filters import Criteria, compile_filter, parse
-from kb_search.text_filter import to_operator
-from kb_shared.embedding.vector import to_binary
+from kb_search.filters.compile_filter import Criteria, compile_filter, parse
+from kb_search.filters.filter_errors import FilterError
+from kb_search.filters.text_filter import to_operator
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.vector import to_binary
 from tests.filter_meaning import Known, means
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import DIMENSIONS, JANUARY, Document, Knowledge, create

@@ -7,10 +7,11 @@ from unittest.mock import AsyncMock
 import pytest
 from pymongo.errors import OperationFailure
 
-from kb_shared.mongo import document_index, found_chunks, index_queries, vectors
+from kb_search.store import found_chunks
+from kb_search.store.found_chunks import ReadChunks
+from kb_shared.mongo import document_index, index_queries, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, in_transaction
-from kb_shared.mongo.found_chunks import ReadChunks
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.mongo.vectors import Chunks
 from tests.integration.search.conftest import Searcher

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kb_search.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.fusion import WEIGHTS, K, Shape
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import Searcher

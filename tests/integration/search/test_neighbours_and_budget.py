@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from kb_shared.mongo.database import Database
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 from tests.integration.search.conftest import Searcher
 from tests.integration.search.knowledge import JANUARY, Document, Knowledge, create
 

@@ -3,7 +3,7 @@
 import pytest
 
 from kb_shared.mongo.database import Database
-from kb_shared.text_normalization import AS_WRITTEN
+from kb_shared.text.text_normalization import AS_WRITTEN
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create
 from tests.integration.search.test_modes import contents

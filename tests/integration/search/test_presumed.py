@@ -11,14 +11,14 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kb_search import search_knowledge_base
+from kb_search.retrieval import search_knowledge_base
 from kb_shared.errors import TransientError
-from kb_shared.metrics import SEARCH_RESTARTS
 from kb_shared.mongo import api_keys, index_queries, knowledge_bases, spu_ledger
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
+from kb_shared.observability.metrics import SEARCH_RESTARTS
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create

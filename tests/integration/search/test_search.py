@@ -7,13 +7,13 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY, generate_latest
 
-from kb_search.fusion import WEIGHTS, K, Shape
-from kb_search.hit_finder import HitFinder
-from kb_search.last_searched import LastSearched
-from kb_search.presumption import Outdated
-from kb_search.query import Asker, SearchQuery
 from kb_search.query_log import QueryLog
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.retrieval.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.hit_finder import HitFinder
+from kb_search.retrieval.last_searched import LastSearched
+from kb_search.retrieval.presumption import Outdated
+from kb_search.retrieval.query import Asker, SearchQuery
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import index_queries, knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.api_keys import Scope

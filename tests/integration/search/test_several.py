@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from kb_search import hit_finder
-from kb_search.fusion import WEIGHTS, K, Shape
-from kb_search.search_index import index_not_ready
+from kb_search.retrieval import hit_finder
+from kb_search.retrieval.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.search_index import index_not_ready
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX
 from kb_shared.mongo.database import Database

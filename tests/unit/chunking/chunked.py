@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kb_indexer.chunking import Chunk, ChunkingConfig, PageSpan, chunk_text
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 
 def chunked(text: str, config: ChunkingConfig, *, pages: Sequence[PageSpan] = ()) -> list[Chunk]:

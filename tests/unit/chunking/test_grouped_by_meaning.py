@@ -19,7 +19,7 @@ from kb_indexer.chunking import (
     chunking_steps,
     count_tokens,
 )
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 from tests.unit.chunking.chunked import arbitrary_vectors
 from tests.unit.chunking.invariants import assert_sound
 

@@ -5,7 +5,7 @@ from itertools import pairwise
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking.late import WINDOW_TOKENS
 from kb_shared.embedding.late_text import LateText
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 TEXT = "\n\n".join(
     f"# Chapter {chapter}\n\n" + " ".join(f"Sentence {number} of chapter {chapter}." for number in range(60))

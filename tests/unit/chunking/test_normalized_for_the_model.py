@@ -7,7 +7,7 @@ import pytest
 
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig
 from kb_shared.embedding.late_text import LateText
-from kb_shared.text_normalization import AS_WRITTEN, FOLDED, for_model
+from kb_shared.text.text_normalization import AS_WRITTEN, FOLDED, for_model
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_indexer.chunking import ChunkerType, ChunkingConfig, count_tokens
-from kb_shared.tokens import _vocabulary_path, token_starts
+from kb_shared.text.tokens import _vocabulary_path, token_starts
 from tests.unit.chunking.chunked import chunked
 from tests.unit.chunking.corpora import scripts
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kb_shared.dead_letters import whose
+from kb_shared.messaging.dead_letters import whose
 
 EVENTS, COMMANDS = "document-events", "kb-index-requests"
 

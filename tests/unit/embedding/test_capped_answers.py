@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.embedding.capped_answers import MAX_ERROR_BYTES, AnswerTooLarge, CappedTransport, answers_up_to
+from kb_shared.providers.capped_answers import MAX_ERROR_BYTES, AnswerTooLarge, CappedTransport, answers_up_to
 
 MEGABYTE = 1_000_000
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from kb_shared.embedding import circuit
-from kb_shared.embedding.circuit import OUTAGES_TO_OPEN, Admission, Cause, Circuit, Refusal
+from kb_shared.mongo import circuit
+from kb_shared.mongo.circuit import OUTAGES_TO_OPEN, Admission, Cause, Circuit, Refusal
 
 PROBE = timedelta(seconds=70)
 LONGEST = timedelta(minutes=5)

@@ -2,7 +2,7 @@ import base64
 
 import pytest
 
-from kb_shared.embedding.key_ring import KeyRing, Unreadable, UnusableKeyRing
+from kb_shared.secrets.key_ring import KeyRing, Unreadable, UnusableKeyRing
 
 SECRET = "sk-secret"
 BOUND = {"organization_id": "acme", "provider": "openai"}

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from kb_shared.embedding.late_models import vectors_of_pieces
 from kb_shared.embedding.late_text import LateText
 from kb_shared.embedding.models import ModelCatalogue
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 from kb_shared.settings import EmbeddingSettings
 
 Offsets = Sequence[tuple[int, int]]

@@ -1,7 +1,8 @@
 import pytest
 
-from kb_shared.embedding.models import Access, BundledModel, Model, ModelCatalogue
+from kb_shared.embedding.models import BundledModel, Model, ModelCatalogue
 from kb_shared.errors import ProviderKeyMissing, ProviderRefused, UnknownModel
+from kb_shared.providers.access import Access
 
 BUNDLED = {
     "text-embedding-3-small": BundledModel("openai", 8191, 1536),

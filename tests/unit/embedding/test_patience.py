@@ -1,7 +1,7 @@
 import pytest
 
-from kb_shared.embedding.patience import Patience
 from kb_shared.errors import ProviderRefused, ProviderUnavailable
+from kb_shared.providers.patience import Patience
 
 
 def unavailable(error_type: str = "provider_429", *, retry_after_s: float | None = None) -> ProviderUnavailable:

@@ -5,8 +5,8 @@ from importlib import import_module
 
 import pytest
 
-from kb_shared.embedding.provider_errors import MEANING_OF_CLASS, Failure, Meaning, classified, retry_after_s
 from kb_shared.errors import BatchRefused, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
+from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, Meaning, classified, retry_after_s
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.embedding.rate_limiter import BLOCK_S, FRESH_S, LIFETIME_S, LONGEST_PAUSE_S, RateLimiter
 from kb_shared.errors import Parked
 from kb_shared.mongo.rate_limits import BURST_S, Bucket
+from kb_shared.providers.rate_limiter import BLOCK_S, FRESH_S, LIFETIME_S, LONGEST_PAUSE_S, RateLimiter
 from tests.unit.embedding.simulated_mongo import SimulatedMongo
 from tests.unit.embedding.virtual_time import freeze, run
 

@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.embedding.recent_vectors import RecentVectors
-from kb_shared.embedding.vector import Vector
 from kb_shared.mongo.embedding_cache import VectorSpace
+from kb_shared.mongo.vector import Vector
 
 SPACE = VectorSpace("acme", "fingerprint", "model", 2, "query")
 OTHER = VectorSpace("globex", "fingerprint", "model", 2, "query")

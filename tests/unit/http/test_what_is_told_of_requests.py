@@ -8,9 +8,9 @@ import pytest
 from prometheus_client import REGISTRY, CollectorRegistry, Gauge
 from pymongo import AsyncMongoClient
 
-from kb_shared import metrics
 from kb_shared.http.application import create_app
-from kb_shared.metrics import MeasuredGauge
+from kb_shared.observability import metrics
+from kb_shared.observability.metrics import MeasuredGauge
 from kb_shared.settings import HttpSettings
 from tests.unit.http.test_requests import captured_logs, routes
 

@@ -9,10 +9,10 @@ import pytest
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import LARGE_TEXT, ChunkingThreads
-from kb_shared.budget import Room
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
+from kb_shared.metering.budget import Room
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.unit.chunking.chunked import arbitrary_vectors

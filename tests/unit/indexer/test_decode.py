@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kb_contracts.cloudevents import MAX_EVENT_BYTES, Payload, decode, encode
+from kb_contracts.commands import INDEX_REQUESTS
+from kb_contracts.documents import ABOUT_TAGS, DOCUMENT_EVENTS, DocumentEvent, OcrCompleted
+from kb_contracts.errors import Rejected
+from kb_contracts.outcomes import KB_EVENTS, USAGE
 from kb_indexer.projection import apply
-from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, Payload, decode, encode
-from kb_shared.contracts.commands import INDEX_REQUESTS
-from kb_shared.contracts.documents import ABOUT_TAGS, DOCUMENT_EVENTS, DocumentEvent, OcrCompleted
-from kb_shared.contracts.outcomes import KB_EVENTS, USAGE
-from kb_shared.errors import Rejected
 from kb_shared.mongo.documents import Document
 
 ALL: dict[str, type[Payload]] = {**DOCUMENT_EVENTS, **INDEX_REQUESTS, **KB_EVENTS, **USAGE}

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.metadata_pairs import metadata_pair, metadata_pairs
+from kb_shared.text.metadata_pairs import metadata_pair, metadata_pairs
 
 values = st.one_of(
     st.booleans(),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pymongo import InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
-from kb_shared.embedding.vector import from_binary
+from kb_shared.mongo.vector import from_binary
 from kb_shared.mongo.vectors import Changes, EmbeddedChunk, Snapshot, changes, chunk_ids
 
 SCOPE = {"organization_id": "acme", "kb_id": "k"}

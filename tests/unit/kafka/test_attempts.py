@@ -3,8 +3,9 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
+from kb_contracts.errors import Rejected
 from kb_shared import failpoints
-from kb_shared.errors import DocumentUnfit, Parked, Rejected, TransientError
+from kb_shared.errors import DocumentUnfit, Parked, TransientError
 from kb_shared.kafka.attempts import Attempts, Job, TryAgain
 from kb_shared.kafka.offsets import OffsetTracker
 from kb_shared.kafka.record import Place

@@ -13,8 +13,8 @@ from aiokafka.errors import (
 
 from kb_client import events as module
 from kb_client.events import EventPublisher, EventRefused, EventTooLarge, PublishingFailed
-from kb_shared.contracts.cloudevents import MAX_EVENT_BYTES, encode
-from kb_shared.contracts.documents import DocumentDeleted, MetadataChanged
+from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
+from kb_contracts.documents import DocumentDeleted, MetadataChanged
 from tests.unit.kafka.scripted_clients import Client, Clients
 from tests.waiting import until
 

@@ -15,7 +15,7 @@ from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.kafka.survey import Survey
 from kb_shared.kafka.tenure import Tenure, Work
-from kb_shared.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
+from kb_shared.observability.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 

@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from kb_shared.contracts.topics import Topic
+from kb_contracts.topics import Topic
 from kb_shared.kafka.topic_checks import (
     MAX_MESSAGE,
     MIN_INSYNC,

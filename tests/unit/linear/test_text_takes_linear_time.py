@@ -22,12 +22,12 @@ from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.tables import find_tables
 from kb_search.authoring.agent_tools import quick_name
-from kb_search.coalescing import Piece, merged
-from kb_search.context_budget import Passage, beginning, fit
-from kb_search.fusion import shape_of
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.shown import shown_chunks
-from kb_search.query import SearchQuery
+from kb_search.retrieval.coalescing import Piece, merged
+from kb_search.retrieval.context_budget import Passage, beginning, fit
+from kb_search.retrieval.fusion import shape_of
+from kb_search.retrieval.query import SearchQuery
 from kb_search.runs.addresses import addresses_in, neutral
 from kb_search.runs.citations import citations_of, without_marks
 from kb_search.runs.clean_answers import CleanPieces
@@ -38,8 +38,8 @@ from kb_search.runs.passages import Fence, PassageBook, cleaned
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
-from kb_shared.text_normalization import FOLDED, for_model
-from kb_shared.tokens import count_tokens, token_starts, tokens_before
+from kb_shared.text.text_normalization import FOLDED, for_model
+from kb_shared.text.tokens import count_tokens, token_starts, tokens_before
 from tests.unit.chunking.chunked import chunked
 from tests.unit.linear.growth import complaint
 from tests.unit.linear.texts import SHAPES, Shape, mixed
@@ -120,7 +120,7 @@ CHUNKERS: Final[dict[str, Function]] = {
 
 ONLY_WHOLE: Final = {
     "kb_indexer.chunking.tables._DELIMITER_ROW": "matched with whole lines; see `tables`",
-    "kb_search.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
+    "kb_search.retrieval.fusion._IDENTIFIER": "matched with whole words; see `shape of a query`",
     "kb_search.runs.addresses._UNFINISHED": "searched for after the last white space; see `streamed answer`",
     "kb_search.runs.addresses._UNFINISHED_TAG": "matched where a tag begins; see `streamed answer`",
     "kb_search.runs.marks._UNFINISHED_FENCE": "matched where a line begins; see `streamed answer`",
@@ -130,7 +130,7 @@ ONLY_WHOLE: Final = {
 
 def _patterns() -> dict[str, re.Pattern[str]]:
     """All patterns of the services by name: nobody has to remember to try a new one."""
-    packages = [*ROOT.glob("services/*/kb_*"), ROOT / "shared" / "kb_shared"]
+    packages = [*ROOT.glob("services/*/kb_*"), ROOT / "contracts" / "kb_contracts", ROOT / "shared" / "kb_shared"]
     sources = [(package.parent, path) for package in packages for path in package.rglob("*.py")]
     names = [
         ".".join(path.relative_to(parent).with_suffix("").parts)
@@ -158,7 +158,11 @@ TRIED: Final = {**OF_SEARCH, **OF_INDEXING, **PATTERNS}
 def test_every_pattern_has_a_name_in_its_module() -> None:
     """One that is written where it is used would not be tried here."""
     inline = re.compile(r"\bre\.(?:sub|subn|split|search|match|findall|finditer)\(")
-    sources = [*ROOT.glob("services/*/kb_*/**/*.py"), *ROOT.glob("shared/kb_shared/**/*.py")]
+    sources = [
+        *ROOT.glob("services/*/kb_*/**/*.py"),
+        *ROOT.glob("contracts/kb_contracts/**/*.py"),
+        *ROOT.glob("shared/kb_shared/**/*.py"),
+    ]
     assert len(PATTERNS) > 30
     assert not [path.name for path in sources if inline.search(path.read_text())]
     assert PATTERNS.keys() >= ONLY_WHOLE.keys()

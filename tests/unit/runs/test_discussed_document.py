@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kb_search.runs.discussed_document import DiscussedDocument, characters_to_read, discussed, reminder
 from kb_search.runs.passages import Fence
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 SENTENCE = "One two three four five six seven eight nine. "
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from kb_search.at_once import all_of
+from kb_search.retrieval.at_once import all_of
 
 
 async def answer(value: int, after: asyncio.Event) -> int:

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.coalescing import Piece, Place, groups, merged, stretches
+from kb_search.retrieval.coalescing import Piece, Place, groups, merged, stretches
 
 
 def at(*indexes: int, document_id: str = "d", kb_id: str = "k") -> list[Place]:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.context_budget import CUT_ABOVE_TOKENS, Fitted, Passage, PrioritizeBy, fit
-from kb_shared.tokens import count_tokens
+from kb_search.retrieval.context_budget import CUT_ABOVE_TOKENS, Fitted, Passage, PrioritizeBy, fit
+from kb_shared.text.tokens import count_tokens
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SENTENCE = "One two three four five six seven eight nine. "

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.filter_errors import FilterBuilding, FilterError
-from kb_search.filter_schema import describe_filter
-from kb_search.filters import Criteria, compile_filter, parse
-from kb_search.metadata_filter import MAX_CLAUSES, MAX_VALUES, OPERATORS
+from kb_search.filters.compile_filter import Criteria, compile_filter, parse
+from kb_search.filters.filter_errors import FilterBuilding, FilterError
+from kb_search.filters.filter_schema import describe_filter
+from kb_search.filters.metadata_filter import MAX_CLAUSES, MAX_VALUES, OPERATORS
 from kb_shared.filter_keys import INSTEAD
-from kb_shared.metadata_pairs import metadata_pair, metadata_pairs
+from kb_shared.text.metadata_pairs import metadata_pair, metadata_pairs
 from tests.filter_meaning import ORDERS, Known, means
 
 FILTERABLE = ("year", "lang")

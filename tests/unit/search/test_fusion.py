@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, K, Shape, Weights, fuse, shape_of
+from kb_search.retrieval.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, K, Shape, Weights, fuse, shape_of
 
 EQUAL = Weights(1.0, 1.0)
 ids = st.sampled_from([f"d:{n}" for n in range(12)])

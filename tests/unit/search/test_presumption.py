@@ -4,9 +4,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from kb_search import presumption
-from kb_search.known_knowledge_bases import KnownKnowledgeBases
-from kb_search.presumption import Presumption
+from kb_search.retrieval import presumption
+from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
+from kb_search.retrieval.presumption import Presumption
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.fusion import Candidate, Weights, fuse
-from kb_search.selection import (
+from kb_search.retrieval.fusion import Candidate, Weights, fuse
+from kb_search.retrieval.selection import (
     Found,
     Page,
     candidates_for,

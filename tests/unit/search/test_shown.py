@@ -4,11 +4,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kb_search.fusion import Candidate
 from kb_search.mcp.shown import shown_results
-from kb_search.results import Answered, Result
-from kb_search.search_knowledge_base import Answer
-from kb_search.selection import Hit, Page
+from kb_search.retrieval.fusion import Candidate
+from kb_search.retrieval.results import Answered, Result
+from kb_search.retrieval.search_knowledge_base import Answer
+from kb_search.retrieval.selection import Hit, Page
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

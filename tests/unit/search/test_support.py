@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.fusion import WEIGHTS_OF_WORDS_ALONE, Shape, Weights, fuse
+from kb_search.retrieval.fusion import WEIGHTS_OF_WORDS_ALONE, Shape, Weights, fuse
 from kb_search.support import supported
 from kb_shared.mongo.vectors import document_of
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from kb_search.filter_errors import FilterError
-from kb_search.filters import Criteria, parse
-from kb_search.query import SearchQuery
-from kb_search.text_filter import to_operator
+from kb_search.filters.compile_filter import Criteria, parse
+from kb_search.filters.filter_errors import FilterError
+from kb_search.filters.text_filter import to_operator
+from kb_search.retrieval.query import SearchQuery
 from tests.unit.search.test_filters import hostile_filters
 from tests.unit.search_node.test_custom_analyzers import CUSTOM
 

@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.mongo.found_chunks import of_the_same_versions
+from kb_search.store.found_chunks import of_the_same_versions
 
 
 def row(document_id: str, index: int, *, since: int = 1, until: int | None = None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ of them at once.
 from kb_indexer.chunking.chunk import Chunk, ChunkerType, ChunkingConfig, PageSpan
 from kb_indexer.chunking.chunker import ChunkingSteps, advance, chunk_text, chunking_steps
 from kb_indexer.chunking.semantic import VectorsWanted
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 __all__ = [
     "Chunk",

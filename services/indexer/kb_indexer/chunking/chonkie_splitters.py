@@ -26,8 +26,8 @@ from kb_indexer.chunking.boundaries import trimmed
 from kb_indexer.chunking.chunk import Span
 from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.windows import split_in_windows
-from kb_shared.embedding.vector import Vector
-from kb_shared.tokens import count_tokens
+from kb_shared.mongo.vector import Vector
+from kb_shared.text.tokens import count_tokens
 
 # CJK, Arabic, Urdu and Devanagari; escaped, since some look just like their ASCII kin.
 _SENTENCE_ENDS = [". ", "! ", "? ", "\u3002", "\uff01", "\uff1f", "\u061f ", "\u06d4 ", "\u0964 "]

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kb_shared.embedding.late_text import LateText
-from kb_shared.text_normalization import AS_WRITTEN, for_model
+from kb_shared.text.text_normalization import AS_WRITTEN, for_model
 
 MIN_OWN_TOKENS = 16
 """Fewer would not hold one code point (up to 4 tokens) together with the ones it may not be parted from."""

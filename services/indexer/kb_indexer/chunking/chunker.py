@@ -11,7 +11,7 @@ from kb_indexer.chunking.pages import PageIndex
 from kb_indexer.chunking.semantic import VectorsWanted
 from kb_indexer.chunking.splitters import split
 from kb_shared.embedding.late_text import LateText
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 ChunkingSteps = Generator[VectorsWanted, Sequence[Vector], list[Chunk]]
 """Yields texts to embed, wants their vectors sent, and returns the chunks."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from kb_shared.tokens import count_tokens, tokens_before
+from kb_shared.text.tokens import count_tokens, tokens_before
 
 _WINDOW_CODE_POINTS = 65_536  # a "word" of megabytes would cost the tokenizer the square of its length
 

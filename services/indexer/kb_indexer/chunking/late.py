@@ -5,7 +5,7 @@ from typing import Final
 
 from kb_indexer.chunking.chunk import SizedSpan
 from kb_shared.embedding.late_text import LateText
-from kb_shared.text_normalization import AS_WRITTEN, fold, is_blank
+from kb_shared.text.text_normalization import AS_WRITTEN, fold, is_blank
 
 WINDOW_TOKENS: Final = 2_000
 """A window is as many neighbouring chunks as fit: what one chunk costs to read, it costs once for all of them."""

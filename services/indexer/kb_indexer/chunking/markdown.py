@@ -13,7 +13,7 @@ from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.splitting import Splitter, as_it_is, split_within
 from kb_indexer.chunking.tables import Table
 from kb_indexer.chunking.token_splitters import split_at_words
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 
 def split_markdown(counted: CountedText, outline: Outline, config: ChunkingConfig) -> Iterator[SizedSpan]:

@@ -11,7 +11,7 @@ from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.lines import find_at_line_starts, line_end
 from kb_indexer.chunking.tables import Table, find_tables
 from kb_indexer.chunking.token_splitters import split_at_words
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 MAX_HEADING_LINE_TOKENS = 64
 

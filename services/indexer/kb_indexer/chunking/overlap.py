@@ -3,7 +3,7 @@
 from kb_indexer.chunking.boundaries import starts_grapheme, starts_word, trimmed
 from kb_indexer.chunking.chunk import ChunkingConfig, SizedSpan, Span
 from kb_indexer.chunking.counted_text import CountedText
-from kb_shared.tokens import count_tokens
+from kb_shared.text.tokens import count_tokens
 
 
 def overlap_context(counted: CountedText, previous: SizedSpan, span: SizedSpan, config: ChunkingConfig) -> str:

@@ -19,7 +19,7 @@ from kb_indexer.chunking.chunk import ChunkerType, ChunkingConfig, SizedSpan, Sp
 from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.splitting import as_it_is, split_within
 from kb_indexer.chunking.token_splitters import split_at_words
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 _SENTENCES_AT_ONCE = 256
 _SKIP_WINDOW: Final = {ChunkerType.SEMANTIC: 0, ChunkerType.SDPM: 1}

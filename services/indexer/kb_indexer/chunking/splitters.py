@@ -12,7 +12,7 @@ from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.semantic import VectorsWanted, split_by_meaning
 from kb_indexer.chunking.splitting import split_within
 from kb_indexer.chunking.token_splitters import split_at_tokens, split_at_words
-from kb_shared.embedding.vector import Vector
+from kb_shared.mongo.vector import Vector
 
 _BY_MEANING: Final = frozenset({ChunkerType.SEMANTIC, ChunkerType.SDPM})
 

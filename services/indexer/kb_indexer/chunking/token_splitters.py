@@ -11,7 +11,7 @@ from kb_indexer.chunking.boundaries import starts_grapheme, starts_word, trimmed
 from kb_indexer.chunking.chunk import Span
 from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.windows import split_in_windows
-from kb_shared.tokens import TokenStarts, token_starts
+from kb_shared.text.tokens import TokenStarts, token_starts
 
 _WINDOW_CODE_POINTS = 32_768
 

@@ -8,12 +8,12 @@ from pydantic import BaseModel, Field
 
 from kb_api.redrive_dead_letter import redrive_dead_letter, visible_to
 from kb_api.services import Api, Reader, Writer
-from kb_shared import tracing
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import dead_letters
 from kb_shared.mongo.dead_letters import DeadLetter
+from kb_shared.observability import tracing
 
 router = organization_router("dead letters")
 

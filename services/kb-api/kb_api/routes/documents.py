@@ -16,11 +16,11 @@ from kb_api.routes.knowledge_bases import DocumentError
 from kb_api.routes.unsendable_messages import UnsendableMessageView
 from kb_api.services import Api
 from kb_api.store_text import store_text
+from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
-from kb_shared.identifiers import is_identifier
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 

@@ -9,8 +9,7 @@ from pydantic import BaseModel, Field
 from kb_api.explain_document import DocumentStatus, Explanation, explain_document
 from kb_api.routes.knowledge_bases import DocumentError
 from kb_api.services import Api, Reader
-from kb_shared import tracing
-from kb_shared.contracts.commands import Reason
+from kb_contracts.commands import Reason
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
@@ -18,6 +17,7 @@ from kb_shared.mongo import document_index, knowledge_bases, vectors
 from kb_shared.mongo.database import Row, Session, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import State
+from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
 

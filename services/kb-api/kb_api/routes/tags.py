@@ -2,11 +2,11 @@ from pydantic import BaseModel
 
 from kb_api.knowledge_base_request import Name
 from kb_api.services import Api, Reader, Writer
+from kb_contracts.identifiers import Identifier
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
-from kb_shared.identifiers import Identifier
 from kb_shared.mongo import tags
 from kb_shared.mongo.tags import Tag
 

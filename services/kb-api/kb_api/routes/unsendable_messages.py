@@ -10,12 +10,12 @@ from pydantic import BaseModel, Field
 
 from kb_api.redrive_dead_letter import visible_to
 from kb_api.services import Api, Reader, Writer
-from kb_shared import tracing
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import outbox
 from kb_shared.mongo.outbox import Unsendable
+from kb_shared.observability import tracing
 
 router = organization_router("unsendable messages")
 

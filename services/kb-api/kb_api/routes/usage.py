@@ -9,10 +9,10 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from kb_api.budget_of_organization import BudgetState, BudgetStatus, budget_of, change_budget
 from kb_api.services import Admin, Api, Reader
-from kb_shared.budget import end_of_month
 from kb_shared.http.model import Model, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
+from kb_shared.metering.budget import end_of_month
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.spu_ledger import Dimension, Operation, Spent

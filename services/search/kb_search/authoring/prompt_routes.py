@@ -7,15 +7,15 @@ from pydantic import BaseModel, Field
 
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
 from kb_search.authoring.written import Writing
+from kb_search.store import prompts
+from kb_search.store.prompts import Prompt
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
-from kb_shared.mongo import prompts
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.prompts import Prompt
 from kb_shared.stored_time import now
 
 Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]

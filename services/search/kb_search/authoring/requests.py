@@ -4,9 +4,9 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, StringConstraints, model_validator
 
-from kb_search.query import MAX_TOP_K
+from kb_contracts.documents import Text
+from kb_search.retrieval.query import MAX_TOP_K
 from kb_search.runs.run_request import KbIds, MaxIterations, ModelName, ObjectId
-from kb_shared.contracts.documents import Text
 from kb_shared.http.model import Model
 
 MAX_TOOLS: Final = 20

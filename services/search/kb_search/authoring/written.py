@@ -6,9 +6,10 @@ from typing import Any
 
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import Settings
+from kb_search.store import prompts
 from kb_shared.http.authentication import Caller
 from kb_shared.http.quotas import require_quota
-from kb_shared.mongo import agents, knowledge_bases, prompts
+from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.database import Database
 
 

@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
-from kb_search.coalescing import Piece, merged
 from kb_search.mcp.document_chunks import DocumentChunks
-from kb_search.results import Result
+from kb_search.retrieval.coalescing import Piece, merged
+from kb_search.retrieval.results import Result
+from kb_search.retrieval.search_knowledge_base import Answer
 from kb_search.runs.passages import cleaned
-from kb_search.search_knowledge_base import Answer
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 

@@ -12,20 +12,20 @@ from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 from pydantic import Field, ValidationError
 from pymongo.errors import PyMongoError
 
+from kb_contracts.identifiers import Identifier
 from kb_search.mcp.document_chunks import document_chunks
 from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
-from kb_search.query import Asker
+from kb_search.retrieval.query import Asker
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
 from kb_search.runs.run_request import KbIds
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import KbId
+from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
-from kb_shared.fair_queue import FairQueue
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import Model
 from kb_shared.http.problems import as_request_error
 from kb_shared.http.request_limits import RequestLimits
-from kb_shared.identifiers import Identifier
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database

@@ -13,7 +13,8 @@ from typing import Any, Final, TypeVar
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_search.query import Asker
+from kb_search.retrieval.query import Asker
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs import loop
 from kb_search.runs.addresses import addresses_in
 from kb_search.runs.answer_schema import violations
@@ -24,10 +25,12 @@ from kb_search.runs.json_strings import Clean, CleanJsonPieces, clean_json
 from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_tools import Returned, RunTools
-from kb_search.search_knowledge_base import KnowledgeBaseSearch
+from kb_search.store import runs
+from kb_search.store.runs import Run, Status
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
 from kb_shared.chat.provider import broken_off, estimated_tokens
+from kb_shared.concurrency.fair_queue import FairQueue, turn_set_aside
 from kb_shared.errors import (
     BatchRefused,
     BudgetExhausted,
@@ -40,12 +43,9 @@ from kb_shared.errors import (
     UnknownModel,
     UnknownPrice,
 )
-from kb_shared.fair_queue import FairQueue, turn_set_aside
 from kb_shared.http.problems import as_request_error
-from kb_shared.metrics import RUN_SECONDS, RUNS
-from kb_shared.mongo import runs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Run, Status
+from kb_shared.observability.metrics import RUN_SECONDS, RUNS
 from kb_shared.stored_time import now
 
 _RETRY_AFTER_S: Final = 5.0

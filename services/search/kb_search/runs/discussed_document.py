@@ -5,14 +5,14 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kb_search.context_budget import beginning
+from kb_search.retrieval.context_budget import beginning
 from kb_search.runs.passages import Fence, cleaned
 from kb_shared.chat.completion import Message
 from kb_shared.errors import NotFound, RequestError, TransientError
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import TextFacet
-from kb_shared.tokens import count_tokens, token_starts
+from kb_shared.text.tokens import count_tokens, token_starts
 
 _MOST_CHARACTERS_PER_TOKEN: Final = 10
 """Of prose it is four or five: of a text with more, such as one of spaces, less is shown than would fit."""

@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
-from kb_search.filters import Criteria
-from kb_search.query import MAX_NEIGHBORS, MAX_TOP_K, SearchQuery
+from kb_contracts.documents import Text
+from kb_search.filters.compile_filter import Criteria
+from kb_search.retrieval.query import MAX_NEIGHBORS, MAX_TOP_K, SearchQuery
 from kb_search.search_request import MAX_QUERY_CHARACTERS
 from kb_shared.chat.completion import Tool, ToolCall
-from kb_shared.contracts.documents import Text
 from kb_shared.http import strict_json
 from kb_shared.http.model import Model, Timestamp
 

@@ -10,9 +10,9 @@ from kb_search.runs.discussed_document import DiscussedDocument
 from kb_search.runs.knowledge_tools import KnowledgeTool
 from kb_search.runs.loop import Budget
 from kb_search.runs.passages import Fence, cleaned
+from kb_search.store.runs import Run, Status
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
-from kb_shared.mongo.runs import Run, Status
 from kb_shared.stored_time import now
 
 _RULES: Final = """\

@@ -15,19 +15,20 @@ from kb_search.runs.passages import Fence
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_request import RunRequest
 from kb_search.settings import Settings
+from kb_search.store import prompts, runs
+from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimated_tokens
+from kb_shared.concurrency.shared_thread import SharedThread
 from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.identifiers import new_id
-from kb_shared.mongo import agents, knowledge_bases, prompts, runs
+from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Run
-from kb_shared.shared_thread import SharedThread
 
 RUNS_REMEMBERED: Final = 20
 """Of a thread, the newest."""

@@ -11,6 +11,8 @@ from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import events_of, unless_left
+from kb_search.store import runs
+from kb_search.store.runs import Thread
 from kb_shared.http.admission import lasting
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
@@ -19,10 +21,8 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.request_limits import LimitedCallerWith, RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
-from kb_shared.mongo import runs
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.runs import Thread
 from kb_shared.stored_time import now
 
 EVENT_STREAM: Final = "text/event-stream"

@@ -4,9 +4,9 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from kb_shared.contracts.documents import Text
+from kb_contracts.documents import Text
+from kb_contracts.identifiers import Identifier
 from kb_shared.http.model import Model
-from kb_shared.identifiers import Identifier
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000

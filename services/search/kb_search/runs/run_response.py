@@ -5,7 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
-from kb_shared.mongo.runs import Run
+from kb_search.store.runs import Run
 
 
 class CitationView(BaseModel):

@@ -8,12 +8,12 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_search.query import Asker
-from kb_search.results import Result
+from kb_search.retrieval.query import Asker
+from kb_search.retrieval.results import Result
+from kb_search.retrieval.search_knowledge_base import Answer, KnowledgeBaseSearch
+from kb_search.retrieval.spu_tally import SpuTally, tallied
 from kb_search.runs.knowledge_tools import Asked, KnowledgeTool, UnusableCall, understood
 from kb_search.runs.passages import Fence, Passage, PassageBook, shown
-from kb_search.search_knowledge_base import Answer, KnowledgeBaseSearch
-from kb_search.spu_tally import SpuTally, tallied
 from kb_shared.chat.completion import ToolCall
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
 

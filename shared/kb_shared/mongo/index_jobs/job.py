@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pymongo import ASCENDING, IndexModel
 
-from kb_shared.contracts.commands import Reason, SyncDocument
+from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.mongo.database import Row
 
 NAME = "index_jobs"

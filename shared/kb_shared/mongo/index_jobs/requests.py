@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pymongo import UpdateOne
 
-from kb_shared.contracts.commands import SyncDocument
+from kb_contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, Row, upsert_all
 from kb_shared.mongo.index_jobs.job import (
     NAME,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import timedelta
 from uuid import uuid4
 
-from kb_shared.contracts.commands import SyncDocument
+from kb_contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, Row, Session
 from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, Job, State, from_row, milliseconds, row_id
 from kb_shared.mongo.majority import seen_by_later_reads

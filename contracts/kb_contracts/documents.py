@@ -1,0 +1,167 @@
+"""Facts about documents and tags, published by upstream services on `document-events`."""
+
+import math
+from typing import Annotated, ClassVar, Final
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, model_validator
+
+from kb_contracts.cloudevents import Moment, Payload
+from kb_contracts.identifiers import Identifier
+
+MAX_TAGS: Final = 1_000
+MAX_METADATA_KEYS: Final = 100
+MAX_METADATA_VALUE_CHARACTERS: Final = 8_192
+
+
+def _storable(text: str) -> str:
+    """Refuse what neither UTF-8 nor a search index can hold."""
+    if "\x00" in text:
+        raise ValueError("contains NUL characters; remove them")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("contains lone surrogates; send valid Unicode") from None
+    return text
+
+
+def _within_64_bits(number: int) -> int:
+    if not -(2**63) <= number < 2**63:
+        raise ValueError("must fit in 64 bits")
+    return number
+
+
+def _storable_number(number: float) -> float:
+    if isinstance(number, int):
+        return _within_64_bits(number)
+    if not math.isfinite(number):
+        raise ValueError("must be finite")
+    return number
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+Revision = Annotated[StrictInt, AfterValidator(_within_64_bits)]
+"""Any integer that rises with each change of the document; milliseconds will do."""
+TagIds = Annotated[list[Identifier], Field(max_length=MAX_TAGS)]
+MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
+
+
+class DateValue(BaseModel):
+    """A date among metadata, `{"$date": "2026-01-31T00:00:00Z"}`: a plain string stays a string."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+    date: Moment = Field(alias="$date")
+
+
+MetadataValue = (
+    StrictBool
+    # Checked together: an integer too large for one would else be taken as the other, and lose digits.
+    | Annotated[StrictInt | StrictFloat, AfterValidator(_storable_number)]
+    | Annotated[str, Field(max_length=MAX_METADATA_VALUE_CHARACTERS), AfterValidator(_storable)]
+    | DateValue
+)
+Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_METADATA_KEYS)]
+
+
+class Page(BaseModel):
+    """Where a page stands in the text: characters `start` (included) to `end` (excluded)."""
+
+    model_config = ConfigDict(frozen=True)
+
+    page: int = Field(ge=0, lt=2**31)
+    start: int = Field(ge=0, lt=2**31)
+    end: int = Field(ge=0, lt=2**31)
+
+
+class DocumentEvent(Payload):
+    organization_id: Identifier
+    document_id: Identifier
+    revision: Revision
+
+
+class OcrCompleted(DocumentEvent):
+    """The text of a document is there, or there anew. Only this makes a document alive."""
+
+    TYPE: ClassVar[str] = "document.ocr_completed.v1"
+
+    document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
+    tag_ids: TagIds
+    upload_date: Moment
+    text: Text | None = None
+    text_ref: Annotated[str, Field(max_length=512)] | None = None
+    """Of a text stored earlier through kb-api for the same organization and document."""
+    metadata: Metadata | None = None
+    """Left as it was when absent."""
+    pages: list[Page] = Field(default_factory=list, max_length=20_000)
+    content_type: Annotated[str, Field(max_length=128)] | None = None
+
+    @model_validator(mode="after")
+    def _one_text(self) -> "OcrCompleted":
+        if (self.text is None) == (self.text_ref is None):
+            raise ValueError("exactly one of text and text_ref must be given")
+        return self
+
+    @model_validator(mode="after")
+    def _pages_in_order(self) -> "OcrCompleted":
+        end = 0
+        for page in self.pages:
+            if not end <= page.start <= page.end:
+                raise ValueError("pages must not overlap and must stand in the order of the text")
+            end = page.end
+        if self.text is not None and end > len(self.text):
+            raise ValueError("pages reach beyond the end of the text")
+        return self
+
+
+class TagsChanged(DocumentEvent):
+    TYPE: ClassVar[str] = "document.tags_changed.v1"
+
+    tag_ids: TagIds
+    """All tags the document has now."""
+
+
+class MetadataChanged(DocumentEvent):
+    TYPE: ClassVar[str] = "document.metadata_changed.v1"
+
+    metadata: Metadata
+    """All metadata the document has now."""
+
+
+class DocumentDeleted(DocumentEvent):
+    TYPE: ClassVar[str] = "document.deleted.v1"
+
+
+class TagUpserted(Payload):
+    TYPE: ClassVar[str] = "tag.upserted.v1"
+
+    organization_id: Identifier
+    tag_id: Identifier
+    revision: Revision | None = None
+    """The time of the event in milliseconds when absent."""
+    name: Annotated[Text, Field(max_length=200)] | None = None
+
+
+class TagDeleted(Payload):
+    TYPE: ClassVar[str] = "tag.deleted.v1"
+
+    organization_id: Identifier
+    tag_id: Identifier
+    revision: Revision | None = None
+    """The time of the event in milliseconds when absent."""
+
+
+ABOUT_DOCUMENTS: Final[dict[str, type[DocumentEvent]]] = {
+    model.TYPE: model for model in (OcrCompleted, TagsChanged, MetadataChanged, DocumentDeleted)
+}
+ABOUT_TAGS: Final[dict[str, type[Payload]]] = {model.TYPE: model for model in (TagUpserted, TagDeleted)}
+DOCUMENT_EVENTS: Final[dict[str, type[Payload]]] = {**ABOUT_DOCUMENTS, **ABOUT_TAGS}
+
+
+def key_of(event: Payload) -> bytes:
+    """The Kafka key, which keeps what concerns one document or tag in one partition."""
+    match event:
+        case DocumentEvent():
+            return f"{event.organization_id}/{event.document_id}".encode()
+        case TagUpserted() | TagDeleted():
+            return f"{event.organization_id}/tag/{event.tag_id}".encode()
+    raise TypeError(f"{type(event).__name__} is not a document event")

@@ -1,0 +1,137 @@
+"""What became of documents and KBs (`kb-events`), and what was charged (`kb-usage`)."""
+
+from typing import ClassVar, Final, Literal
+
+from kb_contracts.cloudevents import Payload
+from kb_contracts.commands import KbId
+from kb_contracts.identifiers import Identifier
+
+
+class _InKnowledgeBase(Payload):
+    organization_id: Identifier
+    kb_id: KbId
+
+
+class DocumentIndexed(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.indexed.v1"
+
+    document_id: Identifier
+    revision: int
+    """Of the text that is searchable now."""
+    chunk_count: int
+
+
+class DocumentRemoved(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.removed.v1"
+
+    document_id: Identifier
+
+
+class DocumentIndexFailed(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "document.index_failed.v1"
+
+    document_id: Identifier
+    error_type: str
+    message: str
+
+
+class DocumentRejected(Payload):
+    """An event that could not be used, and is a dead letter; or not be published, and is an unsendable message."""
+
+    TYPE: ClassVar[str] = "document.rejected.v1"
+
+    organization_id: Identifier | None = None
+    document_id: Identifier | None = None
+    reason: str
+    detail: str
+    event_id: str | None = None
+    """`id` of the rejected event, as far as it could be read."""
+    event_type: str | None = None
+    """Its `type`, likewise."""
+    topic: str | None = None
+    """That it was written to, or was to be; without the prefix of the deployment."""
+    partition: int | None = None
+    """Where it was written; absent if it was not."""
+    offset: int | None = None
+    dead_letter_id: str | None = None
+    """Of `GET /dead-letters`, if it was written."""
+    message_id: str | None = None
+    """Of `GET /unsendable-messages`, if it was not written."""
+
+
+class KnowledgeBaseCreated(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.created.v1"
+
+
+class KnowledgeBaseChanged(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.changed.v1"
+
+
+class KnowledgeBaseDeleted(_InKnowledgeBase):
+    TYPE: ClassVar[str] = "knowledge_base.deleted.v1"
+
+
+class SpuCharged(Payload):
+    TYPE: ClassVar[str] = "spu.charged.v1"
+
+    ledger_id: str
+    """Count each once."""
+    organization_id: Identifier
+    kb_id: KbId | None = None
+    operation: Literal["index", "search"]
+    model: str
+    count: int
+
+
+class BudgetSoftExceeded(Payload):
+    """An organization has spent what a soft limit of its budget says; told once a month for each of the two units."""
+
+    TYPE: ClassVar[str] = "budget.soft_exceeded.v1"
+
+    organization_id: Identifier
+    month: str
+    """In UTC, such as `2026-01`."""
+    unit: Literal["spu", "usd"]
+    soft: float
+    """The limit, in this unit."""
+    used: float
+    """This month, when it was told."""
+
+
+AboutDocument = DocumentIndexed | DocumentRemoved | DocumentIndexFailed
+AboutKnowledgeBase = KnowledgeBaseCreated | KnowledgeBaseChanged | KnowledgeBaseDeleted
+Outcome = AboutDocument | AboutKnowledgeBase | BudgetSoftExceeded | SpuCharged
+
+KB_EVENTS: Final[dict[str, type[Payload]]] = {
+    model.TYPE: model
+    for model in (
+        DocumentIndexed,
+        DocumentRemoved,
+        DocumentIndexFailed,
+        DocumentRejected,
+        KnowledgeBaseCreated,
+        KnowledgeBaseChanged,
+        KnowledgeBaseDeleted,
+        BudgetSoftExceeded,
+    )
+}
+USAGE: Final[dict[str, type[SpuCharged]]] = {SpuCharged.TYPE: SpuCharged}
+
+
+def key_of(outcome: Outcome) -> str:
+    """The Kafka key: what happens in a KB stays in one partition."""
+    if isinstance(outcome, SpuCharged | BudgetSoftExceeded):
+        return outcome.organization_id
+    return f"{outcome.organization_id}/{outcome.kb_id}"
+
+
+def ordering_of(outcome: Outcome) -> str:
+    """What an outcome must be told in order with."""
+    match outcome:
+        case DocumentIndexed() | DocumentRemoved() | DocumentIndexFailed():
+            return f"{outcome.kb_id}/{outcome.document_id}"
+        case SpuCharged():
+            return outcome.ledger_id
+        case BudgetSoftExceeded():
+            return f"{outcome.organization_id}/budget"
+    return outcome.kb_id

@@ -1,0 +1,54 @@
+"""Clauses as operators of `$search`, on the paths of `kb_text_index`: to find the same chunks as the filter of
+`$vectorSearch`.
+
+What is compiled here only narrows the leg; the rows it found are filtered again when they are read.
+"""
+
+from kb_search.filters.filter_clauses import (
+    AllHold,
+    AnyHolds,
+    AnyOf,
+    Clause,
+    MetadataCompared,
+    NameCompared,
+    NoneOf,
+    Uploaded,
+)
+from kb_shared.mongo.chunk_indexes import DATE_PATH, METADATA
+from kb_shared.mongo.database import Row
+from kb_shared.text.metadata_pairs import metadata_pair
+
+
+def to_operator(clause: Clause) -> Row:
+    match clause:
+        case AnyOf(path, values):
+            operator = _in(path, values)
+        case NoneOf(path, values):
+            operator = _without(_in(path, values))
+        case NameCompared(comparison, bound):
+            operator = _range("document_name", {comparison: bound})
+        case MetadataCompared(key, "$ne", value):
+            operator = _without(_in("metadata_pairs", (metadata_pair(key, value),)))
+        case MetadataCompared(key, comparison, value):
+            operator = _range(f"{METADATA}.{key}", {comparison: value})
+        case Uploaded(since, until):
+            bounds = {"$gte": since, "$lte": until}
+            operator = _range(DATE_PATH, {end: date for end, date in bounds.items() if date is not None})
+        case AllHold(clauses):
+            operator = {"compound": {"filter": [to_operator(one) for one in clauses]}}
+        case AnyHolds(clauses):
+            operator = {"compound": {"should": [to_operator(one) for one in clauses], "minimumShouldMatch": 1}}
+    return operator
+
+
+def _in(path: str, values: tuple[str, ...]) -> Row:
+    return {"in": {"path": path, "value": list(values)}}
+
+
+def _range(path: str, bounds: Row) -> Row:
+    return {"range": {"path": path, **{operator.removeprefix("$"): bound for operator, bound in bounds.items()}}}
+
+
+def _without(operator: Row) -> Row:
+    # What is all negative finds nothing in Lucene; every chunk has a KB.
+    return {"compound": {"filter": [{"exists": {"path": "kb_id"}}], "mustNot": [operator]}}

@@ -1,0 +1,76 @@
+"""What is searched for."""
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+from kb_search.filters.compile_filter import Criteria
+from kb_search.retrieval.context_budget import PrioritizeBy
+from kb_search.store.query_log import Origin
+from kb_shared.text.text_normalization import AS_WRITTEN
+
+MAX_TOP_K: Final = 20
+MAX_SKIP: Final = 1_000
+MAX_NEIGHBORS: Final = 5
+
+# Lucene takes 1024 clauses in a query, one for each word and path; of scripts without spaces a character is a word.
+_MOST_WORDS: Final = 256
+_WORD: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|\w+")
+
+
+class Mode(StrEnum):
+    HYBRID = "hybrid"
+    VECTOR = "vector"
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    """Who searches, for the log."""
+
+    key_id: str
+    origin: Origin
+    run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchQuery:
+    text: str
+    mode: Mode = Mode.HYBRID
+    top_k: int = 5
+    skip: int = 0
+    min_score: float | None = None
+    """Of relevance; what the KB says when None."""
+    coalesce_neighbors: int | None = None
+    """Chunks on either side of a match; what the KB says when None."""
+    max_tokens: int | None = None
+    """Of all results together; None: as many as there are."""
+    prioritize_by: PrioritizeBy = "similarity"
+    criteria: Criteria = field(default_factory=Criteria)
+
+    @property
+    def wanted(self) -> int:
+        """Matches that have to be known for this page."""
+        return self.skip + self.top_k
+
+    @property
+    def asks_vectors(self) -> bool:
+        return self.mode is not Mode.TEXT
+
+    @property
+    def asks_words(self) -> bool:
+        return self.mode is not Mode.VECTOR
+
+    def words(self, text_normalization: int) -> str:
+        """Return the text, or so much of it as a word index takes, for a KB with this normalization."""
+        text = self.text
+        if text_normalization != AS_WRITTEN and not text.isascii():
+            # One character can stand for several words: U+FDFA for four. Each is normalized by itself, because to order
+            # the marks of a long text can take the square of its length.
+            text = "".join(unicodedata.normalize("NFKC", character) for character in text)
+        for number, word in enumerate(_WORD.finditer(text), 1):
+            if number == _MOST_WORDS:
+                return text[: word.end()]
+        return self.text

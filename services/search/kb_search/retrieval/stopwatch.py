@@ -1,0 +1,32 @@
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Final, Literal, get_args
+
+from kb_shared.observability.metrics import SEARCH_SECONDS
+
+Stage = Literal["embed", "vector", "text", "read"]
+_OBSERVED: Final = {name: SEARCH_SECONDS.labels(name) for name in (*get_args(Stage), "total")}
+
+
+class Stopwatch:
+    """How long the stages of one search take; a stage that runs twice, or in two KBs at once, adds up."""
+
+    def __init__(self) -> None:
+        self._start = perf_counter()
+        self._seconds: dict[str, float] = dict.fromkeys(get_args(Stage), 0.0)
+
+    @contextmanager
+    def stage(self, name: Stage) -> Iterator[None]:
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            self._seconds[name] += perf_counter() - start
+
+    def finish(self) -> dict[str, float]:
+        """Observe all stages and the total in the metrics; returns them in milliseconds."""
+        self._seconds["total"] = perf_counter() - self._start
+        for name, seconds in self._seconds.items():
+            _OBSERVED[name].observe(seconds)
+        return {name: round(seconds * 1000, 3) for name, seconds in self._seconds.items()}

@@ -1,0 +1,40 @@
+"""Documents of a KB that no run cites: a query over `document_index` and `runs`."""
+
+from datetime import datetime
+
+from pymongo import ASCENDING
+
+from kb_search.store import runs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.document_index import NAME
+
+
+async def find_uncited(
+    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
+) -> tuple[list[tuple[str, str]], int]:
+    """Return a page of documents (id, name) in a KB that no run of that time cites, and their number in all."""
+    by_document = {
+        "_id": {"$ifNull": ["$document_id", "$cited_document"]},
+        # Of the row in this collection; there is none if the document has left since it was cited.
+        "document_name": {"$max": "$document_name"},
+        "is_cited": {"$max": {"$gt": ["$cited_document", None]}},
+    }
+    rows = await database[NAME].aggregate(
+        [
+            {"$match": {"organization_id": organization_id, "kb_id": kb_id}},
+            {"$project": {"document_id": 1, "document_name": 1}},
+            runs.united_with_cited(organization_id, kb_id, since=since, until=until),
+            {"$group": by_document},
+            {"$match": {"is_cited": False}},
+            {
+                "$facet": {
+                    "page": [{"$sort": {"_id": ASCENDING}}, {"$skip": skip}, {"$limit": limit}],
+                    "total": [{"$count": "count"}],
+                }
+            },
+        ],
+        allowDiskUse=True,
+    )
+    [found] = await rows.to_list()
+    total = found["total"][0]["count"] if found["total"] else 0
+    return [(row["_id"], row["document_name"]) for row in found["page"]], total

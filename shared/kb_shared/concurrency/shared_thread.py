@@ -1,0 +1,55 @@
+"""A thread for work that would stop the event loop for too long."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from time import thread_time
+from typing import TypeVar
+
+from kb_shared.concurrency.turns import Turns
+
+T = TypeVar("T")
+
+
+class SharedThread:
+    """Does one thing at a time, in which organizations take turns.
+
+    Python code holds the interpreter's lock: a second thread would not do more, and would delay the loop for longer.
+    """
+
+    def __init__(self, name: str, *, share_of: Callable[[str], float]) -> None:
+        """Start it.
+
+        Args:
+            name: of the thread.
+            share_of: returns the share of its time, in seconds of CPU, that an organization may have now.
+        """
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
+        self._share_of = share_of
+        self._turns = Turns()
+
+    async def work(self, organization_id: str, do: Callable[[], T]) -> T:
+        """Call `do` when it is the organization's turn: one of its calls at most is in the thread's queue.
+
+        Its next turn comes when the thread has had time for others, so that one organization never keeps it busy.
+        """
+        turn = self._turns.of(organization_id)
+        await turn.acquire()
+        took_s = 0.0
+
+        def timed() -> T:
+            nonlocal took_s
+            begun = thread_time()
+            try:
+                return do()
+            finally:
+                took_s = thread_time() - begun
+
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, timed)
+        finally:
+            asyncio.get_running_loop().call_later(took_s * (1 / self._share_of(organization_id) - 1), turn.release)
+
+    def close(self) -> None:
+        """Begin nothing more; what is being done is not waited for."""
+        self._thread.shutdown(wait=False, cancel_futures=True)

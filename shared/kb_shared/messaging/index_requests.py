@@ -1,0 +1,88 @@
+"""Ask for documents to be looked at: a durable job first, the command on its lane after it."""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Final
+
+from kb_contracts import topics
+from kb_contracts.cloudevents import CONTENT_TYPE, encode
+from kb_contracts.commands import SyncDocument, key_of
+from kb_shared.concurrency.gathering import Gathering
+from kb_shared.failpoints import reach
+from kb_shared.kafka.producer import Message, Producer
+from kb_shared.mongo import index_jobs
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import Opened, Request
+from kb_shared.observability import tracing
+
+NOTE_AFTER_S: Final = 15.0
+"""Age at which a published command is noted. Most jobs are done by then, and cost no further write."""
+
+
+class IndexRequests:
+    """Publishes `sync_document`; what a crash leaves unpublished the sweeper finds in `index_jobs`."""
+
+    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str, source: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._source = source
+        self._live = topic_prefix + topics.INDEX_REQUESTS.name
+        self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
+        self._opened: Gathering[Request, Opened] = Gathering(self._open)
+        self._published: deque[tuple[float, str, Opened]] = deque()
+
+    async def request(
+        self,
+        commands: Collection[SyncDocument],
+        *,
+        occurred_at: datetime | None = None,
+        bulk: bool = False,
+        backfill_id: str | None = None,
+    ) -> None:
+        """Return once every command is in MongoDB and acknowledged by the broker.
+
+        What a crash leaves unpublished a sweeper publishes after `PUBLISH_GRACE`, so the process has to call
+        `note_published` before that. It is not enough that an event is delivered again and asks again: MongoDB may
+        carry out the last write of a process some seconds after the process died, and open a job that its successor
+        has already done.
+
+        Args:
+            commands: of one organization.
+            occurred_at: time of the event that asks, if one does; time to searchable is measured from it.
+            bulk: on the lane for what nobody waits for.
+            backfill_id: of the backfill that asks, whose progress they are.
+        """
+        if not commands:
+            return
+        request = Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id)
+        opened = await self._opened(request)
+        await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
+        await self.publish(commands, bulk=bulk)
+        await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
+        if opened:
+            self._published.append((monotonic(), next(iter(commands)).organization_id, opened))
+
+    async def note_published(self, *, after_s: float = NOTE_AFTER_S) -> None:
+        """Give the commands that were published at least `after_s` ago time to be claimed, if they are not claimed yet.
+
+        What is not noted because this fails is published once more.
+        """
+        noted: dict[str, dict[str, str]] = defaultdict(dict)
+        while self._published and self._published[0][0] <= monotonic() - after_s:
+            _, organization_id, opened = self._published.popleft()
+            noted[organization_id].update(opened)
+        for organization_id, jobs in noted.items():
+            await index_jobs.note_published(self._database, organization_id, jobs)
+
+    async def _open(self, requests: Sequence[Request]) -> Mapping[Request, Opened]:
+        return await index_jobs.request(self._database, requests)
+
+    async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:
+        """Send commands whose jobs are there already."""
+        topic = self._bulk if bulk else self._live
+        headers = {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()}
+        await self._producer.send_all(
+            [Message(topic, key_of(command), encode(command, source=self._source), headers) for command in commands]
+        )

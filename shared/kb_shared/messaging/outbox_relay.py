@@ -1,0 +1,190 @@
+"""Sends what transactions left in the outbox. Any number of relays share the work by leases on buckets."""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from time import monotonic
+from uuid import uuid4
+
+import pymongo
+import structlog
+from bson import ObjectId
+from pymongo.errors import PyMongoError
+
+from kb_contracts.cloudevents import CONTENT_TYPE
+from kb_shared import process
+from kb_shared.concurrency.resting import rest_s
+from kb_shared.errors import MessageRefused, TransientError
+from kb_shared.failpoints import reach
+from kb_shared.kafka.headers import Headers
+from kb_shared.kafka.producer import Message, Outcome, Producer
+from kb_shared.kafka.record_size import record_bytes
+from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.mongo import leases, outbox
+from kb_shared.mongo.database import Database
+from kb_shared.observability import tracing
+from kb_shared.observability.log_limit import LogLimit
+from kb_shared.observability.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
+
+_LEASE = timedelta(seconds=15)
+_RENEW_S = 5.0
+_DEADLINE_S = 9.0
+"""For MongoDB. A lease that can't be renewed within it is given up before it ends and another relay takes it."""
+_BATCH = 500
+_REST_S = 0.05
+"""Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
+_ENOUGH_TOGETHER = 10
+"""Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
+_AFTER_FAILURE_S = 10.0
+"""Longer than another relay takes to see that the buckets are free."""
+_LAST_BATCH_S = 5.0
+"""For the batch that is being sent when the process is asked to stop."""
+
+log = structlog.get_logger()
+
+
+def headers_of_ours(traceparent: str) -> Headers:
+    """Return the headers of every message that this system makes itself."""
+    return {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
+
+
+def to_kafka(message: outbox.Message, topic_prefix: str) -> Message:
+    """Return the record that a row of the outbox is sent as."""
+    headers = headers_of_ours(message.traceparent) if message.headers is None else message.headers
+    return Message(topic_prefix + message.topic, message.key, message.value, headers)
+
+
+def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> list[ObjectId]:
+    """Return what need not be sent again: what was acknowledged, with all that comes before it in its ordering."""
+    held_up = set()
+    sent = []
+    for message, outcome in zip(messages, outcomes, strict=True):
+        if isinstance(outcome, TransientError):
+            held_up.add(message.ordering)
+        elif outcome is None and message.ordering not in held_up:
+            sent.append(message.id)
+    return sent
+
+
+class OutboxRelay:
+    """One per service process; `run` until stopped."""
+
+    def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
+        self._database = database
+        self._producer = producer
+        self._topic_prefix = topic_prefix
+        self._owner = str(uuid4())
+        self._buckets: list[int] = []
+        self._able_again_at = 0.0
+        self._limit = LogLimit()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
+        sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
+        working = {sending, asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())}
+        try:
+            await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            # Brokers that do not answer keep a batch for a minute. What was not marked as sent goes out again.
+            await asyncio.wait({sending}, timeout=_LAST_BATCH_S)
+            for task in working:
+                if task.done():
+                    task.result()
+        finally:
+            for each in (*working, stopping):
+                each.cancel()
+            await asyncio.gather(*working, stopping, return_exceptions=True)
+            await self._release()
+
+    async def _send_until(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            await process.pause(stop, await self._send_some())
+
+    async def _send_some(self) -> float:
+        """Send one batch; returns how many seconds to rest before the next."""
+        began = monotonic()
+        try:
+            with pymongo.timeout(_DEADLINE_S):
+                messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
+            looked_for_s = monotonic() - began
+            if messages:
+                await self._send(messages)
+        except (TransientError, PyMongoError) as error:
+            # What was not marked goes out again, and receivers know doubles by their id. Until then a relay that can
+            # send may.
+            self._log_failure(error)
+            self._able_again_at = monotonic() + _AFTER_FAILURE_S
+            await self._release()
+            return _REST_S
+        return 0 if len(messages) >= _ENOUGH_TOGETHER else rest_s(_REST_S, looked_for_s=looked_for_s)
+
+    def _log_failure(self, error: TransientError | PyMongoError) -> None:
+        # The driver's messages may quote what was sent.
+        reason = str(error) if isinstance(error, TransientError) else type(error).__name__
+        if (left_out := self._limit.admit(reason)) is not None:
+            log.warning("outbox.send_failed", reason=reason, left_out=left_out)
+
+    async def _send(self, messages: Sequence[outbox.Message]) -> None:
+        outcomes = await self._outcomes(messages)
+        await reach("outbox.after_send")
+        with pymongo.timeout(_DEADLINE_S):
+            for message, outcome in zip(messages, outcomes, strict=True):
+                if isinstance(outcome, MessageRefused):
+                    size_bytes = record_bytes(to_kafka(message, self._topic_prefix))
+                    await set_aside(self._database, message, outcome, size_bytes=size_bytes)
+            await outbox.mark_sent(self._database, _sent(messages, outcomes))
+        for outcome in outcomes:
+            if isinstance(outcome, TransientError):
+                raise outcome
+
+    async def _outcomes(self, messages: Sequence[outbox.Message]) -> list[Outcome]:
+        outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
+        if len(messages) == 1:
+            return outcomes
+        late = set()
+        for index, (message, outcome) in enumerate(zip(messages, outcomes, strict=True)):
+            if isinstance(outcome, MessageRefused):
+                # Brokers refuse whole batches: only one that is refused alone is too large itself.
+                [outcomes[index]] = await self._outcomes([message])
+                if outcomes[index] is None:
+                    late.add(message.ordering)
+            elif outcome is None and message.ordering in late:
+                # It arrived before one that has to come before it.
+                [outcomes[index]] = await self._outcomes([message])
+        return outcomes
+
+    async def _keep_leases(self) -> None:
+        while True:
+            if monotonic() >= self._able_again_at:
+                try:
+                    with pymongo.timeout(_DEADLINE_S):
+                        self._buckets = await self._take()
+                except PyMongoError as error:
+                    log.warning("outbox.lease_failed", error=type(error).__name__)
+                    # What is not known to be ours may be another's by now.
+                    self._buckets = []
+            await asyncio.sleep(_RENEW_S)
+
+    async def _keep_counting(self) -> None:
+        """Count what waits, apart from the leases: a backlog that takes long to count must not stop the sending."""
+        while True:
+            try:
+                OUTBOX_PENDING.set(await outbox.count_unsent(self._database))
+                OUTBOX_SET_ASIDE.set(await outbox.count_unsendable(self._database))
+            except PyMongoError as error:
+                if (left_out := self._limit.admit("count")) is not None:
+                    log.warning("outbox.count_failed", error=type(error).__name__, left_out=left_out)
+            await asyncio.sleep(_RENEW_S)
+
+    async def _take(self) -> list[int]:
+        buckets = {f"outbox/{bucket}": bucket for bucket in range(outbox.BUCKETS)}
+        taken = await leases.take_all(self._database, buckets, owner=self._owner, length=_LEASE)
+        return sorted(buckets[name] for name in taken)
+
+    async def _release(self) -> None:
+        buckets, self._buckets = self._buckets, []
+        try:
+            with pymongo.timeout(_DEADLINE_S):
+                for bucket in buckets:
+                    await leases.release(self._database, f"outbox/{bucket}", owner=self._owner)
+        except PyMongoError:
+            return  # they expire

@@ -1,0 +1,72 @@
+"""Sets messages aside that Kafka refuses for good, and tells the upstream of an event that it was not published."""
+
+from typing import Final
+
+import structlog
+
+from kb_contracts import topics
+from kb_contracts.outcomes import DocumentRejected
+from kb_shared.errors import MessageRefused
+from kb_shared.messaging.dead_letters import event_named_in, whose
+from kb_shared.mongo import outbox
+from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.observability.metrics import OUTBOX_UNSENDABLE
+
+SOURCE: Final = "/kb/outbox"
+
+log = structlog.get_logger()
+
+
+async def set_aside(database: Database, message: outbox.Message, refusal: MessageRefused, *, size_bytes: int) -> None:
+    """Keep a refused message from being sent, in one transaction with `document.rejected.v1` for a document event."""
+    organization_id, document_id = whose(message.topic, message.key, message.value)
+
+    async def work(session: Session) -> bool:
+        changed = await outbox.set_aside(
+            database,
+            session,
+            message.id,
+            reason=refusal.reason,
+            size_bytes=size_bytes,
+            organization_id=organization_id,
+            document_id=document_id,
+        )
+        if changed and message.topic == topics.DOCUMENT_EVENTS.name and organization_id is not None:
+            event = event_named_in(message.value)
+            rejection = DocumentRejected(
+                organization_id=organization_id,
+                document_id=document_id,
+                reason=refusal.reason,
+                detail=_detail(refusal, size_bytes),
+                event_id=event.event_id,
+                event_type=event.type,
+                topic=message.topic,
+                message_id=str(message.id),
+            )
+            await outbox.add(database, session, [_to_upstream(rejection, organization_id, message)])
+        return changed
+
+    if await in_transaction(database, work):
+        OUTBOX_UNSENDABLE.labels(topic=message.topic, reason=refusal.reason).inc()
+        log.error(
+            "outbox.unsendable", topic=message.topic, id=str(message.id), reason=refusal.reason, size_bytes=size_bytes
+        )
+
+
+def _detail(refusal: MessageRefused, size_bytes: int) -> str:
+    detail = f"the event was accepted and can't be published: {refusal} ({size_bytes} bytes)"
+    if refusal.reason == "too-large":
+        detail += "; store the text with PUT /documents/{document_id}/text and publish an event with its text_ref"
+    return detail
+
+
+def _to_upstream(rejection: DocumentRejected, organization_id: str, message: outbox.Message) -> outbox.New:
+    return outbox.New(
+        rejection,
+        topic=topics.KB_EVENTS.name,
+        key=organization_id,
+        ordering=f"unsendable/{message.id}",
+        seq=0,
+        source=SOURCE,
+        traceparent=message.traceparent,
+    )

@@ -1,0 +1,14 @@
+"""The key and the address that a provider is called with."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An organization's own way to a provider, in the place of the environment's."""
+
+    api_key: str = field(repr=False)
+    api_base: str | None = None
+    """None: where the provider usually is."""
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None

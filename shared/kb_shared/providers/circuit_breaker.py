@@ -1,0 +1,173 @@
+"""Keeps the work of one organization away from a provider that is out for it, and everybody else's out of the way."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+import structlog
+from pymongo.errors import PyMongoError
+
+from kb_shared.errors import Parked, ProviderRefused, ProviderUnavailable, TransientError
+from kb_shared.mongo import circuit, circuits
+from kb_shared.mongo.circuit import Admission, Cause, Circuit, Refusal
+from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.database import Database
+from kb_shared.observability.metrics import CIRCUITS_OPENED
+
+FRESH_S: Final = 1.0
+"""For so long a circuit is believed to be as it was when it was last seen."""
+MAX_SEEN: Final = 1_000
+
+_CAUSES: Final = {
+    "provider_timeout": Cause.OUTAGE,
+    "provider_5xx": Cause.OUTAGE,
+    "provider_quota": Cause.QUOTA,
+    "provider_auth": Cause.KEY,
+}
+_ERROR_TYPES: Final = {
+    Cause.OUTAGE: "provider_outage",
+    Cause.QUOTA: "provider_quota",
+    Cause.KEY: "provider_auth",
+}
+_TOLD: Final = {
+    Cause.OUTAGE: "is out",
+    Cause.QUOTA: "says that the quota of its key is used up",
+    Cause.KEY: "refuses its key",
+}
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A circuit as this process saw it last."""
+
+    circuit: Circuit
+    server_time: datetime
+    at: float
+    """On the loop's clock."""
+
+    @property
+    def age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self.at
+
+    @property
+    def now(self) -> datetime:
+        return self.server_time + timedelta(seconds=self.age_s)
+
+
+class CircuitBreaker:
+    """One for a process; what it learns all replicas know."""
+
+    def __init__(self, database: Database, *, probe_lifetime: timedelta) -> None:
+        """Wire it; `probe_lifetime` is longer than any call takes."""
+        self._database = database
+        self._probe_lifetime = probe_lifetime
+        self._seen: OrderedDict[CircuitId, _Seen] = OrderedDict()
+
+    @asynccontextmanager
+    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[Admission]:
+        """Make one call to the provider within this; its errors pass through, and tell whether it is out.
+
+        A call that is a probe should ask for little: the provider may still be out.
+
+        Raises:
+            Parked: it is known to be out; it was not asked.
+        """
+        admission = await self._admit(circuit_id)
+        try:
+            yield admission
+        except (ProviderUnavailable, ProviderRefused) as error:
+            await self._note_error(circuit_id, admission, error)
+            raise
+        except BaseException:
+            await asyncio.shield(self._let_go(circuit_id, admission))
+            raise
+        try:
+            await self._note_answer(circuit_id, admission)
+        except (PyMongoError, TransientError) as error:
+            # The answer is paid for; the next one says the same.
+            log.warning("circuit.not_noted", error=type(error).__name__)
+
+    async def foresee(self, circuit_id: CircuitId) -> None:
+        """Raise what `guard` would, without asking the provider."""
+        seen = await self._look(circuit_id)
+        _, answer = self._decide_admission(seen.circuit, seen.now)
+        if isinstance(answer, Refusal):
+            raise _parked(circuit_id, answer)
+
+    async def _admit(self, circuit_id: CircuitId) -> Admission:
+        seen = await self._look(circuit_id)
+        _, answer = self._decide_admission(seen.circuit, seen.now)
+        if isinstance(answer, Admission) and answer.probe:
+            # One of all replicas only.
+            answer = await self._change(circuit_id, self._decide_admission)
+        if isinstance(answer, Refusal):
+            raise _parked(circuit_id, answer)
+        return answer
+
+    def _decide_admission(self, before: Circuit, now: datetime) -> tuple[Circuit, Admission | Refusal]:
+        return circuit.admit(before, now, probe_lifetime=self._probe_lifetime)
+
+    async def _look(self, circuit_id: CircuitId) -> _Seen:
+        seen = self._seen.get(circuit_id)
+        if seen is None or seen.age_s > FRESH_S:
+            found, server_time = await circuits.read(self._database, circuit_id)
+            seen = self._seen[circuit_id] = _Seen(found, server_time, asyncio.get_running_loop().time())
+            self._seen.move_to_end(circuit_id)
+            if len(self._seen) > MAX_SEEN:
+                self._seen.popitem(last=False)
+        return seen
+
+    async def _note_error(
+        self, circuit_id: CircuitId, admission: Admission, error: ProviderUnavailable | ProviderRefused
+    ) -> None:
+        if error.error_type == "bad_answer":
+            await self._let_go(circuit_id, admission)
+        elif cause := _CAUSES.get(error.error_type):
+            await self._note_outage(circuit_id, admission, cause)
+        else:
+            # It is there, if only to refuse this request.
+            await self._note_answer(circuit_id, admission)
+
+    async def _note_outage(self, circuit_id: CircuitId, admission: Admission, cause: Cause) -> None:
+        def decide(before: Circuit, now: datetime) -> tuple[Circuit, bool]:
+            after = circuit.failed(before, admission, cause, now)
+            return after, after.generation != before.generation
+
+        if await self._change(circuit_id, decide):
+            CIRCUITS_OPENED.labels(cause).inc()
+            log.warning(
+                "circuit.opened", organization_id=circuit_id.organization_id, model=circuit_id.model, cause=cause
+            )
+
+    async def _note_answer(self, circuit_id: CircuitId, admission: Admission) -> None:
+        seen = self._seen.get(circuit_id)
+        if seen is not None and seen.circuit.cause is None and not seen.circuit.failures:
+            return
+        await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, admission), None))
+
+    async def _let_go(self, circuit_id: CircuitId, admission: Admission) -> None:
+        if admission.probe:
+            await self._change(circuit_id, lambda before, _: (circuit.let_go(before, admission), None))
+
+    async def _change(self, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]) -> T:
+        try:
+            return await circuits.change(self._database, circuit_id, decide)
+        finally:
+            # Looked at anew, whatever became of it.
+            self._seen.pop(circuit_id, None)
+
+
+def _parked(circuit_id: CircuitId, refusal: Refusal) -> Parked:
+    return Parked(
+        f"the provider of {circuit_id.model!r} {_TOLD[refusal.cause]}",
+        error_type=_ERROR_TYPES[refusal.cause],
+        retry_after_s=refusal.retry_after.total_seconds(),
+    )

@@ -1,0 +1,108 @@
+"""litellm, set up before its first call: the only file that imports it (seconds of CPU, 165 MB).
+
+It is kept from phoning home, from trying again by itself, and from logging what it was asked.
+"""
+
+import json
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, retry_after_s
+
+# Read while it is imported: without it litellm fetches its price list from GitHub, with retries.
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
+with warnings.catch_warnings():
+    # Its own, and those of what it imports.
+    warnings.simplefilter("ignore")
+    import httpx
+    import litellm
+    import openai
+    from litellm._internal_context import is_internal_call
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+    from litellm.types import utils as answers
+    from litellm.types.router import LiteLLM_Params
+    from openai import AsyncAzureOpenAI, AsyncOpenAI
+
+    # Else built in the first call, with a warning that is fatal where warnings are errors.
+    for _model in (
+        LiteLLM_Params,
+        answers.Message,
+        answers.Delta,
+        answers.Choices,
+        answers.StreamingChoices,
+        answers.ModelResponse,
+        answers.ModelResponseStream,
+    ):
+        _model.model_rebuild()
+
+__all__ = [
+    "LITELLM_ERRORS",
+    "AsyncAzureOpenAI",
+    "AsyncHTTPHandler",
+    "AsyncOpenAI",
+    "failure_of",
+    "httpx",
+    "litellm",
+    "without_its_log",
+]
+
+# `max_retries=0` alone is overruled by this default: three requests a call, asleep through Retry-After.
+litellm.DEFAULT_MAX_RETRIES = 0
+litellm.suppress_debug_info = True
+litellm.telemetry = False
+# Some providers refuse results of tools in a call without tools, which is how a run ends.
+litellm.modify_params = True
+# What it would log are requests and the answers to them.
+litellm.turn_off_message_logging = True
+for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router"):
+    logging.getLogger(_name).setLevel(logging.CRITICAL + 1)
+
+LITELLM_ERRORS: Final[tuple[type[Exception], ...]] = (
+    openai.OpenAIError,
+    *(getattr(litellm.exceptions, name) for name in MEANING_OF_CLASS),
+)
+"""Most are openai's, too, but not all."""
+
+
+@contextmanager
+def without_its_log() -> Iterator[None]:
+    """Make calls within this without litellm's own record of each call, which nothing here reads."""
+    before = is_internal_call.set(True)
+    try:
+        yield
+    finally:
+        is_internal_call.reset(before)
+
+
+def failure_of(error: Exception) -> Failure:
+    """Read an error of litellm, which has a `status_code`: 500 where nothing answered."""
+    status = getattr(error, "status_code", None)
+    return Failure(
+        classes=[each.__name__ for each in type(error).__mro__],
+        status=status if isinstance(status, int) else None,
+        code=_code(error),
+        retry_after_s=retry_after_s(getattr(error, "litellm_response_headers", None)),
+    )
+
+
+def _code(error: BaseException | None) -> str | None:
+    """`error.code` of the provider's answer; litellm keeps the answer in one of the errors that its own came from."""
+    while error is not None:
+        for answer in (getattr(error, "body", None), _parsed(getattr(error, "message", None))):
+            described = answer.get("error", answer) if isinstance(answer, dict) else None
+            code = described.get("code") if isinstance(described, dict) else None
+            if isinstance(code, str):
+                return code
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _parsed(answer: object) -> object:
+    try:
+        return json.loads(answer) if isinstance(answer, str) else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,247 @@
+"""Waiting for one's turn: whoever wants to call a provider takes what the call costs from the buckets concerned.
+
+In a process those who wait for a bucket stand in line, first come, first served. The first of them reserves for as many
+behind it as go together (a block), and has one reservation at a time: so replicas take turns, block by block, and one
+with a long line delays the others by no more than its block.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+from kb_shared.errors import Parked
+from kb_shared.mongo import rate_limits
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.rate_limits import Bucket, Closing, Reservation
+from kb_shared.observability.metrics import RATE_LIMIT_REJECTED, RATE_LIMIT_WAIT_SECONDS
+
+BLOCK_S: Final = 0.05
+"""Of its rate is taken at once for a line of small asks."""
+LIFETIME_S: Final = 0.5
+"""Of what was reserved and not spent when it could be; later it would come on top of what others spend."""
+FRESH_S: Final = 0.25
+"""For so long a bucket is believed to be open: no longer does a pause take to be known everywhere."""
+LONGEST_PAUSE_S: Final = 3_600.0
+"""Whatever a provider asks for: nobody can take a pause back."""
+MAX_IDLE_LINES: Final = 1_000
+
+_SCOPES: Final = {"kb": "knowledge base", "model": "embedding model"}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ask:
+    requests: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """Units reserved and not yet spent."""
+
+    reservation: Reservation
+    may_go_at: float
+    """On the loop's clock, if no pause comes in between."""
+    requests: int
+    tokens: int
+
+    def covers(self, ask: _Ask) -> bool:
+        return ask.requests <= self.requests and ask.tokens <= self.tokens
+
+    def without(self, ask: _Ask) -> "_Block":
+        return replace(self, requests=self.requests - ask.requests, tokens=self.tokens - ask.tokens)
+
+
+@dataclass(slots=True)
+class _Line:
+    """Those of this process who want of one bucket, and what is known of it."""
+
+    asks: deque[_Ask] = field(default_factory=deque)
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    block: _Block | None = None
+    opens_at: float = 0.0
+    paused_s: float = 0.0
+    """Of all pauses of the bucket together."""
+    known_at: float = float("-inf")
+
+    def learn(self, closing: Closing) -> None:
+        now = _now()
+        self.opens_at = now + closing.left_s if closing.left_s else 0.0
+        self.paused_s = closing.total_s
+        self.known_at = now
+
+    def goes_at(self, block: _Block) -> float:
+        paused_since_s = max(0.0, self.paused_s - block.reservation.closing.total_s)
+        return max(block.may_go_at + paused_since_s, self.opens_at)
+
+    def first_together(self, bucket: Bucket) -> tuple[int, int]:
+        """Requests and tokens of the first ask and of those behind it that fit into a block with it."""
+        requests = tokens = 0
+        for ask in self.asks:
+            together = requests + ask.requests, tokens + ask.tokens
+            too_much = max(bucket.costs_ms(*together).values()) > BLOCK_S * 1000
+            if too_much and (requests or tokens):
+                break
+            requests, tokens = together
+        return requests, tokens
+
+
+class RateLimiter:
+    """Keeps all replicas together within the limits of all buckets."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lines: OrderedDict[str, _Line] = OrderedDict()
+        self._returns: set[asyncio.Task[None]] = set()
+
+    async def take(self, bucket: Bucket, *, requests: int = 1, tokens: int = 0, patience_s: float = 15.0) -> None:
+        """Return when so much may be spent: at once, or when all who asked before have had theirs.
+
+        An ask larger than the bucket waits until it is full, and those after it for the time it is worth. Whoever is
+        cancelled gives back.
+
+        Raises:
+            Parked: the wait would be, or was, longer than `patience_s`; nothing was taken.
+        """
+        if not (bucket.limited or bucket.closable):
+            return
+        began = _now()
+        line = self._line(bucket)
+        ask = _Ask(requests, tokens)
+        line.asks.append(ask)
+        try:
+            async with self._turn(bucket, line, patience_s):
+                await self._go(bucket, line, ask, until=began + patience_s)
+        finally:
+            line.asks.remove(ask)
+            if not line.asks:
+                self._give_back_rest(bucket, line)
+        RATE_LIMIT_WAIT_SECONDS.labels(bucket.scope).observe(_now() - began)
+
+    async def foresee(self, bucket: Bucket, *, patience_s: float = 15.0) -> None:
+        """Raise Parked if to `take` anything now would; takes nothing."""
+        if bucket.limited:
+            nothing = await rate_limits.reserve(self._database, bucket, requests=0, tokens=0, longest_wait_s=patience_s)
+            wait_s = nothing.wait_s
+        else:
+            wait_s = (await rate_limits.look(self._database, bucket)).left_s if bucket.closable else 0.0
+        if wait_s > patience_s:
+            raise _rejected(bucket, wait_s)
+
+    async def close(self, bucket: Bucket, retry_after_s: float) -> None:
+        """Let nobody take from `bucket` for so long, an hour at most, on any replica: its provider asked for it."""
+        closing = await rate_limits.close(self._database, bucket, for_s=min(retry_after_s, LONGEST_PAUSE_S))
+        self._line(bucket).learn(closing)
+
+    async def settle(self) -> None:
+        """Wait until what the cancelled gave back is given back; call it before the database is closed."""
+        await asyncio.gather(*self._returns, return_exceptions=True)
+
+    def _line(self, bucket: Bucket) -> _Line:
+        line = self._lines.setdefault(bucket.row_id, _Line())
+        self._lines.move_to_end(bucket.row_id)
+        if len(self._lines) > MAX_IDLE_LINES:
+            idle = next((row_id for row_id, each in self._lines.items() if each is not line and not each.asks), None)
+            if idle is not None:
+                del self._lines[idle]
+        return line
+
+    @asynccontextmanager
+    async def _turn(self, bucket: Bucket, line: _Line, patience_s: float) -> AsyncIterator[None]:
+        """Hold the first place in the line within this. Only waiting in the line uses up patience."""
+        try:
+            # Without a limit, those before only wait for the end of a pause, and give up themselves if it is too long.
+            async with asyncio.timeout(patience_s if bucket.limited else None):
+                await line.turn.acquire()
+        except TimeoutError:
+            raise _rejected(bucket, patience_s) from None
+        try:
+            yield
+        finally:
+            line.turn.release()
+
+    async def _go(self, bucket: Bucket, line: _Line, ask: _Ask, *, until: float) -> None:
+        if not bucket.limited:
+            await self._sleep(bucket, line, lambda: line.opens_at, until=until)
+            return
+        while True:
+            block = line.block
+            if block is None or not block.covers(ask):
+                block = await self._reserve(bucket, line, until=until)
+            # Kept in the line while it is waited for: if this one is cancelled, the next one has it.
+            line.block = block
+            await self._sleep(bucket, line, partial(line.goes_at, block), until=until)
+            if _now() - line.goes_at(block) <= LIFETIME_S:
+                line.block = block.without(ask)
+                return
+            line.block = None
+
+    async def _reserve(self, bucket: Bucket, line: _Line, *, until: float) -> _Block:
+        requests, tokens = line.first_together(bucket)
+        longest_wait_s = max(0.0, until - _now())
+        reserving = asyncio.create_task(
+            rate_limits.reserve(self._database, bucket, requests=requests, tokens=tokens, longest_wait_s=longest_wait_s)
+        )
+        try:
+            reservation = await asyncio.shield(reserving)
+        except asyncio.CancelledError:
+            self._later(self._undo(bucket, reserving, requests, tokens))
+            raise
+        line.learn(reservation.closing)
+        if not reservation.made:
+            raise _rejected(bucket, reservation.wait_s)
+        return _Block(reservation, _now() + reservation.wait_s, requests, tokens)
+
+    async def _sleep(self, bucket: Bucket, line: _Line, goes_at: Callable[[], float], *, until: float) -> None:
+        """Sleep until `goes_at()`, which grows by pauses that come meanwhile."""
+        while True:
+            if (left_s := goes_at() - _now()) > 0:
+                if _now() + left_s > until:
+                    raise _rejected(bucket, left_s)
+                await asyncio.sleep(left_s)
+            elif _now() - line.known_at > FRESH_S:
+                line.learn(await rate_limits.look(self._database, bucket))
+            else:
+                return
+
+    def _give_back_rest(self, bucket: Bucket, line: _Line) -> None:
+        """Nobody of this process wants what is left of the block."""
+        block, line.block = line.block, None
+        if block is not None and (block.requests or block.tokens):
+            self._later(self._give_back(bucket, block.reservation, block.requests, block.tokens))
+
+    async def _undo(self, bucket: Bucket, reserving: asyncio.Task[Reservation], requests: int, tokens: int) -> None:
+        reservation = await reserving
+        if reservation.made:
+            await self._give_back(bucket, reservation, requests, tokens)
+
+    async def _give_back(self, bucket: Bucket, reservation: Reservation, requests: int, tokens: int) -> None:
+        await rate_limits.give_back(self._database, bucket, reservation, requests=requests, tokens=tokens)
+
+    def _later(self, giving_back: Coroutine[None, None, None]) -> None:
+        """Do it though nobody waits for it; if it fails, its units are made good by time."""
+        task = asyncio.create_task(giving_back)
+        self._returns.add(task)
+        task.add_done_callback(self._returned)
+
+    def _returned(self, task: asyncio.Task[None]) -> None:
+        self._returns.discard(task)
+        if not task.cancelled():
+            # Looked at, so that asyncio does not print it.
+            task.exception()
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _rejected(bucket: Bucket, wait_s: float) -> Parked:
+    RATE_LIMIT_REJECTED.labels(bucket.scope).inc()
+    return Parked(
+        f"the limit of requests or tokens a minute of this {_SCOPES[bucket.scope]} is used up",
+        error_type="rate_limited",
+        retry_after_s=wait_s,
+    )
