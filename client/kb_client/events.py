@@ -15,7 +15,7 @@ from kb_contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, Payload, enc
 from kb_contracts.documents import key_of
 from kb_contracts.topics import DOCUMENT_EVENTS
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability.tracing import HEADER
 
@@ -132,17 +132,17 @@ class EventPublisher:
                 if outcome is not None:
                     raise PublishingFailed(str(outcome)) from outcome
 
-    def _message(self, event: Payload, time: datetime | None, traceparent: str | None) -> Message:
+    def _message(self, event: Payload, time: datetime | None, traceparent: str | None) -> ProducerMessage:
         value = encode(event, source=self._source, time=time)
         if len(value) > MAX_EVENT_BYTES:
             raise EventTooLarge(f"{len(value)} bytes; at most {MAX_EVENT_BYTES}")
         headers = {"content-type": CONTENT_TYPE}
         if traceparent is not None:
             headers[HEADER] = traceparent
-        return Message(self._topic, key_of(event), value, headers)
+        return ProducerMessage(self._topic, key_of(event), value, headers)
 
 
-def _parts(messages: Sequence[Message]) -> Iterator[slice]:
+def _parts(messages: Sequence[ProducerMessage]) -> Iterator[slice]:
     """Divide them, in their order, into parts of at most `AT_ONCE_BYTES`."""
     start = size_bytes = 0
     for index, message in enumerate(messages):

@@ -138,7 +138,7 @@ def test_every_reason_of_a_dead_letter_is_documented_and_no_other_is() -> None:
     reasons = set()
     for _, tree in trees():
         for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
-            if name_of(call) in {"Rejected", "Burial", "DeadLetterReason"} and call.args:
+            if name_of(call) in {"Rejected", "DeadLetterReason"} and call.args:
                 reasons |= strings(call.args[0])
     assert reasons == rows("Reasons of dead letters").keys()
 

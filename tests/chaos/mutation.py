@@ -12,8 +12,8 @@ from unittest.mock import patch
 from pymongo import AsyncMongoClient, InsertOne, ReplaceOne, ReturnDocument, WriteConcern
 
 from kb_indexer import projection
-from kb_shared.kafka.attempts import Job as Record
-from kb_shared.kafka.tenure import Tenure
+from kb_shared.kafka.attempts import InFlightRecord as Record
+from kb_shared.kafka.partition_assignment import PartitionAssignment
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, vectors
 from kb_shared.mongo.database import Database, Row, Session
@@ -24,14 +24,14 @@ from kb_shared.mongo.vectors import Changes, EmbeddedChunk, Write
 
 def _commit_first() -> None:
     """Offsets are committed before the effect."""
-    run = Tenure._run
+    run = PartitionAssignment._run
 
-    async def run_committed(self: Tenure, record: Record) -> None:
+    async def run_committed(self: PartitionAssignment, record: Record) -> None:
         record.tracker.finish(record.record.offset)
         await self._commit_what_is_safe()
         await run(self, record)
 
-    patch.object(Tenure, "_run", run_committed).start()
+    patch.object(PartitionAssignment, "_run", run_committed).start()
 
 
 def _fence_by_reading() -> None:

@@ -7,11 +7,11 @@ import pytest
 
 from kb_contracts.cloudevents import encode
 from kb_contracts.documents import key_of
-from kb_indexer.crowds import Crowds
+from kb_indexer.backlog import Backlog
 from kb_indexer.fan_out import FanOut
-from kb_indexer.isolation import Isolation
 from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
-from kb_indexer.truth import Truth
+from kb_indexer.state_reader import StateReader
+from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_local.mongod import Mongod, is_writable
 from kb_local.replica_set import ReplicaSet
 from kb_shared.errors import TransientError
@@ -71,9 +71,9 @@ async def _handles(database: Database) -> bool:
     fan_out = FanOut(
         database,
         requests,
-        truth=Truth(database),
-        isolation=Isolation(),
-        crowds=Crowds(database),
+        state_reader=StateReader(database),
+        quarantine=SuspectQuarantine(),
+        backlog=Backlog(database),
         load=EventsBesideDocuments(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
     )
     try:

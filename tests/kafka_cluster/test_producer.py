@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 
 from kb_contracts.topics import Topic
 from kb_shared.errors import TransientError
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -131,7 +131,7 @@ async def test_a_producer_that_was_silent_until_brokers_forgot_it_goes_on(
     async with Producer(connection, idempotence=True) as producer:
         for number in range(1, 4):
             await producer.send_all(
-                [Message(topic.name, str(key).encode(), str(number).encode()) for key in range(KEYS)]
+                [ProducerMessage(topic.name, str(key).encode(), str(number).encode()) for key in range(KEYS)]
             )
             await asyncio.sleep(3 * PRODUCER_EXPIRES_MS / 1000)  # it is the time itself that counts
     assert await written(connection, topic) == {str(key): [1, 2, 3] for key in range(KEYS)}

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 
 from kb_contracts.topics import Topic
 from kb_shared.kafka.consumer import Consumer
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics, ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -152,7 +152,7 @@ async def test_everything_is_handled_while_a_topic_gets_twice_as_many_partitions
     async def send(producer: Producer, count: int) -> None:
         for _ in range(count):
             values = [str(len(sent) + n) for n in range(20)]
-            await producer.send_all([Message(name, f"k/{value}".encode(), value.encode()) for value in values])
+            await producer.send_all([ProducerMessage(name, f"k/{value}".encode(), value.encode()) for value in values])
             sent.extend(values)
 
     async with Producer(connection, idempotence=True) as before, running(consumer):

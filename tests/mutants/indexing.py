@@ -334,7 +334,7 @@ MUTANTS: Final = (
     Mutant(
         "command-is-dropped-while-the-last-one-of-its-document-ends",
         "services/indexer/kb_indexer/job_leases.py",
-        old="        async with self._turns.of(key):\n",
+        old="        async with self._locks.lock(key):\n",
         new="        if key in self._held:\n            yield None\n        else:\n",
         caught_by=in_file(
             f"{_TESTS}/test_waiting.py",

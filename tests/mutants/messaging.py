@@ -9,7 +9,7 @@ _OUTBOX: Final = "shared/kb_shared/mongo/outbox.py"
 _COMMITS: Final = "shared/kb_shared/kafka/commits.py"
 _OFFSETS: Final = "shared/kb_shared/kafka/offsets.py"
 _POSITIONS: Final = "shared/kb_shared/kafka/positions.py"
-_TENURE: Final = "shared/kb_shared/kafka/tenure.py"
+_ASSIGNMENT: Final = "shared/kb_shared/kafka/partition_assignment.py"
 _ATTEMPTS: Final = "shared/kb_shared/kafka/attempts.py"
 _SCHEDULING: Final = "shared/kb_shared/kafka/scheduling.py"
 
@@ -108,10 +108,10 @@ MUTANTS: Final = (
     ),
     Mutant(
         "commit-counts-though-it-was-refused",
-        _TENURE,
+        _ASSIGNMENT,
         old="            if await self._commit(offsets):\n                self.ledger.mark_committed(offsets)",
         new="            await self._commit(offsets)\n            self.ledger.mark_committed(offsets)",
-        caught_by=in_file(f"{_UNIT}/test_tenure.py", "test_a_refused_commit_is_tried_again"),
+        caught_by=in_file(f"{_UNIT}/test_partition_assignment.py", "test_a_refused_commit_is_tried_again"),
     ),
     Mutant(
         "commit-passes-unfinished-records",
@@ -149,29 +149,32 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "tenure-starts-work-while-it-closes",
-        _TENURE,
-        old="while self.open and (job := self._scheduler.start_next()) is not None:",
-        new="while (job := self._scheduler.start_next()) is not None:",
+        "assignment-starts-work-while-it-closes",
+        _ASSIGNMENT,
+        old="while self.open and (item := self._scheduler.start_next()) is not None:",
+        new="while (item := self._scheduler.start_next()) is not None:",
         caught_by=in_file(
-            f"{_UNIT}/test_tenure.py",
-            "test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start",
+            f"{_UNIT}/test_partition_assignment.py",
+            "test_work_that_ends_while_the_assignment_is_closed_counts_and_what_waits_does_not_start",
         ),
     ),
     Mutant(
-        "tenure-does-not-wait-for-what-runs",
-        _TENURE,
+        "assignment-does-not-wait-for-what-runs",
+        _ASSIGNMENT,
         old="            await asyncio.wait(self._running, timeout=drain_s)\n",
         new="            pass\n",
         caught_by=in_file(
-            f"{_UNIT}/test_tenure.py",
-            "test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start",
+            f"{_UNIT}/test_partition_assignment.py",
+            "test_work_that_ends_while_the_assignment_is_closed_counts_and_what_waits_does_not_start",
         ),
     ),
     Mutant(
         "attempt-drops-what-nobody-can-use",
         _ATTEMPTS,
-        old="        await self._dead_letters.publish(record, reason=burial.reason, detail=burial.detail)\n",
+        old=(
+            "        await self._dead_letters.publish("
+            "record, reason=dead_letter_reason.reason, detail=dead_letter_reason.detail)\n"
+        ),
         new="",
         caught_by=in_file(
             f"{_UNIT}/test_attempts.py",
@@ -182,8 +185,8 @@ MUTANTS: Final = (
     Mutant(
         "attempt-tells-the-words-of-a-bug",
         _ATTEMPTS,
-        old='Burial("internal_error", type(error).__name__)',
-        new='Burial("internal_error", str(error))',
+        old='DeadLetterReason("internal_error", type(error).__name__)',
+        new='DeadLetterReason("internal_error", str(error))',
         caught_by=in_file(
             f"{_UNIT}/test_attempts.py", "test_a_bug_is_tried_three_times_and_its_text_reaches_neither_letters_nor_logs"
         ),
@@ -191,7 +194,7 @@ MUTANTS: Final = (
     Mutant(
         "scheduling-runs-a-place-beside-itself",
         _SCHEDULING,
-        old="if len(queue) == 1 and place not in self._running:",
+        old="if len(queue) == 1 and ordering_key not in self._running:",
         new="if len(queue) == 1:",
         caught_by=in_file(
             f"{_UNIT}/test_scheduling.py", "test_what_comes_for_a_place_at_work_waits_until_it_has_finished"
@@ -226,12 +229,12 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "intake-lets-a-replay-grow",
-        "shared/kb_shared/kafka/intake.py",
+        "backpressure-lets-a-replay-grow",
+        "shared/kb_shared/kafka/backpressure.py",
         old="if self._gate(partition).update(replay_windows.get(partition, 0)) or full",
         new="if full",
         caught_by=in_file(
-            f"{_UNIT}/test_intake.py", "test_a_partition_whose_oldest_record_does_not_end_is_held_back_alone"
+            f"{_UNIT}/test_backpressure.py", "test_a_partition_whose_oldest_record_does_not_end_is_held_back_alone"
         ),
     ),
     Mutant(

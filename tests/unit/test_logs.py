@@ -7,7 +7,7 @@ import pytest
 
 FAILING_LIBRARY = """
 import logging
-from kb_shared import logs
+from kb_shared.observability import logs
 
 def connect():
     raise ValueError("a document's text")
@@ -21,7 +21,7 @@ except ValueError:
 WORKING_SERVICE = """
 import logging
 import structlog
-from kb_shared import logs
+from kb_shared.observability import logs
 
 logs.configure("kb-indexer")
 for _ in range(3):

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from kb_contracts.outcomes import DocumentIndexed
 from kb_indexer.source import SOURCE
-from kb_indexer.truth import Truth
-from kb_shared.concurrency.gathering import Gathering
+from kb_indexer.state_reader import StateReader
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents
 from kb_shared.mongo.database import Database, Session, in_transaction
@@ -41,14 +41,14 @@ class _Changed(Exception):
 class Acknowledgements:
     """Takes down new revisions of documents that are indexed as they should be, those of a moment together."""
 
-    def __init__(self, database: Database, *, truth: Truth) -> None:
+    def __init__(self, database: Database, *, state_reader: StateReader) -> None:
         self._database = database
-        self._truth = truth
-        self._taken_down = Gathering(self._take_down)
+        self._state_reader = state_reader
+        self._taken_down = BatchLoader(self._take_down)
 
     async def acknowledge(self, kb: KnowledgeBase, document: Document, indexed: IndexedDocument) -> bool:
         """Take down the revision of the document's text, unless something is not as it should be: then False."""
-        live = await self._truth.live_chunks(kb, document.document_id)
+        live = await self._state_reader.live_chunks(kb, document.document_id)
         if document.text is None or live != indexed.chunk_count:
             return False
         unchanged = _Unchanged(indexed, document.text.revision, tracing.current())

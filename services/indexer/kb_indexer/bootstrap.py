@@ -8,12 +8,11 @@ from datetime import timedelta
 
 from kb_contracts import topics
 from kb_indexer.backfill import BackfillRunner
+from kb_indexer.backlog import Backlog
 from kb_indexer.chunking_threads import ChunkingThreads
-from kb_indexer.crowds import Crowds
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
-from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.load import (
     EVENTS_FOR_A_DOCUMENT,
@@ -26,9 +25,10 @@ from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
+from kb_indexer.state_reader import StateReader
+from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
-from kb_indexer.truth import Truth
 from kb_shared import process
 from kb_shared.connections import Connections, connect
 from kb_shared.embedding.bootstrap import create_embedder
@@ -144,19 +144,21 @@ def _wire(
     leases = JobLeases(database, length=lease, load=load)
     requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
     dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
-    truth = Truth(database)
-    isolation = Isolation()
-    crowds = Crowds(database)
-    fan_out = FanOut(database, requests, truth=truth, isolation=isolation, crowds=crowds, load=load_beside)
-    deletions = DeletedKnowledgeBases(truth, embedder)
+    state_reader = StateReader(database)
+    quarantine = SuspectQuarantine()
+    backlog = Backlog(database)
+    fan_out = FanOut(
+        database, requests, state_reader=state_reader, quarantine=quarantine, backlog=backlog, load=load_beside
+    )
+    deletions = DeletedKnowledgeBases(state_reader, embedder)
     sync = SyncDocumentHandler(
         database,
         embedder,
-        truth=truth,
+        state_reader=state_reader,
         leases=leases,
         probe=probe,
         threads=threads,
-        isolation=isolation,
+        quarantine=quarantine,
         deletions=deletions,
         load=load,
         lifetime_s=lifetime_s,
@@ -196,7 +198,7 @@ def _wire(
         ),
         leases=leases,
         relay=OutboxRelay(database, producer, topic_prefix=prefix),
-        sweeper=Sweeper(database, requests, crowds=crowds, interval_s=settings.sweep_interval_s),
+        sweeper=Sweeper(database, requests, backlog=backlog, interval_s=settings.sweep_interval_s),
         backfills=BackfillRunner(database, requests, lease=lease),
         series=ForgottenSeries(database),
         deletions=deletions,

@@ -8,11 +8,11 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import FenceBroken
-from kb_indexer.truth import Truth
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.together import Of
 
 _EVERY_S: Final = 1.0
 
@@ -22,10 +22,10 @@ log = structlog.get_logger()
 class DeletedKnowledgeBases:
     """Of one process."""
 
-    def __init__(self, truth: Truth, embedder: Embedder) -> None:
-        self._truth = truth
+    def __init__(self, state_reader: StateReader, embedder: Embedder) -> None:
+        self._state_reader = state_reader
         self._embedder = embedder
-        self._work: dict[asyncio.Timeout, Of] = {}
+        self._work: dict[asyncio.Timeout, OrganizationKey] = {}
 
     @asynccontextmanager
     async def interrupting(self, kb: KnowledgeBase) -> AsyncIterator[None]:
@@ -36,7 +36,7 @@ class DeletedKnowledgeBases:
         """
         try:
             async with asyncio.timeout(None) as work:
-                self._work[work] = Of(kb.organization_id, kb.kb_id)
+                self._work[work] = OrganizationKey(kb.organization_id, kb.kb_id)
                 try:
                     yield
                 finally:
@@ -59,7 +59,7 @@ class DeletedKnowledgeBases:
     async def look(self) -> None:
         """Interrupt the work for KBs that have been deleted."""
         worked_for = set(self._work.values())
-        found = await asyncio.gather(*map(self._truth.knowledge_base, worked_for))
+        found = await asyncio.gather(*map(self._state_reader.knowledge_base, worked_for))
         deleted = {
             kb for kb, now in zip(worked_for, found, strict=True) if now is None or now.status is Status.DELETING
         }

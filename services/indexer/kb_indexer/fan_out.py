@@ -27,27 +27,27 @@ from kb_contracts.documents import (
 )
 from kb_contracts.errors import Rejected
 from kb_indexer.acknowledgements import Acknowledgements
-from kb_indexer.crowds import Crowds
-from kb_indexer.isolation import Isolation
+from kb_indexer.backlog import Backlog
 from kb_indexer.known_tags import KnownTags
 from kb_indexer.load import EventsBesideDocuments
 from kb_indexer.projection import apply
 from kb_indexer.record_keys import require_key
-from kb_indexer.truth import Truth
-from kb_shared.concurrency.gathering import Gathering
+from kb_indexer.state_reader import StateReader
+from kb_indexer.suspect_quarantine import SuspectQuarantine
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
-from kb_shared.kafka.record import Place, Record
+from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, decide, membership
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import NewText
 from kb_shared.mongo.documents import AppliedEvent, Change, Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.mongo.together import Of
 from kb_shared.observability import tracing
 
 _MAX_RACES: Final = 20
@@ -71,27 +71,27 @@ class FanOut:
         database: Database,
         requests: IndexRequests,
         *,
-        truth: Truth,
-        isolation: Isolation,
-        crowds: Crowds,
+        state_reader: StateReader,
+        quarantine: SuspectQuarantine,
+        backlog: Backlog,
         load: EventsBesideDocuments,
     ) -> None:
         self._database = database
         self._requests = requests
-        self._truth = truth
-        self._isolation = isolation
-        self._crowds = crowds
+        self._state_reader = state_reader
+        self._quarantine = quarantine
+        self._backlog = backlog
         self._load = load
         self._known_tags = KnownTags(database)
-        self._acknowledgements = Acknowledgements(database, truth=truth)
+        self._acknowledgements = Acknowledgements(database, state_reader=state_reader)
         self._referring = asyncio.Semaphore(_REFERRED_AT_ONCE)
-        self._stored = Gathering(self._store)
-        self._written = Gathering(self._write)
+        self._stored = BatchLoader(self._store)
+        self._written = BatchLoader(self._write)
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         key = (record.key or b"").decode(errors="replace")
         # Whoever writes another organization's name there waits in its line only to be refused.
-        return Place(organization_id=key.partition("/")[0], group="", key=key)
+        return OrderingKey(organization_id=key.partition("/")[0], group="", key=key)
 
     async def handle(self, record: Record) -> None:
         tracing.start(tracing.from_headers(record.headers))
@@ -99,7 +99,7 @@ class FanOut:
         require_key(record, key_of(event))
         await self._load.until_next_batch()
         # What dies of an event must not be put down to a document.
-        async with self._isolation.side_by_side():
+        async with self._quarantine.side_by_side():
             with self._load.events.at_work(), self._load.events.timed(), mongo_errors():
                 await self._event(envelope, event)
 
@@ -139,10 +139,10 @@ class FanOut:
             )
             for kb in concerned
         ]
-        crowded = {kb.kb_id for kb in concerned if await self._crowds.has(event.organization_id, kb.kb_id)}
+        backlogged = {kb.kb_id for kb in concerned if await self._backlog.is_long(event.organization_id, kb.kb_id)}
         for bulk in (False, True):
             await self._requests.request(
-                [command for command in commands if (command.kb_id in crowded) is bulk],
+                [command for command in commands if (command.kb_id in backlogged) is bulk],
                 occurred_at=envelope.time,
                 bulk=bulk,
             )
@@ -153,7 +153,7 @@ class FanOut:
         text = await self._text_of(event) if isinstance(event, OcrCompleted) else None
         text_id = text.identity if isinstance(text, NewText) else text
         for _ in range(_MAX_RACES):
-            before = await self._truth.document(Of(event.organization_id, event.document_id))
+            before = await self._state_reader.document(OrganizationKey(event.organization_id, event.document_id))
             state = before or Document(event.organization_id, event.document_id)
             # A text that the document refers to is stored, and stays so for as long as it does.
             if isinstance(text, NewText) and (state.text is None or state.text.text_id != text.identity):
@@ -193,7 +193,7 @@ class FanOut:
         is_there = document_texts.belongs_to(
             reference, event.organization_id, event.document_id
         ) and await document_texts.touch(self._database, event.organization_id, reference)
-        found = await self._truth.text(Of(event.organization_id, reference)) if is_there else None
+        found = await self._state_reader.text(OrganizationKey(event.organization_id, reference)) if is_there else None
         if found is None:
             # One answer for a foreign text and for none, so that nobody learns what another organization has.
             raise Rejected("unknown-text-ref", "no text is stored under this text_ref for this document")
@@ -206,9 +206,9 @@ class FanOut:
         """
         organization_id, document_id = document.organization_id, document.document_id
         kbs, indexed, jobs = await asyncio.gather(
-            self._truth.knowledge_bases_of(organization_id),
-            self._truth.indexed_of(Of(organization_id, document_id)),
-            self._truth.jobs_of(Of(organization_id, document_id)),
+            self._state_reader.knowledge_bases_of(organization_id),
+            self._state_reader.indexed_of(OrganizationKey(organization_id, document_id)),
+            self._state_reader.jobs_of(OrganizationKey(organization_id, document_id)),
         )
         rows = {row.kb_id: row for row in indexed or ()}
         jobs = jobs or {}

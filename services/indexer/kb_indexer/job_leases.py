@@ -13,8 +13,8 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import SyncDocument
 from kb_indexer.load import Load
-from kb_shared.concurrency.gathering import Gathering
-from kb_shared.concurrency.turns import Turns
+from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import Job
@@ -44,8 +44,8 @@ class JobLeases:
         self._load = load
         self._owner = str(uuid4())
         self._held: dict[str, _Held] = {}
-        self._turns = Turns()
-        self._claimed = Gathering(self._claim)
+        self._locks = KeyedLocks()
+        self._claimed = BatchLoader(self._claim)
 
     @asynccontextmanager
     async def hold(self, command: SyncDocument) -> AsyncIterator[Job | None]:
@@ -56,7 +56,7 @@ class JobLeases:
         `UNCLAIMED_GRACE`.
         """
         key = index_jobs.row_id(command.kb_id, command.document_id)
-        async with self._turns.of(key):
+        async with self._locks.lock(key):
             asked_at = monotonic()
             job = await self._claim_or_let_go(command)
             if job is None:

@@ -9,7 +9,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_indexer.crowds import Crowds
+from kb_indexer.backlog import Backlog
 from kb_shared.concurrency.resting import rest_s
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
@@ -30,10 +30,10 @@ log = structlog.get_logger()
 class Sweeper:
     """One per replica; each due job is given to one of them."""
 
-    def __init__(self, database: Database, requests: IndexRequests, *, crowds: Crowds, interval_s: float) -> None:
+    def __init__(self, database: Database, requests: IndexRequests, *, backlog: Backlog, interval_s: float) -> None:
         self._database = database
         self._requests = requests
-        self._crowds = crowds
+        self._backlog = backlog
         self._interval_s = interval_s
 
     async def run(self) -> None:
@@ -66,7 +66,7 @@ class Sweeper:
     async def _publish(self, jobs: list[Job]) -> None:
         lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
         for job in jobs:
-            bulk = job.reason in _NOBODY_WAITS or await self._crowds.has(job.organization_id, job.kb_id)
+            bulk = job.reason in _NOBODY_WAITS or await self._backlog.is_long(job.organization_id, job.kb_id)
             lanes[bulk].append(job.command())
         for bulk, commands in lanes.items():
             await self._requests.publish(commands, bulk=bulk)

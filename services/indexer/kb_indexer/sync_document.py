@@ -22,16 +22,16 @@ from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
-from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases, LeaseLost
 from kb_indexer.load import Load
 from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
+from kb_indexer.state_reader import MembershipKey, StateReader
+from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
-from kb_indexer.truth import In, Truth
-from kb_shared.concurrency.turns import Turns
+from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import (
@@ -47,17 +47,17 @@ from kb_shared.errors import (
     WriteConflicts,
 )
 from kb_shared.failpoints import reach
-from kb_shared.kafka.record import Place, Record
+from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, awaits_text, decide
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.metering.budget import Room
 from kb_shared.mongo import documents, index_jobs, kb_slots, vectors
+from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import Job
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.together import Of
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
 from kb_shared.observability import tracing
@@ -101,11 +101,11 @@ class SyncDocumentHandler:
         database: Database,
         embedder: Embedder,
         *,
-        truth: Truth,
+        state_reader: StateReader,
         leases: JobLeases,
         probe: SearchableProbe,
         threads: ChunkingThreads,
-        isolation: Isolation,
+        quarantine: SuspectQuarantine,
         deletions: DeletedKnowledgeBases,
         load: Load,
         size_limits: SizeLimits,
@@ -113,21 +113,21 @@ class SyncDocumentHandler:
     ) -> None:
         """Wire it; `lifetime_s` is after how long MongoDB ends a transaction."""
         self._database = database
-        self._truth = truth
+        self._state_reader = state_reader
         self._embedder = embedder
         self._leases = leases
         self._probe = probe
         self._threads = threads
-        self._isolation = isolation
+        self._quarantine = quarantine
         self._deletions = deletions
         self._size_limits = size_limits
         self._load = load
         self._lifetime_s = lifetime_s
-        self._turns = Turns()
+        self._locks = KeyedLocks()
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         key = (record.key or b"").decode(errors="replace")
-        return Place(organization_id=_organization_of(record), group=key.partition("/")[0], key=key)
+        return OrderingKey(organization_id=_organization_of(record), group=key.partition("/")[0], key=key)
 
     async def handle(self, record: Record) -> None:
         tracing.start(tracing.from_headers(record.headers))
@@ -153,10 +153,10 @@ class SyncDocumentHandler:
     async def _at_work_on(self, job: Job) -> AsyncIterator[None]:
         """Beside others; alone if workers have died of `job`, or of what was beside it."""
         if not job.is_suspect:
-            async with self._isolation.side_by_side():
+            async with self._quarantine.side_by_side():
                 yield
             return
-        async with self._isolation.alone():
+        async with self._quarantine.alone():
             log.warning("document.isolated", crashes=job.crashes)
             await index_jobs.note_alone(self._database, job)
             yield
@@ -206,9 +206,9 @@ class SyncDocumentHandler:
     ) -> tuple[KnowledgeBase | None, Document | None, IndexedDocument | None]:
         organization_id, kb_id, document_id = command.organization_id, command.kb_id, command.document_id
         return await asyncio.gather(
-            self._truth.knowledge_base(Of(organization_id, kb_id)),
-            self._truth.document(Of(organization_id, document_id)),
-            self._truth.indexed(In(organization_id, kb_id, document_id)),
+            self._state_reader.knowledge_base(OrganizationKey(organization_id, kb_id)),
+            self._state_reader.document(OrganizationKey(organization_id, document_id)),
+            self._state_reader.indexed(MembershipKey(organization_id, kb_id, document_id)),
         )
 
     async def _action(
@@ -219,7 +219,7 @@ class SyncDocumentHandler:
             return action
         if force:
             return Action.INDEX
-        live = await self._truth.live_chunks(kb, indexed.document_id)
+        live = await self._state_reader.live_chunks(kb, indexed.document_id)
         return action if live == indexed.chunk_count else Action.INDEX
 
     async def _act(self, action: Action, job: Job, kb: KnowledgeBase, document: Document | None) -> None:
@@ -291,7 +291,7 @@ class SyncDocumentHandler:
     async def _replace(
         self, job: Job, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
     ) -> Swapped:
-        async with self._turns.of(kb_slots.row_id(kb.kb_id, document.document_id)), self._leases.for_swap(job):
+        async with self._locks.lock(kb_slots.row_id(kb.kb_id, document.document_id)), self._leases.for_swap(job):
             with self._load.timed():
                 return await replace_document(self._database, job, kb, document, chunks, lifetime_s=self._lifetime_s)
 
@@ -303,7 +303,7 @@ class SyncDocumentHandler:
     async def _chunk(self, kb: KnowledgeBase, document: Document, room: Room) -> list[Chunk]:
         if document.text is None:
             raise FenceBroken
-        stored = await self._truth.text(Of(kb.organization_id, document.text.text_id))
+        stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
         if stored is None:
             raise TransientError("the text of this revision is not stored")
         return await chunk_document(stored, kb, embedder=self._embedder, room=room, threads=self._threads)

@@ -91,7 +91,7 @@ async def _store(api: Services, kb: KnowledgeBase) -> None:
         outcome = KnowledgeBaseCreated(organization_id=kb.organization_id, kb_id=kb.kb_id)
         await announce(api.database, session, Announcement(outcome, seq=1), source=SOURCE)
 
-    async with api.turns.of(kb.organization_id):
+    async with api.locks.lock(kb.organization_id):
         try:
             await in_transaction(api.database, store)
         except OutcomeUnknown as error:

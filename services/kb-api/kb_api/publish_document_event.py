@@ -11,7 +11,7 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
 from kb_shared.errors import NotFound, RequestError
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
@@ -98,7 +98,7 @@ async def _check(api: Services, event: DocumentEvent) -> None:
 def _check_size(api: Services, event: DocumentEvent) -> None:
     """Refuse what would be accepted here and never published: Kafka limits the record, the contract its value."""
     value = encode(event, source=SOURCE)
-    record = Message(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
+    record = ProducerMessage(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
     too_many_bytes = max(
         len(value) + _MARGIN_BYTES - MAX_EVENT_BYTES,
         record_bytes(record) + _MARGIN_BYTES - api.message_limits.of(topics.DOCUMENT_EVENTS),

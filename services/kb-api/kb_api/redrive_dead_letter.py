@@ -4,7 +4,7 @@ from kb_api.services import Services
 from kb_contracts import topics
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.dead_letters import REDRIVEN_FROM
 from kb_shared.mongo import dead_letters, outbox
@@ -44,7 +44,7 @@ async def _send(api: Services, session: Session, letter: DeadLetter) -> None:
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
     value = await dead_letters.body(api.database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
-    if record_bytes(Message(letter.topic, letter.key, value, headers)) > api.message_limits.of(topic):
+    if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > api.message_limits.of(topic):
         raise RequestError(
             409,
             "dead-letter-too-large",

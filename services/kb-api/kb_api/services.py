@@ -9,7 +9,7 @@ from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
-from kb_shared.concurrency.turns import Turns
+from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.http.authentication import Caller
@@ -27,7 +27,7 @@ class Services:
     key_ring: KeyRing | None
     life_cycle: LifeCycle
     stored_bytes: StoredBytes
-    turns: Turns = field(default_factory=Turns)
+    locks: KeyedLocks = field(default_factory=KeyedLocks)
     message_limits: MessageLimits = field(default_factory=MessageLimits)
 
     @property

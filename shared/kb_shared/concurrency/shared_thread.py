@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import thread_time
 from typing import TypeVar
 
-from kb_shared.concurrency.turns import Turns
+from kb_shared.concurrency.keyed_locks import KeyedLocks
 
 T = TypeVar("T")
 
@@ -26,14 +26,14 @@ class SharedThread:
         """
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._share_of = share_of
-        self._turns = Turns()
+        self._locks = KeyedLocks()
 
     async def work(self, organization_id: str, do: Callable[[], T]) -> T:
         """Call `do` when it is the organization's turn: one of its calls at most is in the thread's queue.
 
         Its next turn comes when the thread has had time for others, so that one organization never keeps it busy.
         """
-        turn = self._turns.of(organization_id)
+        turn = self._locks.lock(organization_id)
         await turn.acquire()
         took_s = 0.0
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.embedding.recent_vectors import RecentVectors
 from kb_shared.mongo import embedding_cache
 from kb_shared.mongo.database import Database
@@ -33,7 +33,7 @@ class KnownVectors:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._recent = RecentVectors()
-        self._looked_up = Gathering(self._look_up, at_most=_QUESTIONS_AT_ONCE)
+        self._looked_up = BatchLoader(self._look_up, at_most=_QUESTIONS_AT_ONCE)
 
     async def find(
         self, space: VectorSpace, chunk_hashes: Collection[str], *, keep_for: timedelta | None

@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 from fastapi.security.base import SecurityBase
 from pymongo.errors import PyMongoError
 
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
@@ -71,7 +71,7 @@ class Authentication:
         self.failures = failures
         self._database = database
         self._peppers = peppers
-        self._stored = Gathering(self._find)
+        self._stored = BatchLoader(self._find)
         self._known: dict[str, StoredKey] = {}
 
     async def _find(self, key_ids: Sequence[str]) -> Mapping[str, StoredKey]:

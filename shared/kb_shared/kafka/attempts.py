@@ -9,7 +9,7 @@ from kb_contracts.errors import Rejected
 from kb_shared import failpoints
 from kb_shared.errors import Parked, PermanentError, TransientError
 from kb_shared.kafka.offsets import OffsetTracker
-from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
+from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record
 from kb_shared.kafka.retries import pause_s
 from kb_shared.observability import metrics
 
@@ -19,7 +19,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Burial:
+class DeadLetterReason:
     """Why a record goes to the dead letters."""
 
     reason: str
@@ -27,16 +27,16 @@ class Burial:
 
 
 @dataclass(slots=True)
-class Job:
+class InFlightRecord:
     """A record on its way from the broker to done."""
 
     record: Record
-    place: Place
+    ordering_key: OrderingKey
     tracker: OffsetTracker
     tries: int = 0
-    """Failed ones, of handling; then, with `burial` set, of the dead letters."""
+    """Failed ones, of handling; then, with `dead_letter_reason` set, of the dead letters."""
     bugs: int = 0
-    burial: Burial | None = None
+    dead_letter_reason: DeadLetterReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,68 +53,68 @@ class Attempts:
         self._handler = handler
         self._dead_letters = dead_letters
 
-    async def attempt(self, job: Job) -> TryAgain | None:
+    async def attempt(self, item: InFlightRecord) -> TryAgain | None:
         """Try the record once: None says it is done with, handled or among the dead letters."""
         try:
-            if job.burial is None:
-                await self._handler.handle(job.record)
+            if item.dead_letter_reason is None:
+                await self._handler.handle(item.record)
             else:
-                await self._bury(job.record, job.burial)
+                await self._publish_dead_letter(item.record, item.dead_letter_reason)
         except asyncio.CancelledError as error:
             if _we_are_cancelled():
                 raise
             # Some library's own cancellation got out of the handler.
-            return self._sort(job, error)
+            return self._sort(item, error)
         except Exception as error:  # noqa: BLE001  # the consumer's loop: whatever a handler raises must not end it
-            return self._sort(job, error)
+            return self._sort(item, error)
         await failpoints.reach("consumer.after_handle")
-        outcome = "handled" if job.burial is None else "dead_lettered"
-        metrics.EVENTS_CONSUMED.labels(topic=job.record.topic, outcome=outcome).inc()
+        outcome = "handled" if item.dead_letter_reason is None else "dead_lettered"
+        metrics.EVENTS_CONSUMED.labels(topic=item.record.topic, outcome=outcome).inc()
         return None
 
-    async def _bury(self, record: Record, burial: Burial) -> None:
-        await self._dead_letters.publish(record, reason=burial.reason, detail=burial.detail)
-        metrics.DLQ_MESSAGES.labels(topic=record.topic, reason=burial.reason).inc()
-        log.warning("record.dead_lettered", **_whereabouts(record), reason=burial.reason)
+    async def _publish_dead_letter(self, record: Record, dead_letter_reason: DeadLetterReason) -> None:
+        await self._dead_letters.publish(record, reason=dead_letter_reason.reason, detail=dead_letter_reason.detail)
+        metrics.DLQ_MESSAGES.labels(topic=record.topic, reason=dead_letter_reason.reason).inc()
+        log.warning("record.dead_lettered", **_whereabouts(record), reason=dead_letter_reason.reason)
 
-    def _sort(self, job: Job, error: BaseException) -> TryAgain:
-        if job.burial is not None:
-            return self._again(job, error, retry_after_s=None)
+    def _sort(self, item: InFlightRecord, error: BaseException) -> TryAgain:
+        if item.dead_letter_reason is not None:
+            return self._again(item, error, retry_after_s=None)
         match error:
             case TransientError() | Parked():
-                return self._again(job, error, retry_after_s=error.retry_after_s)
+                return self._again(item, error, retry_after_s=error.retry_after_s)
             case Rejected():
-                return self._give_up(job, Burial(error.reason, error.detail))
+                return self._give_up(item, DeadLetterReason(error.reason, error.detail))
             case PermanentError():
-                return self._give_up(job, Burial("permanent_error", error.kind))
+                return self._give_up(item, DeadLetterReason("permanent_error", error.kind))
             case _:
-                return self._after_bug(job, error)
+                return self._after_bug(item, error)
 
-    def _after_bug(self, job: Job, error: BaseException) -> TryAgain:
-        job.bugs += 1
-        log.error("record.handler_failed", **_whereabouts(job.record), times=job.bugs, exc_info=error)
-        if job.bugs >= MAX_TRIES_OF_A_BUG:
+    def _after_bug(self, item: InFlightRecord, error: BaseException) -> TryAgain:
+        item.bugs += 1
+        log.error("record.handler_failed", **_whereabouts(item.record), times=item.bugs, exc_info=error)
+        if item.bugs >= MAX_TRIES_OF_A_BUG:
             # The type alone: a message may quote the document.
-            return self._give_up(job, Burial("internal_error", type(error).__name__))
-        return self._again(job, error, retry_after_s=None)
+            return self._give_up(item, DeadLetterReason("internal_error", type(error).__name__))
+        return self._again(item, error, retry_after_s=None)
 
-    def _again(self, job: Job, error: BaseException, *, retry_after_s: float | None) -> TryAgain:
-        job.tries += 1
-        metrics.CONSUMER_RETRIES.labels(topic=job.record.topic).inc()
-        pause = pause_s(job.tries, retry_after_s=retry_after_s)
-        if job.tries.bit_count() == 1:  # at 1, 2, 4, 8, ...: an outage must not fill the disk
+    def _again(self, item: InFlightRecord, error: BaseException, *, retry_after_s: float | None) -> TryAgain:
+        item.tries += 1
+        metrics.CONSUMER_RETRIES.labels(topic=item.record.topic).inc()
+        pause = pause_s(item.tries, retry_after_s=retry_after_s)
+        if item.tries.bit_count() == 1:  # at 1, 2, 4, 8, ...: an outage must not fill the disk
             log.warning(
                 "record.retried",
-                **_whereabouts(job.record),
+                **_whereabouts(item.record),
                 error=type(error).__name__,
-                tries=job.tries,
+                tries=item.tries,
                 pause_s=round(pause, 1),
             )
         return TryAgain(pause)
 
-    def _give_up(self, job: Job, burial: Burial) -> TryAgain:
-        job.burial = burial
-        job.tries = 0
+    def _give_up(self, item: InFlightRecord, dead_letter_reason: DeadLetterReason) -> TryAgain:
+        item.dead_letter_reason = dead_letter_reason
+        item.tries = 0
         return TryAgain(0.0)
 
 

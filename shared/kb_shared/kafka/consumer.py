@@ -9,12 +9,12 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from kb_shared.kafka.event_loop_lag import watch_event_loop
+from kb_shared.kafka.partition_assignment import Work
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.session import Membership, Session
-from kb_shared.kafka.tenure import Work
+from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability.log_limit import LogLimit
 
@@ -83,7 +83,7 @@ class Consumer:
             max_replay=max_replay,
             max_held_bytes=max_held_bytes,
         )
-        self._membership = Membership(
+        self._membership = ConsumerGroupConfig(
             topics=dict.fromkeys(topics, Lane.LIVE) | dict.fromkeys(bulk_topics, Lane.BULK),
             group_id=group_id,
             connection=connection,
@@ -94,7 +94,7 @@ class Consumer:
             survey_interval_s=survey_interval_s,
             on_lost=on_lost,
         )
-        self._session: Session | None = None
+        self._session: ConsumerSession | None = None
         self._polled_at: float | None = None
         self._limit = LogLimit()
 
@@ -127,7 +127,7 @@ class Consumer:
     async def _keep_joining(self, stop: asyncio.Event) -> None:
         failures = 0
         while not stop.is_set():
-            session = self._session = Session(self._membership, self._work)
+            session = self._session = ConsumerSession(self._membership, self._work)
             try:
                 await session.run(stop)
             except (KafkaError, OSError) as error:

@@ -14,8 +14,8 @@ from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from kb_shared.kafka.client_errors import answer_in_time, client_errors
+from kb_shared.kafka.partition_assignment import PartitionAssignment
 from kb_shared.kafka.record import TopicPartition
-from kb_shared.kafka.tenure import Tenure
 from kb_shared.kafka.topic_ids import read_topic_ids
 from kb_shared.observability import metrics
 
@@ -84,7 +84,7 @@ class Positions:
         self._topic_ids |= topic_ids
         return starts
 
-    async def find_again(self, tenure: Tenure, offsets: Mapping[TopicPartition, int]) -> None:
+    async def find_again(self, assignment: PartitionAssignment, offsets: Mapping[TopicPartition, int]) -> None:
         """Go on after the broker has said that `offsets`, our positions, are outside of its logs.
 
         Raises what `find` raises.
@@ -100,11 +100,11 @@ class Positions:
         }
         await self._report(replaced={}, skipped=cut)
         for partition, start in cut.items():
-            if tenure.open:
-                tenure.ledger.trackers()[partition].advance(start.position)
+            if assignment.open:
+                assignment.ledger.trackers()[partition].advance(start.position)
                 self._seek(partition, start.position)
         others = {each for each, offset in offsets.items() if each.topic in replaced or offset > ends[each]}
-        await self.restart(tenure, others)
+        await self.restart(assignment, others)
 
     async def find_replaced_topics(self, topics: Collection[str]) -> set[str]:
         """Return those of `topics` that are not the ones any more that reading began with.
@@ -116,7 +116,7 @@ class Positions:
             topic_ids = await self._read_ids(topics)
         return {topic for topic, now in topic_ids.items() if self._topic_ids.setdefault(topic, now) != now}
 
-    async def restart(self, tenure: Tenure, partitions: Iterable[TopicPartition]) -> None:
+    async def restart(self, assignment: PartitionAssignment, partitions: Iterable[TopicPartition]) -> None:
         """Read `partitions` from the beginning: their logs are not the ones that our positions came from.
 
         Raises what `find` raises.
@@ -127,20 +127,20 @@ class Positions:
         async with answer_in_time():
             topic_ids = await self._read_ids({each.topic for each in partitions})
             beginnings = await self._offsets(self._client.beginning_offsets, partitions)
-        starts = {each: Start(beginning, tenure.ledger.committed(each)) for each, beginning in beginnings.items()}
+        starts = {each: Start(beginning, assignment.ledger.committed(each)) for each, beginning in beginnings.items()}
         await self._report(replaced=starts, skipped={})
-        if not tenure.open:
+        if not assignment.open:
             return
         # Nothing is awaited from here on: a commit takes either the old offset and id or the new ones.
         self._topic_ids |= topic_ids
         for partition, start in starts.items():
-            tenure.ledger.start(partition, start.position, committed=start.committed)
+            assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
 
-    def begin(self, tenure: Tenure, starts: Mapping[TopicPartition, Start]) -> None:
+    def begin(self, assignment: PartitionAssignment, starts: Mapping[TopicPartition, Start]) -> None:
         """Read from where `find` said."""
         for partition, start in starts.items():
-            tenure.ledger.start(partition, start.position, committed=start.committed)
+            assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
 
     def mark(self, topic: str) -> str:

@@ -32,7 +32,7 @@ Outcome: TypeAlias = TransientError | MessageRefused | None
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ProducerMessage:
     topic: str
     key: bytes | None
     value: bytes | None
@@ -43,7 +43,7 @@ class Message:
 class _Delivery:
     """A message on its way, until it is known what became of it."""
 
-    message: Message
+    message: ProducerMessage
     outcome: asyncio.Future[Outcome]
     client: Any = None
     """The client that it was handed over to last."""
@@ -147,9 +147,9 @@ class Producer:
             TransientError: it is not, and may or may not have been written.
             MessageRefused: it is too large, or breaks a rule of its topic.
         """
-        await self.send_all([Message(topic, key, value, headers)])
+        await self.send_all([ProducerMessage(topic, key, value, headers)])
 
-    async def send_all(self, messages: Sequence[Message]) -> None:
+    async def send_all(self, messages: Sequence[ProducerMessage]) -> None:
         """Return once every message is acknowledged; messages of one key arrive in the order given.
 
         Raises:
@@ -159,7 +159,7 @@ class Producer:
             if failure is not None:
                 raise failure
 
-    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
         """Return for each message, in the order given, why it was not acknowledged, or None if it was.
 
         What comes after a refused message is sent all the same. Messages of one key arrive in the order given, but one

@@ -32,7 +32,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OrderingKey:
     """Where a record stands in line: organizations take turns, and so do the groups within each of them.
 
     Records of one place are handled one after the other.
@@ -47,7 +47,7 @@ class Place:
 class Handler(Protocol):
     """What a service does with records."""
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         """Say whose turn the record takes and what it must stay in order with. Pure; must not raise."""
 
     async def handle(self, record: Record) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Generic, TypeAlias, TypeVar
 
-from kb_shared.kafka.record import Place
+from kb_shared.kafka.record import OrderingKey
 
 Item = TypeVar("Item")
 Key = TypeVar("Key")
@@ -65,54 +65,54 @@ class Scheduler(Generic[Item]):
         self._limit = limit
         self._live_in_a_row = 0
         self._counted = max(1, int(max_in_flight * COUNTED_SHARE))
-        self._queues: dict[Place, deque[_Waiting[Item]]] = {}
+        self._queues: dict[OrderingKey, deque[_Waiting[Item]]] = {}
         self._ready: dict[Lane, _Turns] = {lane: _Turns() for lane in Lane}
-        self._running: dict[Place, _Waiting[Item]] = {}
-        self._suspended: set[Place] = set()
+        self._running: dict[OrderingKey, _Waiting[Item]] = {}
+        self._suspended: set[OrderingKey] = set()
         self._running_of_organization: Counter[str] = Counter()
         self._running_of_group: Counter[_Group] = Counter()
         self._running_in_lane: Counter[Lane] = Counter()
         self._active: dict[Lane, Counter[str]] = {lane: Counter() for lane in Lane}
 
-    def add(self, item: Item, place: Place, lane: Lane = Lane.LIVE) -> None:
-        queue = self._queues.setdefault(place, deque())
+    def add(self, item: Item, ordering_key: OrderingKey, lane: Lane = Lane.LIVE) -> None:
+        queue = self._queues.setdefault(ordering_key, deque())
         queue.append(_Waiting(item, lane))
-        if place in self._suspended:
+        if ordering_key in self._suspended:
             return
-        self._active[lane][place.organization_id] += 1
-        if len(queue) == 1 and place not in self._running:
-            self._line_up(place)
+        self._active[lane][ordering_key.organization_id] += 1
+        if len(queue) == 1 and ordering_key not in self._running:
+            self._line_up(ordering_key)
 
     def start_next(self) -> Item | None:
         """Give the next item a slot, or return None while none can have one."""
         if len(self._running) >= self._slots:
             return None
         for lane in self._lanes_by_claim():
-            if (place := self._take_turn(lane)) is not None:
-                return self._start(place)
+            if (ordering_key := self._take_turn(lane)) is not None:
+                return self._start(ordering_key)
         return None
 
-    def finish(self, place: Place) -> None:
-        """The item running at `place` is done with; the next of that place may run."""
-        lane = self._release_slot(place).lane
-        self._deactivate(place, [lane])
-        if place in self._queues:
-            self._line_up(place)
+    def finish(self, ordering_key: OrderingKey) -> None:
+        """The item running at `ordering_key` is done with; the next of that place may run."""
+        lane = self._release_slot(ordering_key).lane
+        self._deactivate(ordering_key, [lane])
+        if ordering_key in self._queues:
+            self._line_up(ordering_key)
 
-    def suspend(self, place: Place) -> None:
-        """The item running at `place` gives up its slot and stays first in its place until `wake`."""
-        waiting = self._release_slot(place)
-        queue = self._queues.setdefault(place, deque())
+    def suspend(self, ordering_key: OrderingKey) -> None:
+        """The item running at `ordering_key` gives up its slot and stays first in its place until `wake`."""
+        waiting = self._release_slot(ordering_key)
+        queue = self._queues.setdefault(ordering_key, deque())
         queue.appendleft(waiting)
-        self._suspended.add(place)
-        self._deactivate(place, [entry.lane for entry in queue])
+        self._suspended.add(ordering_key)
+        self._deactivate(ordering_key, [entry.lane for entry in queue])
 
-    def wake(self, place: Place) -> None:
-        """The suspended item at `place` may run again."""
-        self._suspended.remove(place)
-        for entry in self._queues[place]:
-            self._active[entry.lane][place.organization_id] += 1
-        self._line_up(place)
+    def wake(self, ordering_key: OrderingKey) -> None:
+        """The suspended item at `ordering_key` may run again."""
+        self._suspended.remove(ordering_key)
+        for entry in self._queues[ordering_key]:
+            self._active[entry.lane][ordering_key.organization_id] += 1
+        self._line_up(ordering_key)
 
     def in_stock(self, lane: Lane) -> int:
         """Count the items that run or wait, of one organization up to a quarter of the slots.
@@ -127,9 +127,9 @@ class Scheduler(Generic[Item]):
         """The slots that may be used now."""
         return self._max_in_flight if self._limit is None else max(1, min(self._max_in_flight, self._limit()))
 
-    def _deactivate(self, place: Place, lanes: Iterable[Lane]) -> None:
+    def _deactivate(self, ordering_key: OrderingKey, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
-            _count_down(self._active[lane], place.organization_id)
+            _count_down(self._active[lane], ordering_key.organization_id)
 
     def _lanes_by_claim(self) -> tuple[Lane, Lane]:
         slots = self._slots
@@ -140,10 +140,10 @@ class Scheduler(Generic[Item]):
             is_bulk_due = self._running_in_lane[Lane.BULK] < math.ceil(slots * BULK_SHARE)
         return (Lane.BULK, Lane.LIVE) if is_bulk_due else (Lane.LIVE, Lane.BULK)
 
-    def _line_up(self, place: Place) -> None:
-        self._ready[self._queues[place][0].lane].add(place)
+    def _line_up(self, ordering_key: OrderingKey) -> None:
+        self._ready[self._queues[ordering_key][0].lane].add(ordering_key)
 
-    def _take_turn(self, lane: Lane) -> Place | None:
+    def _take_turn(self, lane: Lane) -> OrderingKey | None:
         """Take the next ready place, skipping organizations and groups that have all they may have."""
         return self._ready[lane].take(may_run=self._may_run, may_run_group=self._may_run_group)
 
@@ -156,23 +156,23 @@ class Scheduler(Generic[Item]):
         share = max(1, self._slots * self._per_group // self._max_in_flight)
         return self._running_of_group[organization_id, group] < share
 
-    def _start(self, place: Place) -> Item:
-        queue = self._queues[place]
+    def _start(self, ordering_key: OrderingKey) -> Item:
+        queue = self._queues[ordering_key]
         waiting = queue.popleft()
         if not queue:
-            del self._queues[place]
-        self._running[place] = waiting
-        self._running_of_organization[place.organization_id] += 1
-        self._running_of_group[place.organization_id, place.group] += 1
+            del self._queues[ordering_key]
+        self._running[ordering_key] = waiting
+        self._running_of_organization[ordering_key.organization_id] += 1
+        self._running_of_group[ordering_key.organization_id, ordering_key.group] += 1
         self._running_in_lane[waiting.lane] += 1
         self._live_in_a_row = self._live_in_a_row + 1 if waiting.lane is Lane.LIVE else 0
         return waiting.item
 
-    def _release_slot(self, place: Place) -> _Waiting[Item]:
-        waiting = self._running.pop(place)
+    def _release_slot(self, ordering_key: OrderingKey) -> _Waiting[Item]:
+        waiting = self._running.pop(ordering_key)
         self._running_in_lane[waiting.lane] -= 1
-        _count_down(self._running_of_organization, place.organization_id)
-        _count_down(self._running_of_group, (place.organization_id, place.group))
+        _count_down(self._running_of_organization, ordering_key.organization_id)
+        _count_down(self._running_of_group, (ordering_key.organization_id, ordering_key.group))
         return waiting
 
 
@@ -180,13 +180,13 @@ class _Turns:
     """Ready places of a lane: organizations take turns, and within each its groups."""
 
     def __init__(self) -> None:
-        self._organizations: OrderedDict[str, OrderedDict[str, deque[Place]]] = OrderedDict()
+        self._organizations: OrderedDict[str, OrderedDict[str, deque[OrderingKey]]] = OrderedDict()
 
-    def add(self, place: Place) -> None:
-        groups = self._organizations.setdefault(place.organization_id, OrderedDict())
-        groups.setdefault(place.group, deque()).append(place)
+    def add(self, ordering_key: OrderingKey) -> None:
+        groups = self._organizations.setdefault(ordering_key.organization_id, OrderedDict())
+        groups.setdefault(ordering_key.group, deque()).append(ordering_key)
 
-    def take(self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]) -> Place | None:
+    def take(self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]) -> OrderingKey | None:
         """Take the place whose turn it is among those that may run, or return None."""
         for organization_id, groups in self._organizations.items():
             if not may_run(organization_id):
@@ -196,12 +196,12 @@ class _Turns:
                 return self._pop(organization_id, group)
         return None
 
-    def _pop(self, organization_id: str, group: str) -> Place:
+    def _pop(self, organization_id: str, group: str) -> OrderingKey:
         groups = self._organizations[organization_id]
-        place = groups[group].popleft()
+        ordering_key = groups[group].popleft()
         _end_turn(groups, group)
         _end_turn(self._organizations, organization_id)
-        return place
+        return ordering_key
 
 
 def _end_turn(turns: OrderedDict[str, Queue], name: str) -> None:

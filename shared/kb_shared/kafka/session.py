@@ -14,12 +14,12 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from kb_shared.kafka.client_errors import client_errors
 from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import OnLost, Positions
 from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.retries import pause_s
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.survey import Survey
-from kb_shared.kafka.tenure import Tenure, Work
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
@@ -38,7 +38,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class ConsumerGroupConfig:
     """Who joins which group for what."""
 
     topics: Mapping[str, Lane]
@@ -57,17 +57,17 @@ class Membership:
         return max(1.0, min(LONGEST_DRAIN_S, self.rebalance_timeout_ms / 1000 - 5))
 
 
-class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client library has no types
-    """Polls, and gives each assignment its tenure. Ends at `stop` or with the error that makes it useless."""
+class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the client library has no types
+    """Polls, and makes an object for each assignment. Ends at `stop` or with the error that makes it useless."""
 
-    def __init__(self, membership: Membership, work: Work) -> None:
-        self._membership = membership
+    def __init__(self, config: ConsumerGroupConfig, work: Work) -> None:
+        self._membership = config
         self._work = work
-        self._client = _client(membership)
-        self._positions = Positions(self._client, group_id=membership.group_id, on_lost=membership.on_lost)
-        self._commits = Commits(self._client, self._positions, group_id=membership.group_id)
-        self._survey = Survey(self._client, self._positions, group_id=membership.group_id)
-        self._tenure: Tenure | None = None
+        self._client = _client(config)
+        self._positions = Positions(self._client, group_id=config.group_id, on_lost=config.on_lost)
+        self._commits = Commits(self._client, self._positions, group_id=config.group_id)
+        self._monitor = PositionMonitor(self._client, self._positions, group_id=config.group_id)
+        self._assignment: PartitionAssignment | None = None
         self._beginning: asyncio.Task[None] | None = None
         self._revoked_at: float | None = None
         self._leaving = False
@@ -79,7 +79,7 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
     @property
     def ready(self) -> bool:
         """Whether partitions are assigned (be it none) and records were asked for lately."""
-        assigned = self._tenure is not None and self._tenure.open
+        assigned = self._assignment is not None and self._assignment.open
         return assigned and self._polled_at is not None and time.monotonic() - self._polled_at < STALE_POLL_S
 
     @property
@@ -90,12 +90,12 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
     @property
     def was_assigned(self) -> bool:
         """Whether the group ever gave this session partitions, be it none."""
-        return self._tenure is not None
+        return self._assignment is not None
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
         """Records after the committed offset, for each partition assigned, when they were last counted."""
-        return dict(self._survey.lag)
+        return dict(self._monitor.lag)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Consume until `stop`; then finish what runs, commit and leave the group.
@@ -119,16 +119,16 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await self._end_tenure()
+            await self._end_assignment()
             await self._leave()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin a tenure. The client library calls this before it fetches anything of the new assignment."""
+        """Begin an assignment. The client library calls this before it fetches anything of the new assignment."""
         if self._leaving:
             # The rebalance ended after this session began to leave: the group takes these partitions back.
             return
         lanes = {TopicPartition(*partition): self._membership.topics[partition.topic] for partition in assigned}
-        tenure = self._tenure = Tenure(
+        assignment = self._assignment = PartitionAssignment(
             self._work,
             lanes,
             commit=self._commits.commit,
@@ -139,14 +139,14 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
             # Any position, so that the client library doesn't look for one: nothing is fetched before `_begin`.
             self._client.pause(partition)
             self._client.seek(partition, 0)
-        self._beginning = asyncio.create_task(self._begin(tenure))
+        self._beginning = asyncio.create_task(self._begin(assignment))
         self._note_assignment(len(lanes))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002  # always all of them
-        """End the tenure. The client library asks the group for a new assignment after this."""
-        if self._tenure is not None and self._revoked_at is None:
+        """End the assignment. The client library asks the group for a new assignment after this."""
+        if self._assignment is not None and self._revoked_at is None:
             self._revoked_at = time.monotonic()
-        await self._end_tenure()
+        await self._end_assignment()
 
     def _note_assignment(self, partitions: int) -> None:
         group = self._membership.group_id
@@ -158,14 +158,14 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
             self._revoked_at = None
         log.info("partitions.assigned", group=group, partitions=partitions, paused_s=paused_s)
 
-    async def _begin(self, tenure: Tenure) -> None:
+    async def _begin(self, assignment: PartitionAssignment) -> None:
         """Let records come once it is known from where on."""
         tries = 0
-        while tenure.open:
+        while assignment.open:
             try:
-                starts = await self._positions.find(tenure.lanes.keys())
-                if tenure.open:
-                    self._positions.begin(tenure, starts)
+                starts = await self._positions.find(assignment.lanes.keys())
+                if assignment.open:
+                    self._positions.begin(assignment, starts)
                     self._beginning = None
                     self._on_progress()
             except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
@@ -182,11 +182,11 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         while True:
             await self._regulate()
             batches = await self._poll()
-            if self._begun_tenure() is not None:
+            if self._begun_assignment() is not None:
                 self._polled_at = time.monotonic()
-            # Nothing is awaited between the client library's return and here: the records are of this tenure.
+            # Nothing is awaited between the client library's return and here: the records are of this assignment.
             for batch in batches.values():
-                self._open_tenure().admit(_record(message) for message in batch)
+                self._open_assignment().admit(_record(message) for message in batch)
 
     async def _poll(self) -> Mapping[Any, Any]:
         try:
@@ -201,9 +201,9 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
         return batches
 
     async def _find_again(self, outside: Mapping[TopicPartition, int]) -> None:
-        tenure = self._open_tenure()
+        assignment = self._open_assignment()
         try:
-            await self._positions.find_again(tenure, outside)
+            await self._positions.find_again(assignment, outside)
         except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
             # The same error comes again with the next fetch.
             self._warn("positions.not_found", error)
@@ -214,41 +214,41 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
             group = self._membership.group_id
             log.warning(event, group=group, error=type(error).__name__, left_out=left_out)
 
-    def _open_tenure(self) -> Tenure:
-        if self._tenure is None or not self._tenure.open:
+    def _open_assignment(self) -> PartitionAssignment:
+        if self._assignment is None or not self._assignment.open:
             raise KafkaError("records came without an assignment")
-        return self._tenure
+        return self._assignment
 
     async def _regulate(self) -> None:
         """Before polling: give running work a moment when nothing more can be taken in, then pause what must wait.
 
         The moment is there because pausing throws away what the client library has fetched ahead.
         """
-        if (tenure := self._begun_tenure()) is None:
+        if (assignment := self._begun_assignment()) is None:
             return
-        if tenure.lanes and len(tenure.held_back()) == len(tenure.lanes):
+        if assignment.lanes and len(assignment.held_back()) == len(assignment.lanes):
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(PAUSE_AFTER_S):
                     await self._room.wait()
-        if tenure.open:
+        if assignment.open:
             with client_errors():
-                self._client.pause(*_as_client(tenure.held_back() - self._client.paused()))
+                self._client.pause(*_as_client(assignment.held_back() - self._client.paused()))
 
     def _on_progress(self) -> None:
         """Resume at once what need not wait any longer."""
-        if (tenure := self._begun_tenure()) is None:
+        if (assignment := self._begun_assignment()) is None:
             return
-        held_back = tenure.held_back()
-        if held_back != tenure.lanes.keys():
+        held_back = assignment.held_back()
+        if held_back != assignment.lanes.keys():
             self._room.set()
         with client_errors():
             self._client.resume(*_as_client(self._client.paused() - held_back))
 
-    def _begun_tenure(self) -> Tenure | None:
-        """The tenure whose records may come: it is open and its positions are found."""
-        tenure = self._tenure
-        return tenure if tenure is not None and tenure.open and self._beginning is None else None
+    def _begun_assignment(self) -> PartitionAssignment | None:
+        """The assignment whose records may come: it is open and its positions are found."""
+        assignment = self._assignment
+        return assignment if assignment is not None and assignment.open and self._beginning is None else None
 
     def _on_failure(self, error: BaseException) -> None:
         if not self._failure.done():
@@ -257,15 +257,15 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
     async def _survey_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._membership.survey_interval_s)
-            if (tenure := self._begun_tenure()) is not None:
-                await self._survey.take(tenure)
+            if (assignment := self._begun_assignment()) is not None:
+                await self._monitor.take(assignment)
 
-    async def _end_tenure(self) -> None:
+    async def _end_assignment(self) -> None:
         if self._beginning is not None:
             self._beginning.cancel()
-        if self._tenure is not None:
-            await self._tenure.close(drain_s=self._membership.drain_s)
-            self._survey.forget(self._tenure)
+        if self._assignment is not None:
+            await self._assignment.close(drain_s=self._membership.drain_s)
+            self._monitor.forget(self._assignment)
 
     async def _leave(self) -> None:
         if not self._membership.leave_group and self._client._coordinator is not None:  # noqa: SLF001  # not public
@@ -288,20 +288,20 @@ class Session(ConsumerRebalanceListener):  # type: ignore[misc]  # the client li
             closing.exception()
 
 
-def _client(membership: Membership) -> Any:
+def _client(config: ConsumerGroupConfig) -> Any:
     return consumer_client(
-        membership.connection,
-        group_id=membership.group_id,
+        config.connection,
+        group_id=config.group_id,
         enable_auto_commit=False,
         # `Positions` says where to begin; a position that is outside of the log is an error that we see.
         auto_offset_reset="none",
         # Records of a transaction that the upstream has aborted must not be applied.
         isolation_level="read_committed",
         metadata_max_age_ms=METADATA_MAX_AGE_MS,
-        session_timeout_ms=membership.session_timeout_ms,
-        heartbeat_interval_ms=membership.session_timeout_ms // 8,
-        rebalance_timeout_ms=membership.rebalance_timeout_ms,
-        fetch_max_wait_ms=membership.fetch_max_wait_ms,
+        session_timeout_ms=config.session_timeout_ms,
+        heartbeat_interval_ms=config.session_timeout_ms // 8,
+        rebalance_timeout_ms=config.rebalance_timeout_ms,
+        fetch_max_wait_ms=config.fetch_max_wait_ms,
         # What is fetched ahead of 64 records: small, because pausing throws it away.
         max_partition_fetch_bytes=256 * 1024,
         fetch_max_bytes=16 * 1024 * 1024,

@@ -19,7 +19,7 @@ from kb_contracts.cloudevents import CONTENT_TYPE, MAX_EVENT_BYTES, encode
 from kb_contracts.identifiers import is_identifier
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.mongo import dead_letters
@@ -127,7 +127,7 @@ class DeadLetterPublisher:
             log.exception("rejection.not_published", organization_id=organization_id)
 
 
-def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[Message]:
+def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:
     """Yield the message about a dead letter, each time with less of the record."""
     headers = {
         "x-dead-letter-id": letter.letter_id,
@@ -141,10 +141,10 @@ def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[Message]:
     }
     if letter.redriven_from is not None:
         headers[REDRIVEN_FROM] = letter.redriven_from
-    yield Message(topic, record.key, record.value, headers)
+    yield ProducerMessage(topic, record.key, record.value, headers)
     body_ref = {} if record.value is None else {"x-body-ref": letter.letter_id}
-    yield Message(topic, record.key, None, headers | body_ref)
-    yield Message(topic, None, None, headers | body_ref | {"x-key-ref": letter.letter_id})
+    yield ProducerMessage(topic, record.key, None, headers | body_ref)
+    yield ProducerMessage(topic, None, None, headers | body_ref | {"x-key-ref": letter.letter_id})
 
 
 def _bounded(detail: str) -> str:

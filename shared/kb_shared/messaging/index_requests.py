@@ -9,9 +9,9 @@ from typing import Final
 from kb_contracts import topics
 from kb_contracts.cloudevents import CONTENT_TYPE, encode
 from kb_contracts.commands import SyncDocument, key_of
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.failpoints import reach
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import Opened, Request
@@ -30,7 +30,7 @@ class IndexRequests:
         self._source = source
         self._live = topic_prefix + topics.INDEX_REQUESTS.name
         self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
-        self._opened: Gathering[Request, Opened] = Gathering(self._open)
+        self._opened: BatchLoader[Request, Opened] = BatchLoader(self._open)
         self._published: deque[tuple[float, str, Opened]] = deque()
 
     async def request(
@@ -84,5 +84,8 @@ class IndexRequests:
         topic = self._bulk if bulk else self._live
         headers = {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()}
         await self._producer.send_all(
-            [Message(topic, key_of(command), encode(command, source=self._source), headers) for command in commands]
+            [
+                ProducerMessage(topic, key_of(command), encode(command, source=self._source), headers)
+                for command in commands
+            ]
         )

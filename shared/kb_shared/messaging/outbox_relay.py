@@ -17,7 +17,7 @@ from kb_shared.concurrency.resting import rest_s
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Message, Outcome, Producer
+from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import leases, outbox
@@ -48,10 +48,10 @@ def headers_of_ours(traceparent: str) -> Headers:
     return {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
 
 
-def to_kafka(message: outbox.Message, topic_prefix: str) -> Message:
+def to_kafka(message: outbox.Message, topic_prefix: str) -> ProducerMessage:
     """Return the record that a row of the outbox is sent as."""
     headers = headers_of_ours(message.traceparent) if message.headers is None else message.headers
-    return Message(topic_prefix + message.topic, message.key, message.value, headers)
+    return ProducerMessage(topic_prefix + message.topic, message.key, message.value, headers)
 
 
 def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> list[ObjectId]:

@@ -30,26 +30,26 @@ from kb_contracts.documents import (
     key_of,
 )
 from kb_indexer.backfill import BackfillRunner
+from kb_indexer.backlog import Backlog
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
-from kb_indexer.crowds import Crowds
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
-from kb_indexer.isolation import Isolation
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
+from kb_indexer.state_reader import StateReader
+from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
-from kb_indexer.truth import Truth
 from kb_local.model_server.hash_model import vector_of
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.authentication import Caller
 from kb_shared.identifiers import new_kb_id
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Message, Outcome, Producer
+from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import (
@@ -87,16 +87,16 @@ class Post(Producer):
     """Keeps what is sent, in its order; `take` hands it on as a consumer would get it."""
 
     def __init__(self) -> None:
-        self.sent: list[Message] = []
+        self.sent: list[ProducerMessage] = []
 
     async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
-        self.sent.append(Message(topic, key, value, headers))
+        self.sent.append(ProducerMessage(topic, key, value, headers))
 
-    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
         self.sent.extend(messages)
         return [None] * len(messages)
 
-    def take(self, *topic_names: str) -> list[Message]:
+    def take(self, *topic_names: str) -> list[ProducerMessage]:
         taken = [message for message in self.sent if message.topic in topic_names]
         self.sent = [message for message in self.sent if message.topic not in topic_names]
         return taken
@@ -176,34 +176,34 @@ class Replica:
 
     def __post_init__(self) -> None:
         self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
-        truth = Truth(self.database)
-        self.isolation = Isolation()
-        crowds = Crowds(self.database)
+        state_reader = StateReader(self.database)
+        self.quarantine = SuspectQuarantine()
+        backlog = Backlog(self.database)
         self.load = load_of_documents(most=32, lifetime_s=60)
         self.fan_out = FanOut(
             self.database,
             self.requests,
-            truth=truth,
-            isolation=self.isolation,
-            crowds=crowds,
+            state_reader=state_reader,
+            quarantine=self.quarantine,
+            backlog=backlog,
             load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
         )
         self.probe = SearchableProbe()
-        self.deletions = DeletedKnowledgeBases(truth, self.embedder)
+        self.deletions = DeletedKnowledgeBases(state_reader, self.embedder)
         self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
             self.database,
             self.embedder,
-            truth=truth,
+            state_reader=state_reader,
             leases=self.leases,
             probe=self.probe,
             threads=self.threads,
-            isolation=self.isolation,
+            quarantine=self.quarantine,
             deletions=self.deletions,
             load=self.load,
             size_limits=SizeLimits(self.database, max_documents=0, max_chunks=0),
         )
-        self.sweeper = Sweeper(self.database, self.requests, crowds=crowds, interval_s=1)
+        self.sweeper = Sweeper(self.database, self.requests, backlog=backlog, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
         self.api = create_services(ApiSettings(life_cycle_interval_s=1), self.database, self.embedder)
 

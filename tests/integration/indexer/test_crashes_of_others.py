@@ -12,7 +12,7 @@ from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.job_leases import JobLeases
 from kb_indexer.sync_document import MAX_CRASHES
 from kb_shared import failpoints
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import index_jobs, outbox
 from kb_shared.mongo.index_jobs import SUSPECT_AFTER, Job, State
 from tests.integration.indexer.support import LANES, Replica, Tenant, decoded, record, text_of
@@ -49,7 +49,7 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
     await tenant.assert_holds(kb, {INNOCENT: text_of(3, 4)})
 
 
-async def _die_at_work(process: Replica, commands: list[Message], *, together: bool) -> None:
+async def _die_at_work(process: Replica, commands: list[ProducerMessage], *, together: bool) -> None:
     """Let a process handle all commands at once, and die as soon as it is at work on the killer.
 
     Args:
@@ -161,7 +161,7 @@ async def test_a_request_gives_a_document_given_up_another_chance_but_not_beside
 
 async def test_no_event_is_fanned_out_beside_a_document_that_is_suspect(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
-    async with indexer.isolation.alone():
+    async with indexer.quarantine.alone():
         event = asyncio.create_task(indexer.publish(tenant.ocr("d", text_of(1))))
         await asyncio.wait([event], timeout=0.2)
         assert not event.done()

@@ -10,7 +10,7 @@ from kb_contracts.cloudevents import Envelope
 from kb_contracts.commands import SyncDocument
 from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
-from kb_indexer import crowds
+from kb_indexer import backlog
 from kb_indexer.fan_out import FanOut
 from kb_indexer.load import LONGEST_BATCH_S
 from kb_reconciler.queue_behind import queue_behind
@@ -280,18 +280,18 @@ async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_not
     await tenant.assert_settled()
 
 
-async def test_c11_what_is_asked_for_a_crowded_knowledge_base_delays_nobody_else(
+async def test_c11_what_is_asked_for_a_busy_knowledge_base_delays_nobody_else(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert crowds.CROWDED_FROM == 200
-    monkeypatch.setattr(crowds, "CROWDED_FROM", 2)
-    monkeypatch.setattr(crowds, "_KNOWN_FOR_S", 0.0)
-    crowded, other = await tenant.create_kb("a"), await tenant.create_kb("b")
+    assert backlog.BACKLOG_LIMIT == 200
+    monkeypatch.setattr(backlog, "BACKLOG_LIMIT", 2)
+    monkeypatch.setattr(backlog, "_KNOWN_FOR_S", 0.0)
+    busy, other = await tenant.create_kb("a"), await tenant.create_kb("b")
 
     await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))
 
-    assert len(indexer.post.take(topics.INDEX_REQUESTS.name)) == 4, "three of the crowd, and the other's"
-    assert commands(indexer) == [(crowded.kb_id, document_id) for document_id in ("d3", "d4", "e")]
+    assert len(indexer.post.take(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
+    assert commands(indexer) == [(busy.kb_id, document_id) for document_id in ("d3", "d4", "e")]
     await tenant.make_due()
     await indexer.work()
     await tenant.assert_holds(other, {"e": TEXT})

@@ -11,9 +11,9 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import encode
 from kb_contracts.commands import Reason, SyncDocument
 from kb_contracts.outcomes import DocumentIndexFailed
+from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import FenceBroken, replace_document
 from kb_indexer.sync_document import MAX_ATTEMPTS
-from kb_indexer.truth import Truth
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
@@ -107,17 +107,17 @@ async def test_what_is_asked_between_decision_and_end_is_done_where_nothing_was_
     command = (await the_job(tenant)).command()
     await work_to_the_end(tenant, indexer)
     await indexer.requests.request([command])
-    count_live = Truth.live_chunks
+    count_live = StateReader.live_chunks
 
-    async def counted_before_another_request(truth: Truth, kb: KnowledgeBase, document_id: str) -> int:
-        live = await count_live(truth, kb, document_id)
+    async def counted_before_another_request(state_reader: StateReader, kb: KnowledgeBase, document_id: str) -> int:
+        live = await count_live(state_reader, kb, document_id)
         monkeypatch.undo()
         await rival.publish(tenant.ocr("d", CHANGED, revision=2))
         return live
 
-    monkeypatch.setattr(Truth, "live_chunks", counted_before_another_request)
+    monkeypatch.setattr(StateReader, "live_chunks", counted_before_another_request)
     await work_to_the_end(tenant, indexer)
-    assert Truth.live_chunks is count_live, "nothing was asked meanwhile"
+    assert StateReader.live_chunks is count_live, "nothing was asked meanwhile"
     await tenant.assert_holds(kb, {"d": CHANGED})
     await tenant.assert_settled()
 

@@ -14,7 +14,7 @@ from kb_local.mongod import Mongod
 from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.kafka.headers import to_wire
-from kb_shared.kafka.producer import Message, Outcome
+from kb_shared.kafka.producer import Outcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import leases, outbox
@@ -56,7 +56,7 @@ async def add(database: Database, document_id: str, seq: int) -> None:
     await in_transaction(database, work)
 
 
-def said(messages: Sequence[Message]) -> list[tuple[str, int]]:
+def said(messages: Sequence[ProducerMessage]) -> list[tuple[str, int]]:
     """(document, seq) of what was sent."""
     outcomes = [decode(message.value, KB_EVENTS)[1] for message in messages]
     return [(o.document_id, o.revision) for o in outcomes if isinstance(o, DocumentIndexed)]
@@ -199,7 +199,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
     class AwayAtFirst(Post):
         refusals = 0
 
-        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             if self.refusals < 3:
                 self.refusals += 1
                 return [TransientError("away")] * len(messages)
@@ -241,7 +241,7 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
 
 async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
     class Away(Post):
-        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             return [TransientError("away")] * len(messages)
 
     relay = OutboxRelay(database, Away(), topic_prefix="")
@@ -257,7 +257,7 @@ async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(Post):
-        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             self.sent.extend(messages)
             await asyncio.Event().wait()
             return []

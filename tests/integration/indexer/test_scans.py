@@ -14,7 +14,7 @@ from kb_local import recovery
 from kb_local.python_server import ModelServer
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
-from kb_shared.kafka.producer import Message
+from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Database, Session, in_transaction
@@ -43,7 +43,7 @@ async def crash() -> None:
     raise Crash
 
 
-def asked_for(messages: Sequence[Message]) -> list[str]:
+def asked_for(messages: Sequence[ProducerMessage]) -> list[str]:
     """The documents of commands."""
     return [command.document_id for command in decoded([message.value or b"" for message in messages], SyncDocument)]
 

@@ -18,7 +18,7 @@ from kb_contracts.documents import TagsChanged
 from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
 from kb_shared import failpoints
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Message, Outcome
+from kb_shared.kafka.producer import Outcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.messaging.unsendable_messages import set_aside
@@ -44,7 +44,7 @@ class Refusing(Post):
         self.words = words
         self.away = away
 
-    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
         outcomes = [self._outcome(str(message.value)) for message in messages]
         self.sent += [message for message, outcome in zip(messages, outcomes, strict=True) if outcome is None]
         return outcomes
@@ -58,7 +58,7 @@ class Refusing(Post):
 class RefusingBatches(Post):
     """Takes three messages as a batch, and refuses a batch as a whole for one message in it, as brokers do."""
 
-    async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
         outcomes: list[Outcome] = []
         for start in range(0, len(messages), 3):
             batch = messages[start : start + 3]
@@ -104,12 +104,12 @@ async def add(database: Database, organization_id: str, *tag_ids: str) -> None:
     await in_transaction(database, work)
 
 
-def tags_in(messages: Sequence[Message]) -> list[str]:
+def tags_in(messages: Sequence[ProducerMessage]) -> list[str]:
     events = [message.value for message in messages if message.topic == topics.DOCUMENT_EVENTS.name]
     return [decode(value, {TagsChanged.TYPE: TagsChanged})[1].tag_ids[0] for value in events]
 
 
-def rejections_in(messages: Sequence[Message]) -> list[DocumentRejected]:
+def rejections_in(messages: Sequence[ProducerMessage]) -> list[DocumentRejected]:
     told = [message.value for message in messages if message.topic == topics.KB_EVENTS.name]
     return [outcome for value in told if isinstance(outcome := decode(value, KB_EVENTS)[1], DocumentRejected)]
 
@@ -349,7 +349,7 @@ async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
     attempts = 0
 
     class Forbidden(Post):
-        async def send_each(self, messages: Sequence[Message]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             nonlocal attempts
             attempts += 1
             return [failure] * len(messages)

@@ -10,9 +10,9 @@ import pytest
 
 from kb_contracts import topics
 from kb_contracts.commands import SyncDocument
-from kb_indexer import crowds, sync_document
+from kb_indexer import backlog, sync_document
+from kb_indexer.backlog import BACKLOG_LIMIT
 from kb_indexer.chunk_document import chunk_document
-from kb_indexer.crowds import CROWDED_FROM
 from kb_shared import failpoints
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
@@ -84,9 +84,9 @@ async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
     own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Not as it was while the crowd came together.
-    monkeypatch.setattr(crowds, "_KNOWN_FOR_S", 0.0)
+    monkeypatch.setattr(backlog, "_KNOWN_FOR_S", 0.0)
     await own_tenant.create_kb("a")
-    await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(CROWDED_FROM + 1)))
+    await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(BACKLOG_LIMIT + 1)))
     own_indexer.post.take(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
     await let_jobs_try_again(own_tenant)
 
@@ -94,7 +94,7 @@ async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
         pass
 
     lanes = Counter(message.topic for message in own_indexer.post.sent)
-    assert lanes == {topics.INDEX_BACKFILL.name: CROWDED_FROM + 1}
+    assert lanes == {topics.INDEX_BACKFILL.name: BACKLOG_LIMIT + 1}
 
 
 @pytest.mark.parametrize("asked", [1e7, 1e15, 1e30])

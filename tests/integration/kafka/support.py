@@ -10,8 +10,8 @@ from aiokafka import TopicPartition
 
 from kb_contracts.topics import Topic
 from kb_shared.kafka.consumer import Consumer
-from kb_shared.kafka.producer import Message, Producer
-from kb_shared.kafka.record import DeadLetters, Handler, Place, Record
+from kb_shared.kafka.producer import Producer, ProducerMessage
+from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.clients import consumer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -55,7 +55,9 @@ class Stream:
     async def publish(self, messages: Sequence[tuple[str, str]]) -> None:
         """Send (key, value) pairs in order."""
         async with Producer(self.connection, idempotence=self.on_kafka) as producer:
-            await producer.send_all([Message(self.topic, key.encode(), value.encode()) for key, value in messages])
+            await producer.send_all(
+                [ProducerMessage(self.topic, key.encode(), value.encode()) for key, value in messages]
+            )
 
     def consumer(self, handler: Handler, dead_letters: DeadLetters, **options: Any) -> Consumer:
         defaults: dict[str, Any] = {
@@ -119,9 +121,9 @@ class Recorder:
     handled: list[str] = field(default_factory=list)
     tried: list[str] = field(default_factory=list)
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, "", key)
+        return OrderingKey(group, "", key)
 
     async def handle(self, record: Record) -> None:
         value = (record.value or b"").decode()

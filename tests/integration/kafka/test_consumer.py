@@ -8,7 +8,7 @@ from kb_contracts.errors import Rejected
 from kb_local.broker import Broker
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
-from kb_shared.kafka import retries, tenure
+from kb_shared.kafka import partition_assignment, retries
 from kb_shared.kafka.session import POLL_MAX_RECORDS
 from tests.integration.kafka.support import EVENTS, Letters, Recorder, Stream, running
 from tests.waiting import until
@@ -71,7 +71,7 @@ async def test_poison_bugs_and_trouble_of_some_keys_do_not_hold_up_the_others(
 async def test_what_is_done_when_the_consumer_stops_is_committed(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 60)
+    monkeypatch.setattr(partition_assignment, "COMMIT_INTERVAL_S", 60)
     await stream.publish([(f"a/{n}", str(n)) for n in range(40)])
     handler = Recorder()
     async with running(stream.consumer(handler, Letters())):
@@ -125,8 +125,8 @@ async def test_a_consumer_that_can_not_keep_up_takes_in_no_more_than_it_can_hold
         session = consumer._session
         assert session is not None
         await until(lambda: len(session._client.paused()) == EVENTS.partitions)
-        assert session._tenure is not None
-        assert sum(session._tenure.ledger.replay_windows().values()) <= HIGH_MARK + POLL_MAX_RECORDS
+        assert session._assignment is not None
+        assert sum(session._assignment.ledger.replay_windows().values()) <= HIGH_MARK + POLL_MAX_RECORDS
         assert len(handler.tried) == HIGH_MARK // 4
         assert consumer.ready
         handler.gate.set()
@@ -158,7 +158,7 @@ async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everythi
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Nothing is committed when the broker goes: whoever commits afterwards does it to a log that is not the same.
-    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 60)
+    monkeypatch.setattr(partition_assignment, "COMMIT_INTERVAL_S", 60)
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
     stream = Stream(broker.bootstrap, "", on_kafka=False)
     handler = Recorder()

@@ -8,7 +8,7 @@ from kb_contracts.topics import TOPICS, Topic
 from kb_local.broker import Broker
 from kb_local.ports import free_port
 from kb_shared.errors import PermanentError, TransientError
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.kafka.topic_checks import TopicsUnfit
 from kb_shared.kafka.topics import check_topics, ensure_topics
@@ -63,7 +63,7 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
             got.append(record)
 
     async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
-        await producer.send_all([Message(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
+        await producer.send_all([ProducerMessage(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
         await producer.send(stream.topic, b"a/1", None, {"content-type": "text/plain", "who": "Zoë"})
         await producer.send(stream.topic, b"a/1", b"\xff\x00", [("x", b"\xfe"), ("x", b"2")])
     async with running(stream.consumer(Keeper(), Letters())):
@@ -108,7 +108,7 @@ async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_i
 async def test_messages_before_and_after_a_refused_one_are_delivered(stream: Stream) -> None:
     handler = Recorder()
     async with Producer(stream.connection, idempotence=stream.on_kafka, max_request_bytes=1000) as producer:
-        messages = [Message(stream.topic, b"a/1", value) for value in (b"before", b"x" * 2000, b"after")]
+        messages = [ProducerMessage(stream.topic, b"a/1", value) for value in (b"before", b"x" * 2000, b"after")]
         with pytest.raises(PermanentError):
             await producer.send_all(messages)
     async with running(stream.consumer(handler, Letters(), **BRIEF_SESSION)):

@@ -12,7 +12,7 @@ import sys
 
 from kb_shared import failpoints
 from kb_shared.kafka.consumer import Consumer
-from kb_shared.kafka.record import Place, Record
+from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import logs
 
@@ -43,9 +43,9 @@ class Jobs:
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, "", key)
+        return OrderingKey(group, "", key)
 
     async def handle(self, record: Record) -> None:
         await asyncio.sleep(random.expovariate(1 / MEAN_JOB_S))

@@ -22,9 +22,9 @@ from kb_indexer.load import (
     load_of_events,
 )
 from kb_shared.errors import TransactionExpired
-from kb_shared.kafka.record import Place, Record, TopicPartition
+from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.tenure import Tenure, Work
 from tests.unit.embedding import virtual_time
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, record
 
@@ -68,9 +68,9 @@ class Indexer:
     on_done: Callable[[str], None]
     done: list[str] = field(default_factory=list)
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         organization, _, document = (record.key or b"").decode().partition("/")
-        return Place(organization_id=organization, group="kb", key=document)
+        return OrderingKey(organization_id=organization, group="kb", key=document)
 
     async def handle(self, record: Record) -> None:
         document = (record.key or b"").decode()
@@ -105,8 +105,8 @@ async def index(
         for _ in range(replicas)
     ]
     partition = TopicPartition(TOPIC, 0)
-    tenures = [
-        Tenure(
+    assignments = [
+        PartitionAssignment(
             Work(
                 indexer,
                 FakeDeadLetters(),
@@ -123,13 +123,13 @@ async def index(
         )
         for indexer in indexers
     ]
-    for number, tenure in enumerate(tenures):
-        tenure.admit(record(offset, key) for offset, key in enumerate(documents[number::replicas]))
+    for number, assignment in enumerate(assignments):
+        assignment.admit(record(offset, key) for offset, key in enumerate(documents[number::replicas]))
     with suppress(TimeoutError):
         async with asyncio.timeout(within_s):
             await all_done.wait()
-    for tenure in tenures:
-        await tenure.close(drain_s=0)
+    for assignment in assignments:
+        await assignment.close(drain_s=0)
     return indexers
 
 

@@ -1,13 +1,13 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
-from kb_shared.kafka.record import Place, Record, TopicPartition
+from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 
 TOPIC = "events"
 
 
-def record(offset: int, place: str = "a/1", *, partition: int = 0, value: bytes = b"v") -> Record:
-    return Record(TOPIC, partition, offset, place.encode(), value, (), 0)
+def record(offset: int, ordering_key: str = "a/1", *, partition: int = 0, value: bytes = b"v") -> Record:
+    return Record(TOPIC, partition, offset, ordering_key.encode(), value, (), 0)
 
 
 async def do_nothing(record: Record) -> None:
@@ -22,9 +22,9 @@ class FakeHandler:
     tried: list[int] = field(default_factory=list)
     handled: list[int] = field(default_factory=list)
 
-    def place(self, record: Record) -> Place:
+    def ordering_key(self, record: Record) -> OrderingKey:
         group, _, key = (record.key or b"").decode().partition("/")
-        return Place(group, group, key)
+        return OrderingKey(group, group, key)
 
     async def handle(self, record: Record) -> None:
         self.tried.append(record.offset)

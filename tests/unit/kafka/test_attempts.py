@@ -6,14 +6,14 @@ from structlog.testing import capture_logs
 from kb_contracts.errors import Rejected
 from kb_shared import failpoints
 from kb_shared.errors import DocumentUnfit, Parked, TransientError
-from kb_shared.kafka.attempts import Attempts, Job, TryAgain
+from kb_shared.kafka.attempts import Attempts, InFlightRecord, TryAgain
 from kb_shared.kafka.offsets import OffsetTracker
-from kb_shared.kafka.record import Place
+from kb_shared.kafka.record import OrderingKey
 from tests.unit.kafka.fakes import FakeDeadLetters, FakeHandler, record
 
 
-def a_job() -> Job:
-    return Job(record(0), Place("a", "a", "1"), OffsetTracker(0))
+def a_job() -> InFlightRecord:
+    return InFlightRecord(record(0), OrderingKey("a", "a", "1"), OffsetTracker(0))
 
 
 def raising(error: BaseException) -> FakeHandler:
@@ -23,12 +23,12 @@ def raising(error: BaseException) -> FakeHandler:
     return FakeHandler(effect)
 
 
-async def outcomes(job: Job, handler: FakeHandler, dead_letters: FakeDeadLetters) -> list[TryAgain | None]:
+async def outcomes(item: InFlightRecord, handler: FakeHandler, dead_letters: FakeDeadLetters) -> list[TryAgain | None]:
     """Everything that trying to the end, but at most 20 times, gives."""
     attempts = Attempts(handler, dead_letters)
     seen = []
     for _ in range(20):
-        seen.append(await attempts.attempt(job))
+        seen.append(await attempts.attempt(item))
         if seen[-1] is None:
             break
     return seen

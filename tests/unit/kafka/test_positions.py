@@ -10,11 +10,11 @@ from structlog.testing import capture_logs
 
 from kb_shared.kafka import positions as positions_module
 from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import Positions, Start, accept_loss
 from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.survey import Survey
-from kb_shared.kafka.tenure import Tenure, Work
 from kb_shared.observability.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
@@ -90,8 +90,8 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
     return fake
 
 
-def a_tenure(handler: FakeHandler | None = None) -> Tenure:
-    return Tenure(
+def an_assignment(handler: FakeHandler | None = None) -> PartitionAssignment:
+    return PartitionAssignment(
         Work(
             handler or FakeHandler(),
             FakeDeadLetters(),
@@ -158,11 +158,11 @@ async def test_an_offset_of_a_topic_with_another_id_is_not_gone_on_from(
 async def test_a_partition_without_an_offset_begins_at_the_beginning_and_that_is_committed(client: FakeClient) -> None:
     client.beginning = 3
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
-    tenure = a_tenure()
-    positions.begin(tenure, await positions.find([ZERO]))
-    assert tenure.ledger.committable() == {ZERO: 3}
+    assignment = an_assignment()
+    positions.begin(assignment, await positions.find([ZERO]))
+    assert assignment.ledger.committable() == {ZERO: 3}
     assert positions.mark(TOPIC) == f"topic-id={OLD}"
-    await tenure.close(drain_s=0)
+    await assignment.close(drain_s=0)
 
 
 async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_there_and_is_counted(
@@ -170,62 +170,62 @@ async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_t
 ) -> None:
     client.end = 200
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
-    tenure = a_tenure()
-    positions.begin(tenure, {ZERO: Start(20, 20)})
+    assignment = an_assignment()
+    positions.begin(assignment, {ZERO: Start(20, 20)})
     await positions.find_replaced_topics([TOPIC])
     client.beginning, before = 100, skipped()
-    await positions.find_again(tenure, {ZERO: 20})
+    await positions.find_again(assignment, {ZERO: 20})
     assert (client.at, skipped() - before) == (100, 80)
-    assert tenure.ledger.committable() == {ZERO: 100}
-    await tenure.close(drain_s=0)
+    assert assignment.ledger.committable() == {ZERO: 100}
+    await assignment.close(drain_s=0)
 
 
 async def test_a_survey_outlives_partitions_that_are_taken_away_between_its_questions_and_is_counted(
     client: FakeClient,
 ) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
-    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
+    monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
     failures = CONSUMER_SURVEY_FAILURES.labels(group=GROUP)._value
     before = failures.get()
     client.assigned = False
     with capture_logs() as logs:
-        await survey.take(tenure)
-    assert (failures.get() - before, [line["event"] for line in logs]) == (1, ["survey.failed"])
-    await tenure.close(drain_s=0)
+        await monitor.take(assignment)
+    assert (failures.get() - before, [line["event"] for line in logs]) == (1, ["positions.check_failed"])
+    await assignment.close(drain_s=0)
 
 
 async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: FakeClient) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
-    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
-    positions.begin(tenure, {ZERO: Start(0, 0)})
-    tenure.admit([record(0)])
-    await until(lambda: tenure.ledger.committable() == {ZERO: 1})
+    monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
+    positions.begin(assignment, {ZERO: Start(0, 0)})
+    assignment.admit([record(0)])
+    await until(lambda: assignment.ledger.committable() == {ZERO: 1})
     client.at = client.end = 2
-    await survey.take(tenure)
-    assert tenure.ledger.committable() == {ZERO: 2}
-    tenure.ledger.mark_committed({ZERO: 2})
-    await survey.take(tenure)
-    assert survey.lag == {ZERO: 0}
-    await tenure.close(drain_s=0)
+    await monitor.take(assignment)
+    assert assignment.ledger.committable() == {ZERO: 2}
+    assignment.ledger.mark_committed({ZERO: 2})
+    await monitor.take(assignment)
+    assert monitor.lag == {ZERO: 0}
+    await assignment.close(drain_s=0)
 
 
 async def test_a_position_of_a_log_that_was_replaced_meanwhile_moves_nothing_in_the_new_one(client: FakeClient) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
-    survey, tenure = Survey(client, positions, group_id=GROUP), a_tenure()
-    positions.begin(tenure, {ZERO: Start(500, 500)})
+    monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
+    positions.begin(assignment, {ZERO: Start(500, 500)})
     await positions.find_replaced_topics([TOPIC])
     answer = client.end_offsets
 
     async def replaced_meanwhile(partitions: list[Any]) -> dict[Any, int]:
         client.topic_id = NEW
-        await positions.restart(tenure, [ZERO])
+        await positions.restart(assignment, [ZERO])
         return await answer(partitions)
 
     client.end_offsets = replaced_meanwhile  # type: ignore[method-assign]
-    await survey.take(tenure)
-    assert tenure.ledger.committable() == {ZERO: 0}
+    await monitor.take(assignment)
+    assert assignment.ledger.committable() == {ZERO: 0}
     assert (client.at, positions.mark(TOPIC)) == (0, f"topic-id={NEW}")
-    await tenure.close(drain_s=0)
+    await assignment.close(drain_s=0)
 
 
 async def test_a_commit_is_not_tried_again_once_the_membership_is_lost(client: FakeClient) -> None:
@@ -255,16 +255,16 @@ async def test_the_age_of_the_oldest_unfinished_record_is_exported_until_it_is_f
     async def wait(_: Record) -> None:
         await go_on.wait()
 
-    survey = Survey(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
-    tenure = a_tenure(FakeHandler(wait))
+    monitor = PositionMonitor(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    assignment = an_assignment(FakeHandler(wait))
     stuck_s = CONSUMER_STUCK_SECONDS.labels(topic=TOPIC, group=GROUP)._value
-    tenure.admit([record(0)])
-    await survey.take(tenure)
+    assignment.admit([record(0)])
+    await monitor.take(assignment)
     first = stuck_s.get()
-    await survey.take(tenure)
+    await monitor.take(assignment)
     assert 0 < first < stuck_s.get()
     go_on.set()
-    await until(lambda: tenure.ledger.committable() == {ZERO: 1})
-    await survey.take(tenure)
+    await until(lambda: assignment.ledger.committable() == {ZERO: 1})
+    await monitor.take(assignment)
     assert stuck_s.get() == 0
-    await tenure.close(drain_s=0)
+    await assignment.close(drain_s=0)

@@ -14,7 +14,7 @@ from aiokafka.errors import (
 )
 
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Message, Outcome, Producer
+from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 INVALID_RECORD = 87
@@ -43,7 +43,7 @@ class Client:
 async def send_each(keys: Sequence[str], errors: Mapping[str, KafkaError]) -> tuple[list[Outcome], list[str]]:
     producer = Producer(KafkaConnection("nowhere:1"), idempotence=False)
     producer._client = client = Client(errors)
-    outcomes = await producer.send_each([Message("t", key.encode(), b"a secret text") for key in keys])
+    outcomes = await producer.send_each([ProducerMessage("t", key.encode(), b"a secret text") for key in keys])
     return outcomes, client.handed_over
 
 

@@ -15,7 +15,7 @@ from aiokafka.errors import (
 )
 
 from kb_shared.errors import TransientError
-from kb_shared.kafka.producer import Message, Producer
+from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.unit.kafka.scripted_clients import Client, Clients
 from tests.waiting import until
@@ -29,9 +29,9 @@ async def started(clients: Clients, **options: Any) -> tuple[Producer, Client]:
     return producer, clients.made[0]
 
 
-def messages(*values: str) -> list[Message]:
+def messages(*values: str) -> list[ProducerMessage]:
     """Return messages whose key is the first letter of the value."""
-    return [Message(TOPIC, value[:1].encode(), value.encode()) for value in values]
+    return [ProducerMessage(TOPIC, value[:1].encode(), value.encode()) for value in values]
 
 
 def sending(producer: Producer, *values: str) -> asyncio.Task[None]:

@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kb_shared.kafka.record import Place
+from kb_shared.kafka.record import OrderingKey
 from kb_shared.kafka.scheduling import Lane, Scheduler
 
 MAX_IN_FLIGHT = 9
@@ -18,12 +18,12 @@ COUNTED = 2
 @dataclass(frozen=True)
 class Item:
     number: int
-    place: Place
+    ordering_key: OrderingKey
     lane: Lane
 
 
 places = st.builds(
-    Place,
+    OrderingKey,
     organization_id=st.sampled_from(["acme", "bolt", "core"]),
     group=st.sampled_from("ab"),
     key=st.sampled_from("1234"),
@@ -42,16 +42,16 @@ class SchedulerRules(RuleBasedStateMachine):
         self.slots = MAX_IN_FLIGHT
         self.scheduler = Scheduler[Item](max_in_flight=MAX_IN_FLIGHT, per_group=PER_GROUP, limit=lambda: self.slots)
         self.numbers = count()
-        self.waiting: dict[Place, list[Item]] = defaultdict(list)
-        self.running: dict[Place, Item] = {}
-        self.suspended: set[Place] = set()
+        self.waiting: dict[OrderingKey, list[Item]] = defaultdict(list)
+        self.running: dict[OrderingKey, Item] = {}
+        self.suspended: set[OrderingKey] = set()
         self.overtaken: Counter[tuple[Lane, Claimant, Claimant]] = Counter()
 
-    @rule(place=places, lane=st.sampled_from(Lane))
-    def add(self, place: Place, lane: Lane) -> None:
-        item = Item(next(self.numbers), place, lane)
-        self.scheduler.add(item, place, lane)
-        self.waiting[place].append(item)
+    @rule(ordering_key=places, lane=st.sampled_from(Lane))
+    def add(self, ordering_key: OrderingKey, lane: Lane) -> None:
+        item = Item(next(self.numbers), ordering_key, lane)
+        self.scheduler.add(item, ordering_key, lane)
+        self.waiting[ordering_key].append(item)
 
     @rule(slots=st.integers(1, MAX_IN_FLIGHT))
     def limit(self, slots: int) -> None:
@@ -70,30 +70,30 @@ class SchedulerRules(RuleBasedStateMachine):
         assert item in startable, "order of its place, or the cap of its group, or its pause was not kept"
         assert len(self.running) < self.slots
         self._check_turn(item, startable)
-        self.running[item.place] = item
-        self.waiting[item.place].remove(item)
+        self.running[item.ordering_key] = item
+        self.waiting[item.ordering_key].remove(item)
 
     @precondition(lambda self: self.running)
     @rule(choices=st.data())
     def finish(self, choices: st.DataObject) -> None:
-        place = choices.draw(st.sampled_from(sorted(self.running, key=str)))
-        self.scheduler.finish(place)
-        del self.running[place]
+        ordering_key = choices.draw(st.sampled_from(sorted(self.running, key=str)))
+        self.scheduler.finish(ordering_key)
+        del self.running[ordering_key]
 
     @precondition(lambda self: self.running)
     @rule(choices=st.data())
     def suspend(self, choices: st.DataObject) -> None:
-        place = choices.draw(st.sampled_from(sorted(self.running, key=str)))
-        self.scheduler.suspend(place)
-        self.waiting[place].insert(0, self.running.pop(place))
-        self.suspended.add(place)
+        ordering_key = choices.draw(st.sampled_from(sorted(self.running, key=str)))
+        self.scheduler.suspend(ordering_key)
+        self.waiting[ordering_key].insert(0, self.running.pop(ordering_key))
+        self.suspended.add(ordering_key)
 
     @precondition(lambda self: self.suspended)
     @rule(choices=st.data())
     def wake(self, choices: st.DataObject) -> None:
-        place = choices.draw(st.sampled_from(sorted(self.suspended, key=str)))
-        self.scheduler.wake(place)
-        self.suspended.remove(place)
+        ordering_key = choices.draw(st.sampled_from(sorted(self.suspended, key=str)))
+        self.scheduler.wake(ordering_key)
+        self.suspended.remove(ordering_key)
 
     @invariant()
     def slots_are_bounded(self) -> None:
@@ -102,56 +102,70 @@ class SchedulerRules(RuleBasedStateMachine):
 
     @invariant()
     def no_organization_alone_holds_the_last_slot(self) -> None:
-        held = Counter(place.organization_id for place in self.running)
+        held = Counter(ordering_key.organization_id for ordering_key in self.running)
         assert all(n < MAX_IN_FLIGHT - 1 for n in held.values())
 
     @invariant()
     def of_an_organization_a_quarter_of_the_slots_counts_as_stock_without_what_stands_behind_a_pause(self) -> None:
         for lane in Lane:
             items = [*self.running.values()]
-            items += [item for place, queue in self.waiting.items() if place not in self.suspended for item in queue]
-            of_each = Counter(item.place.organization_id for item in items if item.lane is lane)
+            items += [
+                item
+                for ordering_key, queue in self.waiting.items()
+                if ordering_key not in self.suspended
+                for item in queue
+            ]
+            of_each = Counter(item.ordering_key.organization_id for item in items if item.lane is lane)
             assert self.scheduler.in_stock(lane) == sum(min(n, COUNTED) for n in of_each.values())
 
     def teardown(self) -> None:
         """Whatever happened, all that is left runs to its end in order."""
-        for place in self.suspended:
-            self.scheduler.wake(place)
+        for ordering_key in self.suspended:
+            self.scheduler.wake(ordering_key)
         self.suspended.clear()
         while any(self.waiting.values()) or self.running:
             self.start()
-            for place in list(self.running):
-                self.scheduler.finish(place)
-                del self.running[place]
+            for ordering_key in list(self.running):
+                self.scheduler.finish(ordering_key)
+                del self.running[ordering_key]
 
     def _startable(self) -> list[Item]:
         if len(self.running) >= self.slots:
             return []
         return [
             queue[0]
-            for place, queue in self.waiting.items()
-            if queue and place not in self.running and place not in self.suspended and self._is_allowed(place)
+            for ordering_key, queue in self.waiting.items()
+            if queue
+            and ordering_key not in self.running
+            and ordering_key not in self.suspended
+            and self._is_allowed(ordering_key)
         ]
 
-    def _is_allowed(self, place: Place) -> bool:
-        of_group = sum(group_of(other) == group_of(place) for other in self.running)
-        of_organization = sum(other.organization_id == place.organization_id for other in self.running)
+    def _is_allowed(self, ordering_key: OrderingKey) -> bool:
+        of_group = sum(group_of(other) == group_of(ordering_key) for other in self.running)
+        of_organization = sum(other.organization_id == ordering_key.organization_id for other in self.running)
         left_free = self.slots - len(self.running) - 1
         of_each_group = max(1, self.slots * PER_GROUP // MAX_IN_FLIGHT)
         return of_group < of_each_group and (of_organization == 0 or of_organization + 1 <= 7 * left_free)
 
     def _check_turn(self, item: Item, startable: list[Item]) -> None:
         """Who could have run is not passed twice by the same other of its lane: organizations first, then groups."""
-        rivals = [other.place for other in startable if other.lane is item.lane]
-        others: set[Claimant] = {place.organization_id for place in rivals}
-        others |= {group_of(place) for place in rivals if place.organization_id == item.place.organization_id}
-        passed = others - {item.place.organization_id, group_of(item.place)}
+        rivals = [other.ordering_key for other in startable if other.lane is item.lane]
+        others: set[Claimant] = {ordering_key.organization_id for ordering_key in rivals}
+        others |= {
+            group_of(ordering_key)
+            for ordering_key in rivals
+            if ordering_key.organization_id == item.ordering_key.organization_id
+        }
+        passed = others - {item.ordering_key.organization_id, group_of(item.ordering_key)}
         for claimant in passed:
-            winner = item.place.organization_id if isinstance(claimant, str) else group_of(item.place)
+            winner = item.ordering_key.organization_id if isinstance(claimant, str) else group_of(item.ordering_key)
             self.overtaken[item.lane, claimant, winner] += 1
             assert self.overtaken[item.lane, claimant, winner] <= 1
-        waiting_on = {place.organization_id for place in rivals} | {group_of(place) for place in rivals}
-        won = {item.place.organization_id, group_of(item.place)}
+        waiting_on = {ordering_key.organization_id for ordering_key in rivals} | {
+            group_of(ordering_key) for ordering_key in rivals
+        }
+        won = {item.ordering_key.organization_id, group_of(item.ordering_key)}
         for key in list(self.overtaken):
             lane, claimant, _ = key
             if lane is item.lane and (claimant in won or claimant not in waiting_on):
@@ -159,16 +173,16 @@ class SchedulerRules(RuleBasedStateMachine):
                 del self.overtaken[key]
 
 
-def group_of(place: Place) -> tuple[str, str]:
-    return place.organization_id, place.group
+def group_of(ordering_key: OrderingKey) -> tuple[str, str]:
+    return ordering_key.organization_id, ordering_key.group
 
 
 SchedulerRules.TestCase.settings = settings(stateful_step_count=60)
 TestSchedulerRules = SchedulerRules.TestCase
 
 
-def place(group: str, key: str = "k", *, organization: str = "acme") -> Place:
-    return Place(organization, group, key)
+def ordering_key(group: str, key: str = "k", *, organization: str = "acme") -> OrderingKey:
+    return OrderingKey(organization, group, key)
 
 
 def started(scheduler: Scheduler[str]) -> Counter[str]:
@@ -179,19 +193,19 @@ def started(scheduler: Scheduler[str]) -> Counter[str]:
 def test_the_busiest_group_leaves_slots_for_others_of_its_organization() -> None:
     scheduler = Scheduler[str](max_in_flight=32, per_group=24)
     for n in range(40):
-        scheduler.add("hot", place("hot", str(n)))
+        scheduler.add("hot", ordering_key("hot", str(n)))
     assert started(scheduler) == {"hot": 24}
     for n in range(40):
-        scheduler.add("second", place("second", str(n)))
+        scheduler.add("second", ordering_key("second", str(n)))
     assert started(scheduler) == {"second": 4}
 
 
 def test_the_groups_of_an_organization_together_leave_slots_for_another() -> None:
     scheduler = Scheduler[str](max_in_flight=32, per_group=24)
     for n in range(200):
-        scheduler.add("greedy", place(f"kb {n % 5}", str(n)))
+        scheduler.add("greedy", ordering_key(f"kb {n % 5}", str(n)))
     assert started(scheduler) == {"greedy": 28}
-    scheduler.add("newcomer", place("kb", organization="bolt"))
+    scheduler.add("newcomer", ordering_key("kb", organization="bolt"))
     assert started(scheduler) == {"newcomer": 1}
 
 
@@ -199,20 +213,20 @@ def test_several_organizations_that_never_finish_together_leave_slots_free() -> 
     scheduler = Scheduler[str](max_in_flight=32, per_group=24)
     for n in range(200):
         for organization in ("a", "b", "c", "d"):
-            scheduler.add(organization, place(f"kb {n % 5}", str(n), organization=organization))
+            scheduler.add(organization, ordering_key(f"kb {n % 5}", str(n), organization=organization))
     held = started(scheduler)
     assert max(held.values()) - min(held.values()) <= 1
     assert sum(held.values()) == 30
-    scheduler.add("newcomer", place("kb", organization="e"))
+    scheduler.add("newcomer", ordering_key("kb", organization="e"))
     assert started(scheduler) == {"newcomer": 1}
 
 
 def test_an_organization_with_many_groups_has_one_turn_as_one_with_a_single_group_has() -> None:
     scheduler = Scheduler[str](max_in_flight=1, per_group=1)
     for n in range(8):
-        scheduler.add(f"many/{n % 4}", place(f"kb {n % 4}", str(n), organization="many"))
+        scheduler.add(f"many/{n % 4}", ordering_key(f"kb {n % 4}", str(n), organization="many"))
     for n in range(4):
-        scheduler.add("single", place("kb", str(n), organization="single"))
+        scheduler.add("single", ordering_key("kb", str(n), organization="single"))
     order = []
     while (item := scheduler.start_next()) is not None:
         order.append(item)
@@ -228,38 +242,38 @@ def test_an_organization_with_many_groups_has_one_turn_as_one_with_a_single_grou
 
 def test_a_suspended_item_gives_its_slot_away_but_not_its_turn() -> None:
     scheduler = Scheduler[str](max_in_flight=1, per_group=1)
-    scheduler.add("first", place("a"))
-    scheduler.add("second", place("a"))
-    scheduler.add("other", place("b"))
+    scheduler.add("first", ordering_key("a"))
+    scheduler.add("second", ordering_key("a"))
+    scheduler.add("other", ordering_key("b"))
     assert scheduler.start_next() == "first"
-    scheduler.suspend(place("a"))
+    scheduler.suspend(ordering_key("a"))
     assert scheduler.start_next() == "other"
-    scheduler.finish(place("b"))
+    scheduler.finish(ordering_key("b"))
     assert scheduler.start_next() is None
-    scheduler.wake(place("a"))
+    scheduler.wake(ordering_key("a"))
     assert scheduler.start_next() == "first"
-    scheduler.finish(place("a"))
+    scheduler.finish(ordering_key("a"))
     assert scheduler.start_next() == "second"
 
 
 def test_bulk_work_gets_a_tenth_of_the_slots_under_live_load_and_all_of_them_without() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     for n in range(30):
-        scheduler.add("live", place("l", str(n), organization=f"live {n}"), Lane.LIVE)
-        scheduler.add("bulk", place("b", str(n), organization=f"bulk {n}"), Lane.BULK)
+        scheduler.add("live", ordering_key("l", str(n), organization=f"live {n}"), Lane.LIVE)
+        scheduler.add("bulk", ordering_key("b", str(n), organization=f"bulk {n}"), Lane.BULK)
     assert started(scheduler) == {"live": 9, "bulk": 1}
 
     idle = Scheduler[str](max_in_flight=10, per_group=10)
     for n in range(30):
-        idle.add("bulk", place("b", str(n), organization=f"bulk {n}"), Lane.BULK)
+        idle.add("bulk", ordering_key("b", str(n), organization=f"bulk {n}"), Lane.BULK)
     assert started(idle) == {"bulk": 10}
 
 
 def test_bulk_work_gets_its_tenth_also_where_live_work_of_the_same_organization_takes_all_it_may() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     for n in range(30):
-        scheduler.add("live", place("l", str(n)), Lane.LIVE)
-        scheduler.add("bulk", place("b", str(n)), Lane.BULK)
+        scheduler.add("live", ordering_key("l", str(n)), Lane.LIVE)
+        scheduler.add("bulk", ordering_key("b", str(n)), Lane.BULK)
     assert started(scheduler) == {"live": 7, "bulk": 1}
 
 
@@ -267,13 +281,13 @@ def test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there
     limits = [10]
     scheduler = Scheduler[str](max_in_flight=10, per_group=10, limit=lambda: limits[0])
     for n in range(20):
-        scheduler.add(f"{n}", place("g", organization=f"org {n}"))
+        scheduler.add(f"{n}", ordering_key("g", organization=f"org {n}"))
     assert sum(started(scheduler).values()) == 10
     limits[0] = 2
     for n in range(8):
-        scheduler.finish(place("g", organization=f"org {n}"))
+        scheduler.finish(ordering_key("g", organization=f"org {n}"))
         assert scheduler.start_next() is None
-    scheduler.finish(place("g", organization="org 8"))
+    scheduler.finish(ordering_key("g", organization="org 8"))
     assert scheduler.start_next() == "10"
     limits[0] = 10
     assert sum(started(scheduler).values()) == 8
@@ -282,8 +296,8 @@ def test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there
 def test_with_one_slot_a_tenth_of_the_turns_is_for_bulk_work() -> None:
     scheduler = Scheduler[str](max_in_flight=32, per_group=24, limit=lambda: 1)
     for n in range(40):
-        scheduler.add("live", place("l", str(n)), Lane.LIVE)
-        scheduler.add("bulk", place("b", str(n)), Lane.BULK)
+        scheduler.add("live", ordering_key("l", str(n)), Lane.LIVE)
+        scheduler.add("bulk", ordering_key("b", str(n)), Lane.BULK)
     order = []
     for _ in range(40):
         order.append(scheduler.start_next())
@@ -296,34 +310,34 @@ def test_with_one_slot_a_tenth_of_the_turns_is_for_bulk_work() -> None:
 def test_with_few_slots_organizations_take_turns_as_with_many() -> None:
     scheduler = Scheduler[str](max_in_flight=32, per_group=24, limit=lambda: 2)
     for n in range(8):
-        scheduler.add("busy", place("kb", str(n), organization="busy"))
+        scheduler.add("busy", ordering_key("kb", str(n), organization="busy"))
     for n in range(3):
-        scheduler.add("other", place("kb", str(n), organization="other"))
+        scheduler.add("other", ordering_key("kb", str(n), organization="other"))
     assert started(scheduler) == {"busy": 1, "other": 1}
 
 
 def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
     scheduler = Scheduler[str](max_in_flight=1, per_group=1)
-    scheduler.add("bulk", place("b"), Lane.BULK)
-    scheduler.add("live", place("l"), Lane.LIVE)
+    scheduler.add("bulk", ordering_key("b"), Lane.BULK)
+    scheduler.add("live", ordering_key("l"), Lane.LIVE)
     assert scheduler.start_next() == "live"
 
 
 def test_what_comes_for_a_place_at_work_waits_until_it_has_finished() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
-    scheduler.add("first", place("a"))
+    scheduler.add("first", ordering_key("a"))
     assert scheduler.start_next() == "first"
-    scheduler.add("second", place("a"))
+    scheduler.add("second", ordering_key("a"))
     assert scheduler.start_next() is None
-    scheduler.finish(place("a"))
+    scheduler.finish(ordering_key("a"))
     assert scheduler.start_next() == "second"
 
 
 def test_one_place_keeps_its_order_across_lanes() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
-    scheduler.add("bulk first", place("a"), Lane.BULK)
-    scheduler.add("then live", place("a"), Lane.LIVE)
+    scheduler.add("bulk first", ordering_key("a"), Lane.BULK)
+    scheduler.add("then live", ordering_key("a"), Lane.LIVE)
     assert scheduler.start_next() == "bulk first"
     assert scheduler.start_next() is None
-    scheduler.finish(place("a"))
+    scheduler.finish(ordering_key("a"))
     assert scheduler.start_next() == "then live"

@@ -4,18 +4,18 @@ import pytest
 
 from kb_local.ports import free_port
 from kb_shared.kafka import session as sessions
+from kb_shared.kafka.partition_assignment import Work
 from kb_shared.kafka.positions import accept_loss
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.session import Membership, Session
-from kb_shared.kafka.tenure import Work
+from kb_shared.kafka.session import ConsumerGroupConfig, ConsumerSession
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.unit.kafka.fakes import TOPIC, FakeDeadLetters, FakeHandler
 
 
 @pytest.fixture
-async def session() -> Session:
-    membership = Membership(
+async def session() -> ConsumerSession:
+    config = ConsumerGroupConfig(
         topics={TOPIC: Lane.LIVE},
         group_id="group",
         connection=KafkaConnection(f"127.0.0.1:{free_port()}"),
@@ -27,7 +27,7 @@ async def session() -> Session:
         on_lost=accept_loss,
     )
     work = Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000)
-    return Session(membership, work)
+    return ConsumerSession(config, work)
 
 
 @pytest.fixture
@@ -37,14 +37,16 @@ def stop() -> asyncio.Event:
     return stop
 
 
-async def test_partitions_that_come_while_a_session_ends_are_not_begun(session: Session, stop: asyncio.Event) -> None:
+async def test_partitions_that_come_while_a_session_ends_are_not_begun(
+    session: ConsumerSession, stop: asyncio.Event
+) -> None:
     await session.run(stop)
     await session.on_partitions_assigned([TopicPartition(TOPIC, 0)])
     assert not session.was_assigned
 
 
 async def test_a_client_that_can_not_be_stopped_ends_its_session_and_not_the_process(
-    session: Session, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch
+    session: ConsumerSession, stop: asyncio.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its connections wait for what was cancelled when it did not stop in time."""
     network = session._client._client

@@ -2,11 +2,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.together import Of, finding
 
 _MOST_KNOWN: Final = 10_000
 
@@ -16,12 +16,14 @@ class KnownKnowledgeBases:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._look_up: Gathering[Of, KnowledgeBase] = Gathering(finding(database, knowledge_bases.by_ids))
-        self._known: dict[Of, KnowledgeBase] = {}
+        self._look_up: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
+            bulk_lookup(database, knowledge_bases.by_ids)
+        )
+        self._known: dict[OrganizationKey, KnowledgeBase] = {}
 
     def those(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
         """What they were, by id; None if one of them was never looked at."""
-        known = {kb_id: self._known.get(Of(organization_id, kb_id)) for kb_id in kb_ids}
+        known = {kb_id: self._known.get(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
         there = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
         return there if len(there) == len(known) else None
 
@@ -30,13 +32,13 @@ class KnownKnowledgeBases:
         if kb_ids is None:
             return {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
         # What no KB is called must not spoil the question of others.
-        wanted = [Of(organization_id, kb_id) for kb_id in kb_ids if kb_id.isascii()]
+        wanted = [OrganizationKey(organization_id, kb_id) for kb_id in kb_ids if kb_id.isascii()]
         found = dict(zip(wanted, await asyncio.gather(*map(self._look_up, wanted)), strict=True))
         for each, kb in found.items():
             self._note(each, kb)
         return {kb.kb_id: kb for kb in found.values() if kb is not None}
 
-    def _note(self, each: Of, kb: KnowledgeBase | None) -> None:
+    def _note(self, each: OrganizationKey, kb: KnowledgeBase | None) -> None:
         if kb is None or kb.status is Status.DELETING:
             self._known.pop(each, None)
             return

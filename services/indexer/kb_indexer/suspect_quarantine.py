@@ -1,6 +1,7 @@
-"""Who is at work in this process: many side by side, or one document alone.
+"""Lets a suspect document run alone in this process; others run side by side.
 
-A process that dies takes all down that it was at work on. Whose doing that was can be told only if it was one.
+A process that dies interrupts all the documents it works on. Which of them killed it is known only if it was the only
+one.
 """
 
 import asyncio
@@ -8,7 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Isolation:
+class SuspectQuarantine:
+    """Admits many documents at once, or a single one."""
+
     def __init__(self) -> None:
         # First come, first served: who waits to be alone is not passed by those who come after it.
         self._door = asyncio.Lock()
@@ -18,7 +21,7 @@ class Isolation:
 
     @asynccontextmanager
     async def side_by_side(self) -> AsyncIterator[None]:
-        """Work beside others, once nobody is alone or waits to be."""
+        """Enter beside others, once no document is alone or waits to be."""
         async with self._door:
             self._inside += 1
             self._empty.clear()
@@ -31,7 +34,7 @@ class Isolation:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Work with nobody beside it, once those before it are done; who comes meanwhile waits."""
+        """Enter alone, once those before it are done; those that come meanwhile wait."""
         async with self._door:
             await self._empty.wait()
             yield

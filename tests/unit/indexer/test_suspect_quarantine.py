@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.isolation import Isolation
+from kb_indexer.suspect_quarantine import SuspectQuarantine
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ def test_who_is_alone_has_nobody_beside_it_and_everybody_gets_in(crowd: list[Wor
 
 
 async def _all_work(crowd: list[Worker]) -> None:
-    isolation = Isolation()
+    quarantine = SuspectQuarantine()
     inside: list[Worker] = []
 
     async def work(worker: Worker) -> None:
         await _pass(worker.comes_after)
-        async with isolation.alone() if worker.alone else isolation.side_by_side():
+        async with quarantine.alone() if worker.alone else quarantine.side_by_side():
             inside.append(worker)
             try:
                 for _ in range(worker.stays_for + 1):
@@ -49,22 +49,22 @@ async def _all_work(crowd: list[Worker]) -> None:
         for worker in crowd:
             task = group.create_task(work(worker))
             group.create_task(give_up(worker, task))
-    async with asyncio.timeout(30), isolation.alone():
+    async with asyncio.timeout(30), quarantine.alone():
         assert inside == []
 
 
 async def test_who_waits_to_be_alone_is_not_passed_by_those_who_come_after_it() -> None:
-    isolation, order = Isolation(), list[str]()
+    quarantine, order = SuspectQuarantine(), list[str]()
 
     async def alone() -> None:
-        async with isolation.alone():
+        async with quarantine.alone():
             order.append("alone")
 
     async def after_it() -> None:
-        async with isolation.side_by_side():
+        async with quarantine.side_by_side():
             order.append("after it")
 
-    async with asyncio.TaskGroup() as group, isolation.side_by_side():
+    async with asyncio.TaskGroup() as group, quarantine.side_by_side():
         group.create_task(alone())
         group.create_task(after_it())
         await _pass(10)

@@ -3,7 +3,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 
 
 class Oracle:
@@ -26,17 +26,17 @@ class Oracle:
 async def test_what_is_asked_at_the_same_time_is_one_question() -> None:
     oracle = Oracle()
     oracle.may_answer.set()
-    assert await asyncio.gather(*map(Gathering(oracle.ask), [1, 2, 1, -1])) == [10, 20, 10, None]
+    assert await asyncio.gather(*map(BatchLoader(oracle.ask), [1, 2, 1, -1])) == [10, 20, 10, None]
     assert oracle.questions == [[1, 2, -1]]
 
 
 async def test_what_is_asked_while_an_answer_is_under_way_is_asked_after_it() -> None:
     oracle = Oracle()
-    gathered = Gathering(oracle.ask)
-    asked = [asyncio.create_task(gathered(1))]
+    load = BatchLoader(oracle.ask)
+    asked = [asyncio.create_task(load(1))]
     await oracle.was_asked.wait()
     # The answer to come may be older than what was written before this was asked.
-    asked += [asyncio.create_task(gathered(number)) for number in (1, 2)]
+    asked += [asyncio.create_task(load(number)) for number in (1, 2)]
     await asyncio.sleep(0)
     oracle.may_answer.set()
     assert await asyncio.gather(*asked) == [10, 10, 20]
@@ -45,11 +45,11 @@ async def test_what_is_asked_while_an_answer_is_under_way_is_asked_after_it() ->
 
 async def test_a_question_that_hangs_does_not_hold_up_the_next_for_long() -> None:
     oracle = Oracle()
-    gathered = Gathering(oracle.ask, patience_s=0.01)
-    hanging = asyncio.create_task(gathered(1))
+    load = BatchLoader(oracle.ask, patience_s=0.01)
+    hanging = asyncio.create_task(load(1))
     await oracle.was_asked.wait()
     oracle.was_asked.clear()
-    later = asyncio.create_task(gathered(2))
+    later = asyncio.create_task(load(2))
     await asyncio.wait_for(oracle.was_asked.wait(), 10)
     oracle.may_answer.set()
     assert [await hanging, await later] == [10, 20]
@@ -58,24 +58,24 @@ async def test_a_question_that_hangs_does_not_hold_up_the_next_for_long() -> Non
 async def test_a_question_is_never_too_long() -> None:
     oracle = Oracle()
     oracle.may_answer.set()
-    gathered = Gathering(oracle.ask, at_most=3)
-    assert await asyncio.gather(*map(gathered, range(8))) == [10 * number for number in range(8)]
+    load = BatchLoader(oracle.ask, at_most=3)
+    assert await asyncio.gather(*map(load, range(8))) == [10 * number for number in range(8)]
     assert [len(question) for question in oracle.questions] == [3, 3, 2]
 
 
 async def test_a_failure_is_told_to_those_who_asked_and_to_nobody_after_them() -> None:
     oracle = Oracle()
     oracle.may_answer.set()
-    gathered = Gathering(oracle.ask)
-    first = await asyncio.gather(gathered(13), gathered(1), return_exceptions=True)
+    load = BatchLoader(oracle.ask)
+    first = await asyncio.gather(load(13), load(1), return_exceptions=True)
     assert [type(outcome) for outcome in first] == [ValueError, ValueError]
-    assert await gathered(1) == 10
+    assert await load(1) == 10
 
 
 async def test_who_is_cancelled_leaves_the_others_their_answer() -> None:
     oracle = Oracle()
-    gathered = Gathering(oracle.ask)
-    leaving, staying = asyncio.create_task(gathered(1)), asyncio.create_task(gathered(1))
+    load = BatchLoader(oracle.ask)
+    leaving, staying = asyncio.create_task(load(1)), asyncio.create_task(load(1))
     await oracle.was_asked.wait()
     leaving.cancel()
     oracle.may_answer.set()

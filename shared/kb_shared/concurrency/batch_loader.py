@@ -1,7 +1,7 @@
-"""One question instead of many: what is asked while an answer is under way waits and goes into the next together.
+"""Batches lookups by key: keys that are asked for while a lookup runs are looked up together in the next one.
 
-When nothing else goes on it costs no time; under load, the more is asked at once, the fewer questions there are. A
-question that hangs holds up the next one for two seconds only.
+An idle process waits for nothing. Under load, the more keys are asked for at once, the fewer lookups there are. A
+lookup that hangs delays the next one by two seconds at most.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ Answer = TypeVar("Answer")
 
 AT_MOST = 100
 PATIENCE_S: Final = 2.0
-"""How long a question may hold up the next one: a caller must not wait for two deadlines."""
+"""Time for which a lookup may delay the next one: a caller must not wait for two deadlines."""
 
 
-class Gathering(Generic[Key, Answer]):
-    """Turns a function of many keys into one of a single key.
+class BatchLoader(Generic[Key, Answer]):
+    """Turns a lookup of many keys into one of a single key.
 
-    An answer is always to a question that began after it was asked for, so what was written before is seen. Who is
-    cancelled meanwhile leaves the others alone.
+    A value is always read after it was asked for, so the caller sees what was written before. A caller that is
+    cancelled does not disturb the others.
     """
 
     def __init__(
@@ -31,12 +31,12 @@ class Gathering(Generic[Key, Answer]):
         at_most: int = AT_MOST,
         patience_s: float = PATIENCE_S,
     ) -> None:
-        """Gather for `ask`.
+        """Batch the lookups of `ask`.
 
         Args:
-            ask: answers by key, without those it knows nothing of. What it raises, all who asked get.
-            at_most: keys in one question.
-            patience_s: how long a question may hold up the next one.
+            ask: returns values by key, without the keys it does not find. All callers of a batch get what it raises.
+            at_most: keys in one batch.
+            patience_s: how long a batch may delay the next one.
         """
         self._ask = ask
         self._at_most = at_most
@@ -46,7 +46,7 @@ class Gathering(Generic[Key, Answer]):
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def __call__(self, key: Key) -> Answer | None:
-        """Return the answer to `key`; None if there is none."""
+        """Return the value of `key`; None if there is none."""
         answer = self._waiting.get(key)
         if answer is None:
             answer = self._waiting[key] = asyncio.get_running_loop().create_future()

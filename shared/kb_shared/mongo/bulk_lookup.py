@@ -1,4 +1,4 @@
-"""One query instead of many for what is asked of MongoDB at the same time. A query never spans two organizations."""
+"""Looks up many rows by their ids in one query for each organization: what a `BatchLoader` calls."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -11,23 +11,23 @@ Scope = TypeVar("Scope")
 Key = TypeVar("Key")
 
 
-class Of(NamedTuple):
-    """One thing of an organization: a document, a KB or a text, by its id."""
+class OrganizationKey(NamedTuple):
+    """Id of a document, a KB or a text within an organization."""
 
     organization_id: str
     identity: str
 
 
-def finding(
+def bulk_lookup(
     database: Database, find: Callable[[Database, str, Collection[str]], Awaitable[Mapping[str, Found]]]
-) -> Callable[[Sequence[Of]], Awaitable[Mapping[Of, Found]]]:
-    """Make of what finds things of one organization by their ids what a `Gathering` asks."""
+) -> Callable[[Sequence[OrganizationKey]], Awaitable[Mapping[OrganizationKey, Found]]]:
+    """Adapt a lookup within one organization to a batch loader, whose keys may be of several."""
 
-    async def ask(organization_id: str, identities: Collection[str]) -> Mapping[Of, Found]:
+    async def ask(organization_id: str, identities: Collection[str]) -> Mapping[OrganizationKey, Found]:
         found = await find(database, organization_id, identities)
-        return {Of(organization_id, identity): each for identity, each in found.items()}
+        return {OrganizationKey(organization_id, identity): each for identity, each in found.items()}
 
-    async def ask_for_all(wanted: Sequence[Of]) -> Mapping[Of, Found]:
+    async def ask_for_all(wanted: Sequence[OrganizationKey]) -> Mapping[OrganizationKey, Found]:
         return await in_parts(wanted, ask)
 
     return ask_for_all

@@ -20,7 +20,7 @@ class Gate:
         return self.closed
 
 
-class Intake:
+class Backpressure:
     """Decides which partitions to hold back.
 
     A lane closes when enough of its records wait to keep all slots busy, whichever organization has its share of them;

@@ -8,16 +8,16 @@ import structlog
 from aiokafka import TopicPartition as ClientTopicPartition
 
 from kb_shared.kafka.client_errors import answer_in_time
+from kb_shared.kafka.partition_assignment import PartitionAssignment
 from kb_shared.kafka.positions import Positions
 from kb_shared.kafka.record import TopicPartition
-from kb_shared.kafka.tenure import Tenure
 from kb_shared.observability import metrics
 from kb_shared.observability.log_limit import LogLimit
 
 log = structlog.get_logger()
 
 
-class Survey:
+class PositionMonitor:
     """Compares positions with the ends of the logs, through the client of one membership."""
 
     def __init__(self, client: Any, positions: Positions, *, group_id: str) -> None:
@@ -28,55 +28,55 @@ class Survey:
         self._limit = LogLimit()
         self.lag: dict[TopicPartition, int] = {}
 
-    async def take(self, tenure: Tenure) -> None:
+    async def take(self, assignment: PartitionAssignment) -> None:
         """Count the lag and go back to the beginning of logs that are not the ones our positions came from.
 
         Failures are counted and logged; the next call tries again.
         """
-        self._measure_age(tenure)
+        self._measure_age(assignment)
         try:
-            await self._compare(tenure)
+            await self._compare(assignment)
         except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything; what it is must not end the consumer
-            if tenure.open:
+            if assignment.open:
                 self._note_failure(error)
 
-    def forget(self, tenure: Tenure) -> None:
+    def forget(self, assignment: PartitionAssignment) -> None:
         """Drop what is known of partitions that may now be somebody else's."""
         for partition in self.lag:
             metrics.CONSUMER_LAG_RECORDS.remove_by_labels(self._labels(partition))
-        for topic in {partition.topic for partition in tenure.lanes}:
+        for topic in {partition.topic for partition in assignment.lanes}:
             metrics.CONSUMER_STUCK_SECONDS.remove_by_labels({"topic": topic, "group": self._group_id})
         self.lag = {}
         self._beyond = {}
 
-    async def _compare(self, tenure: Tenure) -> None:
+    async def _compare(self, assignment: PartitionAssignment) -> None:
         # Before the positions: a tracker that is replaced meanwhile must not advance to a position of the old log.
-        trackers = tenure.ledger.trackers()
+        trackers = assignment.ledger.trackers()
         async with answer_in_time():
-            positions = {partition: await self._position(partition) for partition in tenure.lanes}
-            told = await self._told_ends(tenure.lanes)
-            if not tenure.open:
+            positions = {partition: await self._position(partition) for partition in assignment.lanes}
+            told = await self._told_ends(assignment.lanes)
+            if not assignment.open:
                 return
-            high_waters = {partition: self._high_water(partition) for partition in tenure.lanes}
+            high_waters = {partition: self._high_water(partition) for partition in assignment.lanes}
         # What lies between the last record and the position are markers of transactions: nothing to wait for.
         for partition, tracker in trackers.items():
             tracker.advance(positions[partition])
-        self._count(tenure, positions, {each: max(end, high_waters[each] or 0) for each, end in told.items()})
-        replaced = await self._positions.find_replaced_topics({partition.topic for partition in tenure.lanes})
-        lost = {partition for partition in tenure.lanes if partition.topic in replaced}
-        if tenure.open:
+        self._count(assignment, positions, {each: max(end, high_waters[each] or 0) for each, end in told.items()})
+        replaced = await self._positions.find_replaced_topics({partition.topic for partition in assignment.lanes})
+        lost = {partition for partition in assignment.lanes if partition.topic in replaced}
+        if assignment.open:
             lost |= self._beyond_the_end(positions, high_waters)
-            await self._positions.restart(tenure, lost)
+            await self._positions.restart(assignment, lost)
 
     def _note_failure(self, error: Exception) -> None:
         metrics.CONSUMER_SURVEY_FAILURES.labels(group=self._group_id).inc()
         if (left_out := self._limit.admit(type(error).__name__)) is not None:
-            log.warning("survey.failed", group=self._group_id, error=type(error).__name__, left_out=left_out)
+            log.warning("positions.check_failed", group=self._group_id, error=type(error).__name__, left_out=left_out)
 
-    def _measure_age(self, tenure: Tenure) -> None:
-        oldest: dict[str, float] = dict.fromkeys((partition.topic for partition in tenure.lanes), 0.0)
+    def _measure_age(self, assignment: PartitionAssignment) -> None:
+        oldest: dict[str, float] = dict.fromkeys((partition.topic for partition in assignment.lanes), 0.0)
         now = time.monotonic()
-        for partition, at in tenure.ledger.oldest_unfinished_at().items():
+        for partition, at in assignment.ledger.oldest_unfinished_at().items():
             oldest[partition.topic] = max(oldest[partition.topic], now - at)
         for topic, age_s in oldest.items():
             metrics.CONSUMER_STUCK_SECONDS.labels(topic=topic, group=self._group_id).set(age_s)
@@ -99,10 +99,13 @@ class Survey:
         return end
 
     def _count(
-        self, tenure: Tenure, positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+        self,
+        assignment: PartitionAssignment,
+        positions: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
     ) -> None:
         for partition, position in positions.items():
-            committed = tenure.ledger.committed(partition)
+            committed = assignment.ledger.committed(partition)
             self.lag[partition] = max(0, ends[partition] - (position if committed is None else committed))
             metrics.CONSUMER_LAG_RECORDS.labels(**self._labels(partition)).set(self.lag[partition])
 

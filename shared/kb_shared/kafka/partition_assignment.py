@@ -1,7 +1,7 @@
 """Everything that is done under one assignment of partitions.
 
-Each assignment gets a tenure of its own and leaves it behind when the partitions are taken away. What finishes late
-finishes in a tenure that nobody asks any more, so nothing of an older assignment can touch a newer one.
+Each assignment is an object of its own, which is closed when the partitions are revoked. Work that finishes late
+finishes in a closed assignment, so an older assignment can't change a newer one.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import structlog
 
 from kb_shared import failpoints
-from kb_shared.kafka.attempts import Attempts, Job, TryAgain
-from kb_shared.kafka.intake import Intake
+from kb_shared.kafka.attempts import Attempts, InFlightRecord, TryAgain
+from kb_shared.kafka.backpressure import Backpressure
 from kb_shared.kafka.offsets import OffsetLedger
-from kb_shared.kafka.record import DeadLetters, Handler, Place, Record, TopicPartition
+from kb_shared.kafka.record import DeadLetters, Handler, OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane, Scheduler
 
 COMMIT_INTERVAL_S = 0.5
@@ -41,7 +41,7 @@ class Work:
     """How many may be in flight at the moment; None: always `max_in_flight`."""
 
 
-class Tenure:
+class PartitionAssignment:
     """Takes records in, runs them in order and in turn, commits what is safe.
 
     Args:
@@ -65,8 +65,10 @@ class Tenure:
         self.ledger = OffsetLedger()
         self._handler = work.handler
         self._attempts = Attempts(work.handler, work.dead_letters)
-        self._scheduler = Scheduler[Job](max_in_flight=work.max_in_flight, per_group=work.per_group, limit=work.limit)
-        self._intake = Intake(
+        self._scheduler = Scheduler[InFlightRecord](
+            max_in_flight=work.max_in_flight, per_group=work.per_group, limit=work.limit
+        )
+        self._backpressure = Backpressure(
             max_in_flight=work.max_in_flight, max_replay=work.max_replay, max_held_bytes=work.max_held_bytes
         )
         self._commit = commit
@@ -93,15 +95,15 @@ class Tenure:
         now = time.monotonic()
         for record in records:
             partition = record.topic_partition
-            place = self._place(record)
-            job = Job(record, place, self.ledger.begin(partition, record.offset, at=now))
+            ordering_key = self._place(record)
+            item = InFlightRecord(record, ordering_key, self.ledger.begin(partition, record.offset, at=now))
             self._held_bytes += record.size_bytes
-            self._scheduler.add(job, place, self.lanes[partition])
+            self._scheduler.add(item, ordering_key, self.lanes[partition])
         self._start_what_may_run()
 
     def held_back(self) -> frozenset[TopicPartition]:
         """Partitions whose records should not come now."""
-        return self._intake.held_back(
+        return self._backpressure.held_back(
             self.lanes,
             in_stock={lane: self._scheduler.in_stock(lane) for lane in Lane},
             replay_windows=self.ledger.replay_windows(),
@@ -117,36 +119,36 @@ class Tenure:
             self._closing = asyncio.create_task(self._close(drain_s))
         await asyncio.shield(self._closing)
 
-    def _place(self, record: Record) -> Place:
+    def _place(self, record: Record) -> OrderingKey:
         try:
-            return self._handler.place(record)
+            return self._handler.ordering_key(record)
         except Exception:
             # A bug, but one record must not stop all: `handle` will have to judge it.
             log.exception("record.not_placed", topic=record.topic, partition=record.partition, offset=record.offset)
-            return Place(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
+            return OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
 
     def _start_what_may_run(self) -> None:
-        while self.open and (job := self._scheduler.start_next()) is not None:
-            task = asyncio.create_task(self._run(job), context=self._context.copy())
+        while self.open and (item := self._scheduler.start_next()) is not None:
+            task = asyncio.create_task(self._run(item), context=self._context.copy())
             self._running.add(task)
             task.add_done_callback(self._reap)
 
-    async def _run(self, job: Job) -> None:
-        match await self._attempts.attempt(job):
+    async def _run(self, item: InFlightRecord) -> None:
+        match await self._attempts.attempt(item):
             case TryAgain(pause_s=pause_s):
-                self._scheduler.suspend(job.place)
-                self._wake_later(job.place, pause_s)
+                self._scheduler.suspend(item.ordering_key)
+                self._wake_later(item.ordering_key, pause_s)
             case None:
-                job.tracker.finish(job.record.offset)
-                self._scheduler.finish(job.place)
-                self._held_bytes -= job.record.size_bytes
+                item.tracker.finish(item.record.offset)
+                self._scheduler.finish(item.ordering_key)
+                self._held_bytes -= item.record.size_bytes
         self._start_what_may_run()
         self._on_progress()
 
-    def _wake_later(self, place: Place, pause_s: float) -> None:
+    def _wake_later(self, ordering_key: OrderingKey, pause_s: float) -> None:
         def wake() -> None:
             self._timers.discard(timer)
-            self._scheduler.wake(place)
+            self._scheduler.wake(ordering_key)
             self._start_what_may_run()
 
         timer = asyncio.get_running_loop().call_later(pause_s, wake)
@@ -182,7 +184,7 @@ class Tenure:
         await self._commit_what_is_safe()
         late = set(self._running)
         await self._end(late)
-        log.info("tenure.ended", partitions=len(self.lanes), cancelled=len(late))
+        log.info("assignment.ended", partitions=len(self.lanes), cancelled=len(late))
 
     @staticmethod
     async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:

@@ -1,7 +1,7 @@
-"""What is so now. Documents that are handled at the same time ask MongoDB together, in one command.
+"""Reads the current state of documents and KBs, in one command for all that are handled at the same time.
 
-Every answer is read from the primary after it was asked for, never from memory. A majority has it, so it may decide
-that there is nothing to do; and it is no older than what this process has written in `seen_by_later_reads` and in
+Values come from the primary, never from memory, and a majority of the members has them: a decision that there is
+nothing to do may rest on them. They are no older than what this process has written in `seen_by_later_reads` and in
 transactions.
 """
 
@@ -9,8 +9,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from kb_shared.concurrency.gathering import Gathering
+from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
+from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup, in_parts
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import StoredText
@@ -18,42 +19,45 @@ from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import State
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import majority_reads
-from kb_shared.mongo.together import Of, finding, in_parts
 from kb_shared.mongo.vectors import Chunks
 
 Found = TypeVar("Found")
 
 
-class In(NamedTuple):
-    """A document in a KB."""
+class MembershipKey(NamedTuple):
+    """Id of a document in a KB."""
 
     organization_id: str
     kb_id: str
     document_id: str
 
 
-class Truth:
-    """One per process."""
+class StateReader:
+    """Batch loaders of one process, each for one kind of row."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.document: Gathering[Of, Document] = Gathering(finding(database, _in_majority(documents.by_ids)))
-        self.knowledge_base: Gathering[Of, KnowledgeBase] = Gathering(
-            finding(database, _in_majority(knowledge_bases.by_ids))
+        self.document: BatchLoader[OrganizationKey, Document] = BatchLoader(
+            bulk_lookup(database, _in_majority(documents.by_ids))
         )
-        self.text: Gathering[Of, StoredText] = Gathering(finding(database, _in_majority(document_texts.find_all)))
-        self.jobs_of: Gathering[Of, dict[str, State]] = Gathering(
-            finding(database, _in_majority(index_jobs.of_documents))
+        self.knowledge_base: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
+            bulk_lookup(database, _in_majority(knowledge_bases.by_ids))
         )
-        self.indexed_of: Gathering[Of, list[IndexedDocument]] = Gathering(
-            finding(database, _in_majority(document_index.of_documents))
+        self.text: BatchLoader[OrganizationKey, StoredText] = BatchLoader(
+            bulk_lookup(database, _in_majority(document_texts.find_all))
         )
-        self.knowledge_bases_of: Gathering[str, list[KnowledgeBase]] = Gathering(self._knowledge_bases_of)
-        self.indexed: Gathering[In, IndexedDocument] = Gathering(self._indexed)
-        self._live: Gathering[tuple[Chunks, str], int] = Gathering(self._count_live)
+        self.jobs_of: BatchLoader[OrganizationKey, dict[str, State]] = BatchLoader(
+            bulk_lookup(database, _in_majority(index_jobs.of_documents))
+        )
+        self.indexed_of: BatchLoader[OrganizationKey, list[IndexedDocument]] = BatchLoader(
+            bulk_lookup(database, _in_majority(document_index.of_documents))
+        )
+        self.knowledge_bases_of: BatchLoader[str, list[KnowledgeBase]] = BatchLoader(self._knowledge_bases_of)
+        self.indexed: BatchLoader[MembershipKey, IndexedDocument] = BatchLoader(self._indexed)
+        self._live: BatchLoader[tuple[Chunks, str], int] = BatchLoader(self._count_live)
 
     async def live_chunks(self, kb: KnowledgeBase, document_id: str) -> int:
-        """How many chunks of the document are live in the KB."""
+        """Count the live chunks of the document in the KB."""
         return await self._live((vectors.chunks_of(self._database, kb), document_id)) or 0
 
     async def _knowledge_bases_of(self, organization_ids: Sequence[str]) -> Mapping[str, list[KnowledgeBase]]:
@@ -63,11 +67,11 @@ class Truth:
 
         return dict(zip(organization_ids, await asyncio.gather(*map(ask, organization_ids)), strict=True))
 
-    async def _indexed(self, wanted: Sequence[In]) -> Mapping[In, IndexedDocument]:
-        async def ask(scope: tuple[str, str], document_ids: Collection[str]) -> Mapping[In, IndexedDocument]:
+    async def _indexed(self, wanted: Sequence[MembershipKey]) -> Mapping[MembershipKey, IndexedDocument]:
+        async def ask(scope: tuple[str, str], document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:
             async with majority_reads(self._database) as majority:
                 rows = await document_index.by_ids(majority, *scope, document_ids)
-            return {In(*scope, document_id): row for document_id, row in rows.items()}
+            return {MembershipKey(*scope, document_id): row for document_id, row in rows.items()}
 
         return await in_parts(((key[:2], key.document_id) for key in wanted), ask)
 

@@ -6,10 +6,10 @@ import pytest
 import structlog
 
 from kb_shared.errors import TransientError
-from kb_shared.kafka import retries, tenure
-from kb_shared.kafka.record import Place, Record, TopicPartition
+from kb_shared.kafka import partition_assignment, retries
+from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
-from kb_shared.kafka.tenure import Tenure, Work
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
 from tests.waiting import until
 
@@ -18,7 +18,7 @@ ONE = TopicPartition(TOPIC, 1)
 
 
 class Setting:
-    """One tenure with everything around it."""
+    """One assignment with everything around it."""
 
     def __init__(self, handler: FakeHandler) -> None:
         self.handler = handler
@@ -26,7 +26,7 @@ class Setting:
         self.broker = FakeBroker()
         self.failures: list[BaseException] = []
         self.progress = 0
-        self.tenure = Tenure(
+        self.assignment = PartitionAssignment(
             Work(handler, self.dead_letters, max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
             {ZERO: Lane.LIVE, ONE: Lane.LIVE},
             commit=self.broker.commit,
@@ -38,11 +38,11 @@ class Setting:
         self.progress += 1
 
 
-OpenTenure = Callable[[FakeHandler], Setting]
+OpenAssignment = Callable[[FakeHandler], Setting]
 
 
 @pytest.fixture
-async def open_tenure(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenTenure]:
+async def open_assignment(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenAssignment]:
     monkeypatch.setattr(retries, "FIRST_PAUSE_S", 0.004)
     opened: list[Setting] = []
 
@@ -52,11 +52,11 @@ async def open_tenure(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[OpenTenu
 
     yield build
     for setting in opened:
-        await setting.tenure.close(drain_s=0)
+        await setting.assignment.close(drain_s=0)
         assert setting.failures == []
 
 
-async def test_records_of_one_place_run_one_after_the_other_in_order(open_tenure: OpenTenure) -> None:
+async def test_records_of_one_place_run_one_after_the_other_in_order(open_assignment: OpenAssignment) -> None:
     running: dict[str, int] = defaultdict(int)
 
     async def effect(entry: Record) -> None:
@@ -67,15 +67,15 @@ async def test_records_of_one_place_run_one_after_the_other_in_order(open_tenure
         await asyncio.sleep(0.01 / (entry.offset + 1))
         running[entry.key.decode()] -= 1
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n, "a/1" if n % 2 else "b/1") for n in range(20))
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n, "a/1" if n % 2 else "b/1") for n in range(20))
     await until(lambda: len(setting.handler.handled) == 20)
     assert [n for n in setting.handler.handled if n % 2] == list(range(1, 20, 2))
     assert [n for n in setting.handler.handled if not n % 2] == list(range(0, 20, 2))
 
 
 async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good_and_is_not_committed_past(
-    open_tenure: OpenTenure,
+    open_assignment: OpenAssignment,
 ) -> None:
     mended = asyncio.Event()
 
@@ -83,8 +83,10 @@ async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good
         if entry.key == b"a/1" and not mended.is_set():
             raise TransientError("not now")
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit([record(0, "b/1"), *(record(n, "a/1") for n in (1, 2)), *(record(n, "c/1") for n in (3, 4))])
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(
+        [record(0, "b/1"), *(record(n, "a/1") for n in (1, 2)), *(record(n, "c/1") for n in (3, 4))]
+    )
     await until(lambda: set(setting.handler.handled) == {0, 3, 4} and setting.handler.tried.count(1) > 3)
     await until(lambda: setting.broker.committed == {ZERO: 1})
     assert 2 not in setting.handler.tried
@@ -93,8 +95,8 @@ async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good
     await until(lambda: setting.broker.committed == {ZERO: 5})
 
 
-async def test_a_tenure_whose_commits_end_by_a_bug_fails(
-    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+async def test_an_assignment_whose_commits_end_by_a_bug_fails(
+    open_assignment: OpenAssignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bug = AssertionError("a bug")
     failures = [bug]
@@ -105,43 +107,43 @@ async def test_a_tenure_whose_commits_end_by_a_bug_fails(
         return True
 
     monkeypatch.setattr(FakeBroker, "commit", commit)
-    monkeypatch.setattr(tenure, "COMMIT_INTERVAL_S", 0.01)
-    setting = open_tenure(FakeHandler())
-    setting.tenure.admit([record(0, "a/1")])
+    monkeypatch.setattr(partition_assignment, "COMMIT_INTERVAL_S", 0.01)
+    setting = open_assignment(FakeHandler())
+    setting.assignment.admit([record(0, "a/1")])
     await until(lambda: setting.failures == [bug])
     setting.failures.clear()
 
 
-async def test_places_in_trouble_hold_no_slots(open_tenure: OpenTenure) -> None:
+async def test_places_in_trouble_hold_no_slots(open_assignment: OpenAssignment) -> None:
     async def effect(entry: Record) -> None:
         if entry.offset < 8:
             raise TransientError("not now")
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n, f"a/{n}") for n in range(9))
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n, f"a/{n}") for n in range(9))
     await until(lambda: setting.handler.handled == [8])
 
 
-async def test_work_that_ends_while_the_tenure_is_closed_counts_and_what_waits_does_not_start(
-    open_tenure: OpenTenure,
+async def test_work_that_ends_while_the_assignment_is_closed_counts_and_what_waits_does_not_start(
+    open_assignment: OpenAssignment,
 ) -> None:
     go_on = asyncio.Event()
 
     async def effect(entry: Record) -> None:
         await go_on.wait()
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n, "a/1") for n in range(2))
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n, "a/1") for n in range(2))
     await until(lambda: setting.handler.tried == [0])
-    closing = asyncio.create_task(setting.tenure.close(drain_s=60))
-    await until(lambda: not setting.tenure.open)
+    closing = asyncio.create_task(setting.assignment.close(drain_s=60))
+    await until(lambda: not setting.assignment.open)
     go_on.set()
     await closing
     assert setting.broker.committed == {ZERO: 1}
     assert setting.handler.tried == [0]
 
 
-async def test_work_that_does_not_end_in_time_is_cancelled_and_not_committed(open_tenure: OpenTenure) -> None:
+async def test_work_that_does_not_end_in_time_is_cancelled_and_not_committed(open_assignment: OpenAssignment) -> None:
     cancelled = []
 
     async def effect(entry: Record) -> None:
@@ -152,18 +154,18 @@ async def test_work_that_does_not_end_in_time_is_cancelled_and_not_committed(ope
                 cancelled.append(entry.offset)
                 raise
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n, f"a/{n}") for n in range(3))
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n, f"a/{n}") for n in range(3))
     await until(lambda: sorted(setting.handler.handled) == [0, 2])
-    await setting.tenure.close(drain_s=0.01)
+    await setting.assignment.close(drain_s=0.01)
     assert cancelled == [1]
     assert setting.broker.committed == {ZERO: 1}
 
 
 async def test_a_handler_that_will_not_be_cancelled_can_not_commit_any_more(
-    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+    open_assignment: OpenAssignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("kb_shared.kafka.tenure.CANCEL_GRACE_S", 0.01)
+    monkeypatch.setattr("kb_shared.kafka.partition_assignment.CANCEL_GRACE_S", 0.01)
     let_go = asyncio.Event()
 
     async def effect(entry: Record) -> None:
@@ -173,85 +175,85 @@ async def test_a_handler_that_will_not_be_cancelled_can_not_commit_any_more(
             except asyncio.CancelledError:
                 continue
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit([record(0)])
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit([record(0)])
     await until(lambda: setting.handler.tried == [0])
-    await setting.tenure.close(drain_s=0.01)
+    await setting.assignment.close(drain_s=0.01)
     let_go.set()
     await until(lambda: setting.handler.handled == [0])
     assert setting.broker.committed == {}
 
 
-async def test_a_pause_that_ends_after_closing_starts_nothing(open_tenure: OpenTenure) -> None:
+async def test_a_pause_that_ends_after_closing_starts_nothing(open_assignment: OpenAssignment) -> None:
     async def effect(entry: Record) -> None:
         raise TransientError("not now")
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit([record(0)])
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit([record(0)])
     await until(lambda: len(setting.handler.tried) >= 1)
-    await setting.tenure.close(drain_s=0)
+    await setting.assignment.close(drain_s=0)
     tried = len(setting.handler.tried)
-    other = open_tenure(FakeHandler(effect))
-    other.tenure.admit([record(0)])
+    other = open_assignment(FakeHandler(effect))
+    other.assignment.admit([record(0)])
     await until(lambda: len(other.handler.tried) >= 4)  # by now its pause would be over, too
     assert len(setting.handler.tried) == tried
 
 
-async def test_two_who_close_at_once_both_wait_until_it_is_closed(open_tenure: OpenTenure) -> None:
+async def test_two_who_close_at_once_both_wait_until_it_is_closed(open_assignment: OpenAssignment) -> None:
     go_on = asyncio.Event()
 
     async def effect(entry: Record) -> None:
         await go_on.wait()
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit([record(0)])
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit([record(0)])
     await until(lambda: setting.handler.tried == [0])
-    closings = [asyncio.create_task(setting.tenure.close(drain_s=60)) for _ in range(2)]
-    await until(lambda: not setting.tenure.open)
+    closings = [asyncio.create_task(setting.assignment.close(drain_s=60)) for _ in range(2)]
+    await until(lambda: not setting.assignment.open)
     assert not any(closing.done() for closing in closings)
     go_on.set()
     await asyncio.gather(*closings)
     assert setting.broker.committed == {ZERO: 1}
 
 
-async def test_a_refused_commit_is_tried_again(open_tenure: OpenTenure) -> None:
-    setting = open_tenure(FakeHandler())
+async def test_a_refused_commit_is_tried_again(open_assignment: OpenAssignment) -> None:
+    setting = open_assignment(FakeHandler())
     setting.broker.refuses = True
-    setting.tenure.admit([record(0)])
+    setting.assignment.admit([record(0)])
     await until(lambda: setting.broker.refused > 0)
-    assert setting.tenure.ledger.committable() == {ZERO: 1}
+    assert setting.assignment.ledger.committable() == {ZERO: 1}
     setting.broker.refuses = False
     await until(lambda: setting.broker.committed == {ZERO: 1})
 
 
-async def test_a_stuck_record_holds_its_partition_back_once_too_many_follow_it(open_tenure: OpenTenure) -> None:
+async def test_a_stuck_record_holds_its_partition_back_once_too_many_follow_it(open_assignment: OpenAssignment) -> None:
     async def effect(entry: Record) -> None:
         if entry.offset == 0:
             raise TransientError("not now")
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n, f"a/{n}") for n in range(10))
-    setting.tenure.admit([record(0, "c/1", partition=1)])
-    assert setting.tenure.held_back() >= {ZERO}
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n, f"a/{n}") for n in range(10))
+    setting.assignment.admit([record(0, "c/1", partition=1)])
+    assert setting.assignment.held_back() >= {ZERO}
     await until(lambda: set(range(1, 10)) <= set(setting.handler.handled))
-    assert setting.tenure.held_back() == {ZERO}
+    assert setting.assignment.held_back() == {ZERO}
 
 
-async def test_large_records_hold_everything_back_until_they_are_done_with(open_tenure: OpenTenure) -> None:
+async def test_large_records_hold_everything_back_until_they_are_done_with(open_assignment: OpenAssignment) -> None:
     go_on = asyncio.Event()
 
     async def effect(entry: Record) -> None:
         await go_on.wait()
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit([record(0, value=b"x" * 1000)])
-    assert setting.tenure.held_back() == {ZERO, ONE}
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit([record(0, value=b"x" * 1000)])
+    assert setting.assignment.held_back() == {ZERO, ONE}
     go_on.set()
-    await until(lambda: setting.tenure.held_back() == frozenset())
+    await until(lambda: setting.assignment.held_back() == frozenset())
     assert setting.progress == 1
 
 
-async def test_a_record_does_not_inherit_the_log_context_of_the_one_before_it(open_tenure: OpenTenure) -> None:
+async def test_a_record_does_not_inherit_the_log_context_of_the_one_before_it(open_assignment: OpenAssignment) -> None:
     inherited = []
 
     async def effect(entry: Record) -> None:
@@ -260,19 +262,19 @@ async def test_a_record_does_not_inherit_the_log_context_of_the_one_before_it(op
         if len(inherited) == 1:
             raise TransientError("so that one comes back from a pause, too")
 
-    setting = open_tenure(FakeHandler(effect))
-    setting.tenure.admit(record(n) for n in range(3))
+    setting = open_assignment(FakeHandler(effect))
+    setting.assignment.admit(record(n) for n in range(3))
     await until(lambda: len(setting.handler.handled) == 3)
     assert inherited == [None, None, None, None]
 
 
 async def test_a_record_that_can_not_be_placed_is_still_handled(
-    open_tenure: OpenTenure, monkeypatch: pytest.MonkeyPatch
+    open_assignment: OpenAssignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def place(entry: Record) -> Place:
+    def ordering_key(entry: Record) -> OrderingKey:
         raise KeyError("a bug")
 
-    setting = open_tenure(FakeHandler())
-    monkeypatch.setattr(setting.handler, "place", place)
-    setting.tenure.admit([record(0)])
+    setting = open_assignment(FakeHandler())
+    monkeypatch.setattr(setting.handler, "ordering_key", ordering_key)
+    setting.assignment.admit([record(0)])
     await until(lambda: setting.handler.handled == [0])
