@@ -20,7 +20,7 @@ class Progress:
         self._total = total
         self._done = 0
 
-    def take(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Take in a line of pip's output."""
         if found := LOOKED_AT.match(line):
             self._done += 1

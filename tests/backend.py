@@ -33,7 +33,7 @@ class Backend:
     """Bootstrap servers of a cluster that runs already; None: the run starts one."""
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> "Backend":
+    def from_environment(cls, environment: Mapping[str, str]) -> "Backend":
         """Raises UnusableBackend."""
         selected = environment.get(SELECTION, Kind.LOCAL)
         if selected not in list(Kind):

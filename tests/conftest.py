@@ -77,7 +77,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _backend() -> Backend:
-    return Backend.of(os.environ)
+    return Backend.from_environment(os.environ)
 
 
 @pytest.fixture(scope="session")

@@ -31,7 +31,7 @@ class KafkaAccess:
     admin: str
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Self | None:
+    def from_environment(cls, environment: Mapping[str, str]) -> Self | None:
         """Return what the environment says; None where all may do everything."""
         folder = environment.get(FOLDER)
         return cls(Path(folder), environment[ADMIN]) if folder else None
@@ -64,4 +64,4 @@ class KafkaAccess:
 
 
 def kafka_access() -> KafkaAccess | None:
-    return KafkaAccess.of(os.environ)
+    return KafkaAccess.from_environment(os.environ)

@@ -40,7 +40,7 @@ async def spend_with_replicas(
 
     async def want_more(limiter: RateLimiter, times: list[float]) -> None:
         while True:
-            await limiter.take(bucket, tokens=tokens, patience_s=600)
+            await limiter.reserve(bucket, tokens=tokens, patience_s=600)
             times.append(loop.time() - began)
 
     waiting = [

@@ -23,7 +23,7 @@ class Latency:
     p99: float
 
     @classmethod
-    def of(cls, milliseconds: Sequence[float]) -> "Latency":
+    def from_milliseconds(cls, milliseconds: Sequence[float]) -> "Latency":
         p50, p95, p99 = (round(float(each), 2) for each in np.percentile(milliseconds, [50, 95, 99]))
         return cls(p50, p95, p99)
 
@@ -34,7 +34,7 @@ async def in_turn(askers: Sequence[Asker], questions: Sequence[Question]) -> lis
     for question in questions:
         for asker, times in zip(askers, took, strict=True):
             times.append(await _timed(asker, question))
-    return [Latency.of(times) for times in took]
+    return [Latency.from_milliseconds(times) for times in took]
 
 
 async def at_once(asker: Asker, questions: Sequence[Question], *, concurrency: int) -> float:
@@ -59,7 +59,7 @@ async def arriving(asker: Asker, questions: Sequence[Question], *, per_second: f
         due += dice.expovariate(per_second)
         await asyncio.sleep(max(0.0, due - perf_counter()))
         under_way.append(asyncio.create_task(_timed(asker, question, since=due)))
-    return Latency.of(await asyncio.gather(*under_way))
+    return Latency.from_milliseconds(await asyncio.gather(*under_way))
 
 
 async def _timed(asker: Asker, question: Question, *, since: float | None = None) -> float:

@@ -14,7 +14,7 @@ import psutil
 from kb_local.child import describe_exit
 from kb_local.errors import Interrupted, LocalStackError, ServerDied
 from kb_local.log_file import open_log, rotate_log, tail
-from kb_local.patience import Patience
+from kb_local.progress_deadline import ProgressDeadline
 from kb_local.state import Home, StackState, find_process, home_of
 
 STUCK_AFTER_S = 300.0
@@ -43,8 +43,8 @@ def start(environment: Mapping[str, str], *, on_change: OnChange) -> None:
 
 def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange) -> None:
     """Wait for the supervisor that was launched, or for the one that runs already where it is None."""
-    patience = Patience(STUCK_AFTER_S)
-    while not patience.is_over:
+    deadline = ProgressDeadline(STUCK_AFTER_S)
+    while not deadline.is_over:
         state = home.read_state()
         if supervisor is None or state.supervisor_pid == supervisor.pid:
             on_change(state)
@@ -54,7 +54,7 @@ def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", 
             raise _failure(home, supervisor)
         if supervisor is None and not home.is_locked():
             raise ServerDied("the stack that was starting has stopped", remedy="start it again with `kb up`")
-        patience.see(_how_far(state, supervisor.pid if supervisor is not None else state.supervisor_pid))
+        deadline.see(_how_far(state, supervisor.pid if supervisor is not None else state.supervisor_pid))
         time.sleep(POLL_INTERVAL_S)
     raise ServerDied(
         f"the supervisor has done nothing for {STUCK_AFTER_S:.0f} s", remedy="see `kb status` and the logs it names"
@@ -124,10 +124,10 @@ def stop(environment: Mapping[str, str]) -> bool:
             remedy=f"find it with `fuser {home.folder}/lock` and end it",
         )
     supervisor.send_signal(signal.SIGTERM)
-    patience = Patience(STUCK_AFTER_S)
+    deadline = ProgressDeadline(STUCK_AFTER_S)
     while psutil.wait_procs([supervisor], timeout=POLL_INTERVAL_S)[1]:
-        patience.see(_how_far(home.read_state(), supervisor.pid))
-        if patience.is_over:
+        deadline.see(_how_far(home.read_state(), supervisor.pid))
+        if deadline.is_over:
             # Its processes go with it.
             supervisor.kill()
     return True

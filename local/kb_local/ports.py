@@ -106,7 +106,7 @@ class Ports:
         self._remembered = dict(remembered or {})
         self._taken: dict[str, int] = {}
 
-    def take(self, name: str) -> int:
+    def reserve(self, name: str) -> int:
         if name in self._taken:
             return self._taken[name]
         port = self._remembered.get(name)

@@ -36,13 +36,13 @@ class SearchNodes:
         ports = ports or Ports()
         names = [NAME] if len(members) == 1 else [f"{NAME}-{number}" for number in range(1, len(members) + 1)]
         lags_ms = lags_ms if len(lags_ms) > 1 else [*lags_ms] * len(members)
-        address_of = {member: f"{LOOPBACK}:{ports.take(name)}" for member, name in zip(members, names, strict=True)}
+        address_of = {member: f"{LOOPBACK}:{ports.reserve(name)}" for member, name in zip(members, names, strict=True)}
         self._set_name = set_name
         self.nodes: Sequence[SearchNode] = tuple(
             SearchNode(
                 mongod=member,
                 siblings={other: address for other, address in address_of.items() if other != member},
-                port=ports.take(name),
+                port=ports.reserve(name),
                 log=logs / f"{name}.log",
                 name=name,
                 lag_ms=lag_ms,

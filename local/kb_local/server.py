@@ -12,7 +12,7 @@ import psutil
 from kb_local.child import Child, describe_exit
 from kb_local.errors import LocalStackError, ServerDied, ServerNotReady
 from kb_local.log_file import rotate_log, tail
-from kb_local.patience import Patience
+from kb_local.progress_deadline import ProgressDeadline
 
 POLL_INTERVAL_S = 0.02
 CPU_STEP_S = 5.0
@@ -108,10 +108,10 @@ class Server(ABC):
 
     async def progresses_until(self, condition: Callable[[], Awaitable[bool]]) -> bool:
         """Ask `condition` every few milliseconds; False if it did not hold while the process still made progress."""
-        patience = Patience(self.start_patience_s)
+        deadline = ProgressDeadline(self.start_patience_s)
         while not await condition():
-            patience.see(self._steps_of_cpu())
-            if patience.is_over:
+            deadline.see(self._steps_of_cpu())
+            if deadline.is_over:
                 return False
             await asyncio.sleep(POLL_INTERVAL_S)
         return True

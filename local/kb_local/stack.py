@@ -284,9 +284,9 @@ class Stack:
             ours = any(name.partition(":")[0] in ALL_SERVICES for name in self._service_names)
             self._zygote = Zygote(log=self.home.log("zygote"), preloaded=PRELOADED if ours else ())
         if self._given_kafka is None:
-            self.broker = Broker(port=self.ports.take("broker"), log=self.home.log("broker"))
+            self.broker = Broker(port=self.ports.reserve("broker"), log=self.home.log("broker"))
         if self._given_models_api_base is None:
-            self.model_server = ModelServer(port=self.ports.take("model-server"), log=self.home.log("model-server"))
+            self.model_server = ModelServer(port=self.ports.reserve("model-server"), log=self.home.log("model-server"))
         await together(
             self._start_mongo(),
             *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
@@ -297,7 +297,7 @@ class Stack:
     async def _start_mongo(self) -> None:
         if self._given_mongo_uri is None:
             await check_mongod(mongod_binary())
-            self.mongod = Mongod(self.home.mongo, port=self.ports.take("mongod"), log=self.home.log("mongod"))
+            self.mongod = Mongod(self.home.mongo, port=self.ports.reserve("mongod"), log=self.home.log("mongod"))
             await self.mongod.start()
             self._mongod_uri = self.mongod.uri
             members, set_name = [self.mongod.address], REPLICA_SET
@@ -329,7 +329,7 @@ class Stack:
             label,
             name.partition(":")[0],
             zygote=self._zygote,
-            port=self.ports.take(label),
+            port=self.ports.reserve(label),
             log=self.home.log(label),
             env=self._environment_of(name),
         )
@@ -340,7 +340,7 @@ class Stack:
         self.gateway = GatewayServer(
             kb_api=self._url_of("kb_api"),
             kb_search=self._url_of("kb_search"),
-            port=self.ports.take("gateway"),
+            port=self.ports.reserve("gateway"),
             log=self.home.log("gateway"),
         )
         await self.gateway.start()
@@ -349,7 +349,7 @@ class Stack:
         """Return where the gateway sends what belongs to a service; nobody listens there when it is left out."""
         if name in self.services:
             return self.services[name].url
-        return f"http://127.0.0.1:{self.ports.take(name.replace('_', '-'))}"
+        return f"http://127.0.0.1:{self.ports.reserve(name.replace('_', '-'))}"
 
 
 async def together(*work: Coroutine[Any, Any, Any]) -> None:

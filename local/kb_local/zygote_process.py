@@ -32,7 +32,7 @@ HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class ForkRequest:
     """What a forked child shall become: `main()` of a module, with this environment and log file."""
 
     module: str
@@ -66,7 +66,7 @@ class Forker:
         self._inbox = b""
         self._stopping = False
 
-    def serve(self) -> Job | None:
+    def serve(self) -> ForkRequest | None:
         """Work until the other side closes or SIGTERM; return a job in a forked child and None in the zygote itself."""
         with self._listening() as selector:
             while not self._stopping:
@@ -102,7 +102,7 @@ class Forker:
                 self._children.discard(pid)
                 self.send({"exited": [pid, os.waitstatus_to_exitcode(status)]})
 
-    def _take_requests(self) -> Job | None:
+    def _take_requests(self) -> ForkRequest | None:
         """Do what was asked; return the job in a forked child."""
         try:
             data = self._connection.recv(MAX_READ_BYTES)
@@ -115,16 +115,16 @@ class Forker:
                 return job
         return None
 
-    def _answer(self, request: dict[str, Any]) -> Job | None:
+    def _answer(self, request: dict[str, Any]) -> ForkRequest | None:
         if "fork" in request:
-            return self._fork(Job(**request["fork"]))
+            return self._fork(ForkRequest(**request["fork"]))
         pid, number = request["signal"]
         # A pid that has been reaped may by now be somebody else's.
         if pid in self._children:
             os.kill(pid, number)
         return None
 
-    def _fork(self, job: Job) -> Job | None:
+    def _fork(self, job: ForkRequest) -> ForkRequest | None:
         zygote_pid = os.getpid()
         # A signal for the child must not reach the handlers, and the wake-up socket, that it still shares with us.
         signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED_SIGNALS)

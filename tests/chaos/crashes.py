@@ -84,11 +84,11 @@ async def run_lane(
         await lane.recover()
         problems = await lane.oracle.check(lane.system)
     outcomes = [
-        Outcome(kill, status, tuple(map(_told, _of(problems, kill))))
+        Outcome(kill, status, tuple(map(_describe, _of(problems, kill))))
         for kill, status in zip(kills, statuses, strict=True)
     ]
     attributed = {problem for kill in kills for problem in _of(problems, kill)}
-    return outcomes, [_told(problem) for problem in problems if problem not in attributed]
+    return outcomes, [_describe(problem) for problem in problems if problem not in attributed]
 
 
 def shared_out(lanes: int, *, in_parts: bool = False) -> list[list[Kill]]:
@@ -217,5 +217,5 @@ def _of(problems: Sequence[Problem], kill: Kill) -> list[Problem]:
     return [problem for problem in problems if (problem.document_id or "").startswith(f"{kill.documents}-")]
 
 
-def _told(problem: Problem) -> str:
+def _describe(problem: Problem) -> str:
     return f"{problem.document_id} {problem.what}" if problem.document_id else problem.what

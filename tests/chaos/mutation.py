@@ -16,9 +16,9 @@ from kb_shared.kafka.attempts import InFlightRecord as Record
 from kb_shared.kafka.partition_assignment import PartitionAssignment
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, vectors
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.documents import Document
-from kb_shared.mongo.index_jobs import Job, work
+from kb_shared.mongo.index_jobs import IndexJob, work
 from kb_shared.mongo.vectors import Changes, EmbeddedChunk, Write
 
 
@@ -53,7 +53,7 @@ def _fence_by_reading() -> None:
         return int(found["fence"])
 
     async def fence_content(
-        database: Database, session: Session, document: Document, *, any_of_tags: Collection[str]
+        database: Database, session: MongoSession, document: Document, *, any_of_tags: Collection[str]
     ) -> tuple[Document, int] | None:
         if document.text is None:
             return None
@@ -67,7 +67,7 @@ def _fence_by_reading() -> None:
         row = await database[documents.NAME].find_one(as_read, session=session)
         return (documents._from_row(row), await numbered(database, row)) if row else None
 
-    async def fence_projection(database: Database, session: Session, document: Document) -> int | None:
+    async def fence_projection(database: Database, session: MongoSession, document: Document) -> int | None:
         as_read = {**_row_of(document), "projection_version": document.projection_version}
         row = await database[documents.NAME].find_one(as_read, session=session)
         return await numbered(database, row) if row else None
@@ -116,7 +116,7 @@ def _no_token_on_jobs() -> None:
 
     claimed_with_token = work._as_claimed
 
-    def as_claimed(job: Job) -> dict[str, Any]:
+    def as_claimed(job: IndexJob) -> dict[str, Any]:
         return {name: value for name, value in claimed_with_token(job).items() if name != "token"}
 
     patch.object(work, "_as_claimed", as_claimed).start()

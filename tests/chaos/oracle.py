@@ -27,7 +27,7 @@ from kb_local.model_server.hash_model import vector_of
 from kb_shared.mongo.vector import from_binary
 from kb_shared.text import text_normalization
 from tests.chaos.quiescence import SLOW_S
-from tests.e2e.kafka_log import Message
+from tests.e2e.kafka_log import ConsumedMessage
 from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System
 from tests.waiting import until
 
@@ -116,7 +116,7 @@ class Oracle:
             problems.append(Problem(f"{kb_id} counts {totals} documents and chunks where {there} are"))
         return problems
 
-    async def _announcements(self, kb_id: str, outcomes: Sequence[Message]) -> list[Problem]:
+    async def _announcements(self, kb_id: str, outcomes: Sequence[ConsumedMessage]) -> list[Problem]:
         """What upstreams were told last of each document is how things are."""
         last: dict[str, Any] = {}
         for message in outcomes:
@@ -205,7 +205,7 @@ class Oracle:
         ]
 
 
-async def body_of(system: System, letter: Message) -> bytes | None:
+async def body_of(system: System, letter: ConsumedMessage) -> bytes | None:
     """The bytes as they came; what is too large for a message stands in MongoDB."""
     if (reference := letter.headers.get("x-body-ref")) is None:
         return letter.value
@@ -272,6 +272,6 @@ def _projected(row: Mapping[str, Any]) -> tuple[int | None, frozenset[str], Mapp
     return row["text_revision"], frozenset(row["tag_ids"]), row["metadata"]
 
 
-def _json(message: Message) -> dict[str, Any]:
+def _json(message: ConsumedMessage) -> dict[str, Any]:
     told: dict[str, Any] = json.loads(message.value or b"{}")
     return told

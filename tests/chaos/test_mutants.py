@@ -5,15 +5,15 @@ from unittest.mock import patch
 import pytest
 
 from kb_contracts.commands import Reason
-from kb_shared.mongo.index_jobs import Job, State, work
+from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, work
 from tests.chaos.mutants import CATCHERS, NothingTold, failed_test
 from tests.chaos.mutation import MUTANTS
 
-AT_WORK_ON = Job(
+AT_WORK_ON = IndexJob(
     organization_id="org",
     kb_id="kb",
     document_id="d",
-    state=State.RUNNING,
+    state=IndexJobState.RUNNING,
     reason=Reason.OCR,
     force=False,
     token="the token it was claimed with",

@@ -21,7 +21,7 @@ from kb_local.ports import free_port
 from kb_local.python_server import SearchNode
 from kb_local.server import poll_until
 from kb_shared.mongo import chunk_indexes, search_indexes, vectors
-from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
+from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from tests.clients.embedding import DIMENSIONS, embed
 
 ORGANIZATION_ID = "org-1"
@@ -56,7 +56,7 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
             scope=chunks.scope,
             document_id=document_id,
             chunks=[_chunk(place, text) for place, text in enumerate(texts)],
-            snapshot=Snapshot(f"{document_id}.pdf", ("tag-1",), datetime.now(UTC), {"pages": 2}, ()),
+            snapshot=ChunkMetadata(f"{document_id}.pdf", ("tag-1",), datetime.now(UTC), {"pages": 2}, ()),
             version=1,
             before=(),
         )

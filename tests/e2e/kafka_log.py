@@ -20,7 +20,7 @@ CONSUMED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ConsumedMessage:
     key: bytes | None
     value: bytes | None
     headers: dict[str, str]
@@ -33,7 +33,7 @@ class KafkaLog:
     connection: KafkaConnection
     prefix: str
 
-    async def read(self, topic: Topic) -> list[Message]:
+    async def read(self, topic: Topic) -> list[ConsumedMessage]:
         """All messages of a topic, each partition's in order."""
         async with self._reader(None) as reader:
             partitions = await _filled(reader, self._partitions(topic))
@@ -41,7 +41,7 @@ class KafkaLog:
                 return []
             reader.assign(partitions)
             await reader.seek_to_beginning(*partitions)
-            messages: list[Message] = []
+            messages: list[ConsumedMessage] = []
             while not all([await _at_end(reader, partition) for partition in partitions]):
                 for batch in (await reader.getmany(timeout_ms=100)).values():
                     messages += [_message(record) for record in batch]
@@ -101,5 +101,5 @@ async def _at_end(reader: Any, partition: Any) -> bool:
     return end is not None and await reader.position(partition) >= end
 
 
-def _message(record: Any) -> Message:
-    return Message(record.key, record.value, {name: (value or b"").decode() for name, value in record.headers})
+def _message(record: Any) -> ConsumedMessage:
+    return ConsumedMessage(record.key, record.value, {name: (value or b"").decode() for name, value in record.headers})

@@ -66,7 +66,7 @@ class Outcome:
     def answer(self) -> str:
         return str(self.finished["answer"] or "")
 
-    def of(self, name: str) -> list[Mapping[str, Any]]:
+    def data_of(self, name: str) -> list[Mapping[str, Any]]:
         """The data of all events of a name."""
         return [data for each, data in self.events if each == name]
 
@@ -74,14 +74,14 @@ class Outcome:
     def streamed(self) -> list[str]:
         """The answers as they were streamed, one of each time that the model was asked."""
         texts: dict[int, str] = {}
-        for delta in self.of("answer.delta"):
+        for delta in self.data_of("answer.delta"):
             texts[delta["iteration"]] = texts.get(delta["iteration"], "") + delta["text"]
         return list(texts.values())
 
     @property
     def passages(self) -> list[Mapping[str, Any]]:
         """That the run has returned."""
-        return [passage for data in self.of("tool.returned") for passage in data["passages"]]
+        return [passage for data in self.data_of("tool.returned") for passage in data["passages"]]
 
 
 @dataclass(frozen=True, slots=True)

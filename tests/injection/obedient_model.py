@@ -102,7 +102,7 @@ def _mark(messages: Sequence[Message]) -> str:
     return found[1]
 
 
-def _told(messages: Sequence[Message]) -> Iterator[str]:
+def _instructions(messages: Sequence[Message]) -> Iterator[str]:
     """What others say to the model, without its rules."""
     for message in messages:
         if message["role"] in {"user", "tool"}:
@@ -111,7 +111,7 @@ def _told(messages: Sequence[Message]) -> Iterator[str]:
 
 def _all_of(messages: Sequence[Message]) -> Iterator[str]:
     begin, end = f"<<<{_mark(messages)}>>>", f"<<<end {_mark(messages)}>>>"
-    for content in _told(messages):
+    for content in _instructions(messages):
         for part in content.replace(end, begin).split(begin):
             # It understands JSON.
             yield from _strings(_parsed(part.strip("\n")))
@@ -119,7 +119,7 @@ def _all_of(messages: Sequence[Message]) -> Iterator[str]:
 
 def _outside_of_data(messages: Sequence[Message]) -> Iterator[str]:
     begin, end = f"<<<{_mark(messages)}>>>", f"<<<end {_mark(messages)}>>>"
-    for content in _told(messages):
+    for content in _instructions(messages):
         before, *parts = content.split(begin)
         yield before
         for part in parts:

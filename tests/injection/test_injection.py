@@ -97,7 +97,7 @@ def test_no_limit_is_exceeded(outcome: Outcome, attack: Attack) -> None:
     assert not any(turn.has_tools for turn in outcome.turns[MAX_ITERATIONS:])
     assert outcome.finished["spus"] <= MAX_SPUS
     assert outcome.finished["prompt_tokens"] + outcome.finished["completion_tokens"] <= MAX_TOKENS
-    assert len(outcome.of("tool.called")) <= MAX_ITERATIONS * MAX_CALLS_AT_ONCE
+    assert len(outcome.data_of("tool.called")) <= MAX_ITERATIONS * MAX_CALLS_AT_ONCE
 
 
 @each_attack
@@ -110,7 +110,7 @@ def test_no_link_and_no_image_leaves(outcome: Outcome, attack: Attack) -> None:
 def test_no_forged_citation_is_shown(outcome: Outcome, attack: Attack) -> None:
     returned = [{**passage} for passage in outcome.passages]
     assert all(citation in returned for citation in outcome.finished["citations"])
-    assert [*outcome.of("citation")] == outcome.finished["citations"]
+    assert [*outcome.data_of("citation")] == outcome.finished["citations"]
     known = {passage["number"] for passage in returned}
     shown = {n for text in shown_texts(outcome, attack) for n in cited(text)}
     assert shown <= known

@@ -32,7 +32,7 @@ from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, schema, tags
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import Request
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.tags import Tag
@@ -159,7 +159,7 @@ async def _open_job(database: Database, victim: Knowledge) -> None:
 
 
 async def _start_job(database: Database, victim: Knowledge) -> str:
-    async def start(session: Session) -> str:
+    async def start(session: MongoSession) -> str:
         kind = backfills.Kind.RETRY_FAILED
         kb_id = victim.kb.kb_id
         return (await backfills.start(database, session, VICTIM, kb_id, kind=kind, traceparent="")).job_id
@@ -181,7 +181,7 @@ async def _set_aside_message(database: Database) -> str:
     """Of the victim, beside one that is nobody's."""
     for key in (b"\xff", f"{VICTIM}/{CANARY}".encode()):
 
-        async def add(session: Session, key: bytes = key) -> None:
+        async def add(session: MongoSession, key: bytes = key) -> None:
             await outbox.add_as_it_was(
                 database,
                 session,

@@ -9,7 +9,7 @@ from kb_local.errors import UnusableServer
 from kb_local.ports import LOOPBACK
 from kb_local.server import Server
 from tests.kafka_cluster.jars import java
-from tests.kafka_cluster.server_properties import SCRAM, USERS, Listener, Place, password_of
+from tests.kafka_cluster.server_properties import SCRAM, USERS, Listener, ListenerAddress, password_of
 
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 STARTED: Final = b"Kafka Server started"
@@ -20,7 +20,7 @@ class KafkaBroker(Server):
     """One broker of Apache Kafka, which is a controller as well. Its data outlives the process."""
 
     def __init__(
-        self, place: Place, folder: Path, *, log: Path, class_path: str, properties: Mapping[str, str]
+        self, place: ListenerAddress, folder: Path, *, log: Path, class_path: str, properties: Mapping[str, str]
     ) -> None:
         """Describe the broker.
 

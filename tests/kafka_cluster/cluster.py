@@ -17,7 +17,7 @@ from kb_local.stack import together
 from tests.kafka_cluster.broker import KafkaBroker
 from tests.kafka_cluster.certificates import Certificate, CertificateAuthority
 from tests.kafka_cluster.jars import class_path
-from tests.kafka_cluster.server_properties import CONTROLLER, Listener, Place, server_properties
+from tests.kafka_cluster.server_properties import CONTROLLER, Listener, ListenerAddress, server_properties
 from tests.waiting import until
 
 WITHIN_S: Final = 180.0
@@ -44,8 +44,9 @@ class KafkaBrokers:
         self._settings = dict(settings or {})
         self.authority = CertificateAuthority(folder / "certificates")
         key_store = self.authority.sign("localhost").both
-        places = [
-            Place(number, {name: free_port() for name in (*Listener, CONTROLLER)}) for number in range(1, brokers + 1)
+        addresses = [
+            ListenerAddress(number, {name: free_port() for name in (*Listener, CONTROLLER)})
+            for number in range(1, brokers + 1)
         ]
         jars = class_path()
         self.brokers = [
@@ -56,16 +57,16 @@ class KafkaBrokers:
                 class_path=jars,
                 properties=server_properties(
                     place,
-                    places,
+                    addresses,
                     data=folder / str(place.number) / "data",
                     key_store=key_store,
                     trust_store=self.authority.certificate,
                 )
                 | self._settings,
             )
-            for place in places
+            for place in addresses
         ]
-        self._places = places
+        self._places = addresses
         self._admin: AdminClient | None = None
 
     async def __aenter__(self) -> Self:

@@ -53,7 +53,7 @@ _QUICK: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ListenerAddress:
     """Where one broker listens."""
 
     number: int
@@ -68,7 +68,7 @@ def password_of(user: str) -> str:
 
 
 def server_properties(
-    place: Place, places: Sequence[Place], *, data: Path, key_store: Path, trust_store: Path
+    place: ListenerAddress, places: Sequence[ListenerAddress], *, data: Path, key_store: Path, trust_store: Path
 ) -> dict[str, str]:
     """Return the settings of the broker at `place`.
 

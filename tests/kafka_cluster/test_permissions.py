@@ -106,7 +106,7 @@ async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
     opened: System, access: KafkaAccess, audited: KafkaBrokers
 ) -> None:
     await _live(opened, access)
-    documented = {_told(acl) for acl in documented_acls(prefix=PREFIX)}
+    documented = {_describe(acl) for acl in documented_acls(prefix=PREFIX)}
 
     # Either of two services sends all that is in the outbox when the other is away.
     for away in ("kb_indexer", "kb_api"):
@@ -141,7 +141,7 @@ async def test_without_any_of_these_rights_work_stops_and_it_goes_on_when_the_ri
         assert acls, f"nobody may {operation} {name}"
         await revoke(audited, acls)
         await opened.events.publish(upstream.ocr(f"{operation}-{name}", [paragraph(name)], tags=[TAG]))
-        denied = {_told(acl) for acl in acls}
+        denied = {_describe(acl) for acl in acls}
         await until(partial(_is_any_denied, audited, denied), every_s=0.2, what=f"{operation} {name} is denied")
         assert await what_moves(opened) is not None, f"all is done without the right to {operation} {name}"
         await grant(audited, acls)
@@ -206,7 +206,7 @@ Told = tuple[str, str, str, str]
 """Principal, operation, kind of resource and its name."""
 
 
-def _told(acl: Acl) -> Told:
+def _describe(acl: Acl) -> Told:
     return acl.principal, acl.operation.name, acl.resource.name, acl.name
 
 

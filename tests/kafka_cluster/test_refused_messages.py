@@ -19,7 +19,7 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import outbox
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -51,7 +51,7 @@ async def prefix(brokers: KafkaBrokers, monkeypatch: pytest.MonkeyPatch, databas
 async def add(database: Database, *tag_ids: str) -> None:
     """Leave an event of one document for each tag, in this order: all of one partition. That of LARGE has more tags."""
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         await outbox.add(
             database,
             session,
@@ -73,7 +73,7 @@ async def add(database: Database, *tag_ids: str) -> None:
 
 
 async def add_without_key(database: Database) -> None:
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         await outbox.add_as_it_was(
             database,
             session,

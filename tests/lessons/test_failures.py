@@ -10,13 +10,13 @@ from pymongo.errors import AutoReconnect
 
 from kb_reconciler import queue_behind as reconciler_pass
 from kb_shared import failpoints
-from kb_shared.behind import behind
+from kb_shared.drift import find_drift
 from kb_shared.embedding.provider import Provider as EmbeddingProvider
 from kb_shared.errors import BatchRefused, KbError, ProviderUnavailable, TransientError
 from kb_shared.membership import Action
 from kb_shared.mongo import index_jobs, knowledge_bases, leases
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.embedding.test_provider import Echo
 from tests.integration.indexer.conftest import Provider
@@ -30,7 +30,7 @@ async def test_w1_of_many_who_want_a_lease_at_once_one_gets_it_and_the_others_ar
     for _ in range(10):
         name = uuid4().hex
         taken = await asyncio.gather(
-            *(leases.take(shared_database, name, owner=f"o{n}", length=timedelta(seconds=9)) for n in range(12))
+            *(leases.acquire(shared_database, name, owner=f"o{n}", length=timedelta(seconds=9)) for n in range(12))
         )
         assert sorted(taken) == [False] * 11 + [True]
 
@@ -47,7 +47,7 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
     ) -> dict[str, Action]:
         if kb.kb_id == unlucky.kb_id:
             raise AutoReconnect("its shard is away")
-        return await behind(database, kb, document_ids)
+        return await find_drift(database, kb, document_ids)
 
     monkeypatch.setattr(reconciler_pass, "behind", behind_but_for_the_unlucky)
     with pytest.raises(TransientError):
@@ -72,7 +72,7 @@ async def test_w2_a_document_the_provider_refuses_does_not_harm_its_knowledge_ba
     await tenant.assert_holds(kb, sound)
     job = await index_jobs.find(tenant.database, tenant.organization_id, kb.kb_id, "poison")
     assert job is not None
-    assert (job.state, job.error_type) == (State.FAILED, "text_refused")
+    assert (job.state, job.error_type) == (IndexJobState.FAILED, "text_refused")
     stored = await knowledge_bases.find(tenant.database, tenant.organization_id, kb.kb_id)
     assert stored is not None
     assert stored.status is Status.ACTIVE
@@ -99,7 +99,7 @@ async def test_w4_an_error_whose_words_hold_the_digits_of_a_status_is_not_taken_
     async with failpoints.during("sync.after_chunking", fail_once):
         await indexer.handle_commands()
         [job] = (await tenant.jobs()).values()
-        assert (job.state, job.error_type) == (State.PENDING, "internal_error")
+        assert (job.state, job.error_type) == (IndexJobState.PENDING, "internal_error")
         await tenant.make_due()
         await indexer.work()
     await tenant.assert_holds(kb, {"d": paragraph(1)})

@@ -6,7 +6,7 @@ from kb_reconciler import queue_behind as reconciler_pass
 from kb_shared import failpoints
 from kb_shared.mongo import backfills, document_texts
 from kb_shared.mongo.backfills import Kind
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph, text_of
 
 TEXTS = {f"d{n}": text_of(n, n + 10) for n in range(5)}
@@ -27,7 +27,7 @@ async def test_w3_a_knowledge_base_that_is_changed_and_indexed_anew_keeps_what_i
     assert touched == [], "the request reads no text and writes no chunk"
     await tenant.assert_holds(kb, TEXTS)
 
-    async def start(session: Session) -> None:
+    async def start(session: MongoSession) -> None:
         await backfills.start(
             tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=Kind.REINDEX
         )

@@ -54,7 +54,7 @@ MUTANTS: Final = (
     Mutant(
         "fan-out-forgets-who-waits-for-a-text",
         _FAN_OUT,
-        old="return job is not State.WAITING_FOR_TEXT",
+        old="return job is not IndexJobState.WAITING_FOR_TEXT",
         new="return False",
         caught_by=in_file(
             f"{_TESTS}/test_fan_out.py",

@@ -24,7 +24,7 @@ _TURNS: Final = "tests/unit/test_fair_queue.py"
 _TURNS_OF_API: Final = "tests/integration/kb_api/test_fair_queue.py"
 _TURNS_OF_SEARCH: Final = "tests/integration/runs/test_fair_queue.py"
 
-_TAKE: Final = '        await limits.take("search", caller)\n'
+_TAKE: Final = '        await limits.count_request("search", caller)\n'
 _ASKED: Final = "        query, asker = body.to_query(), _asker(caller, origin)\n"
 
 MUTANTS: Final = (
@@ -134,7 +134,7 @@ MUTANTS: Final = (
     Mutant(
         "administrative-calls-have-no-limit",
         _REQUESTS,
-        old='        await limits.take("administration", caller)\n',
+        old='        await limits.count_request("administration", caller)\n',
         new="",
         caught_by=in_file(_LIMITS_OF_API, "test_administrative_calls_have_a_limit_and_documents_have_none"),
     ),
@@ -153,7 +153,7 @@ MUTANTS: Final = (
     Mutant(
         "mcp-reads-chunks-without-a-limit",
         "services/search/kb_search/mcp/tools.py",
-        old='counts as a search.\n        await self._limits.take("search", caller)\n',
+        old='counts as a search.\n        await self._limits.count_request("search", caller)\n',
         new="counts as a search.\n",
         caught_by=in_file(
             "tests/integration/mcp/test_mcp.py", "test_calls_count_towards_the_limits_and_a_refusal_is_told"
@@ -162,7 +162,7 @@ MUTANTS: Final = (
     Mutant(
         "runs-have-no-limit",
         "services/search/kb_search/runs/routes.py",
-        old='        await limits.take("run", caller)\n',
+        old='        await limits.count_request("run", caller)\n',
         new="",
         caught_by=in_file(
             "tests/integration/runs/test_limits.py",
@@ -195,14 +195,14 @@ MUTANTS: Final = (
     Mutant(
         "prompts-have-no-quota",
         "services/search/kb_search/authoring/prompt_routes.py",
-        old="        await writing.require_prompt_quota(caller)\n",
+        old="        await checks.require_prompt_quota(caller)\n",
         new="",
         caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
     ),
     Mutant(
         "agents-have-no-quota",
         "services/search/kb_search/authoring/agent_routes.py",
-        old="        await writing.require_agent_quota(caller)\n",
+        old="        await checks.require_agent_quota(caller)\n",
         new="",
         caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
     ),

@@ -70,7 +70,7 @@ MUTANTS: Final = (
     Mutant(
         "ledger-says-nothing-to-billing",
         _PURCHASES,
-        old="    await announce(database, session, *map(_told, charges), source=SOURCE)\n",
+        old="    await announce(database, session, *map(_build_announcement, charges), source=SOURCE)\n",
         new="",
         caught_by=in_file(_TESTS, "test_ledger_cache_message_and_counters_tell_the_same"),
     ),
@@ -84,8 +84,8 @@ MUTANTS: Final = (
     Mutant(
         "embedder-ends-a-budget-in-the-middle",
         _EMBEDDER,
-        old="await room.reserve(len(missing), ",
-        new="await room.reserve(1, ",
+        old="await allowance.reserve(len(missing), ",
+        new="await allowance.reserve(1, ",
         caught_by=in_file(_TESTS, "test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu"),
     ),
     Mutant(

@@ -128,14 +128,14 @@ MUTANTS: Final = (
         old="                    self._unchecked.check(found_rows.others)\n",
         new="",
         caught_by=in_file(
-            f"{_TESTS}/test_presumed.py", "test_a_key_revoked_while_its_search_is_under_way_gets_no_answer"
+            f"{_TESTS}/test_optimistic.py", "test_a_key_revoked_while_its_search_is_under_way_gets_no_answer"
         ),
     ),
     Mutant(
         "search-pays-for-who-may-no-longer-ask",
         "services/search/kb_search/retrieval/search_knowledge_base.py",
-        old="before_paying=presumption.look,\n",
+        old="before_paying=optimistic_read.look,\n",
         new="before_paying=None,\n",
-        caught_by=in_file(f"{_TESTS}/test_presumed.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
+        caught_by=in_file(f"{_TESTS}/test_optimistic.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
     ),
 )

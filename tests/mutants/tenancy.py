@@ -34,14 +34,14 @@ MUTANTS: Final = (
         _AUTHENTICATION,
         old=" or stored.key.organization_id != organization_id",
         new="",
-        caught_by=in_file(f"{_SEARCH}/test_presumed.py", "test_a_key_known_to_be_right_opens_no_other_organization"),
+        caught_by=in_file(f"{_SEARCH}/test_optimistic.py", "test_a_key_known_to_be_right_opens_no_other_organization"),
     ),
     Mutant(
         "key-that-is-known-may-search",
         _AUTHENTICATION,
         old=" or not _caller(stored.key).may(self._scope)",
         new="",
-        caught_by=in_file(f"{_SEARCH}/test_presumed.py", "test_a_key_that_may_not_search_is_refused_again_and_again"),
+        caught_by=in_file(f"{_SEARCH}/test_optimistic.py", "test_a_key_that_may_not_search_is_refused_again_and_again"),
     ),
     Mutant(
         "key-needs-no-secret",
@@ -49,7 +49,7 @@ MUTANTS: Final = (
         old="if stored is None or not any(matches):",
         new="if stored is None:",
         caught_by=in_file(f"{_API}/test_keys_and_tags.py", "test_without_a_valid_key_it_is_401")
-        + in_file(f"{_SEARCH}/test_presumed.py", "test_a_wrong_secret_after_a_right_one_is_refused"),
+        + in_file(f"{_SEARCH}/test_optimistic.py", "test_a_wrong_secret_after_a_right_one_is_refused"),
     ),
     Mutant(
         "key-is-good-after-it-was-revoked",
@@ -66,7 +66,7 @@ MUTANTS: Final = (
         old="key.expires_at <= datetime.now(UTC)",
         new="key.expires_at <= datetime(1970, 1, 1, tzinfo=UTC)",
         caught_by=in_file(f"{_API}/test_keys_and_tags.py", "test_a_key_ends_when_it_expires")
-        + in_file(f"{_SEARCH}/test_presumed.py", "test_a_key_is_refused_when_its_time_is_over"),
+        + in_file(f"{_SEARCH}/test_optimistic.py", "test_a_key_is_refused_when_its_time_is_over"),
     ),
     Mutant(
         "key-is-revoked-by-anybody",

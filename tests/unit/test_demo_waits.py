@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kb_client.events import EventPublisher
-from kb_local import patience
+from kb_local import progress_deadline
 from kb_local.demo import story as story_module
 from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
 from kb_local.demo.figures import Figures
@@ -29,7 +29,7 @@ class SlowSystem(Api):
         self._counts = counts
         self._pause_s = pause_s
         monkeypatch.setattr(story_module, "LOOK_EVERY_S", 0)
-        monkeypatch.setattr(patience, "monotonic", lambda: self.looks * self._pause_s)
+        monkeypatch.setattr(progress_deadline, "monotonic", lambda: self.looks * self._pause_s)
 
     async def knowledge_base(self, kb_id: str) -> dict[str, Any]:
         if kb_id != BASES.permissive:

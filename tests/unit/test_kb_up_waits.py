@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_local import daemon, patience
+from kb_local import daemon, progress_deadline
 from kb_local.daemon import STUCK_AFTER_S
 from kb_local.errors import ServerDied
 from kb_local.state import Home, StackState
@@ -22,7 +22,7 @@ class SlowStack:
         self.ready_after = 20
         self.is_stuck = False
         monkeypatch.setattr(daemon, "POLL_INTERVAL_S", 0)
-        monkeypatch.setattr(patience, "monotonic", lambda: self.looks * STUCK_AFTER_S * 0.6)
+        monkeypatch.setattr(progress_deadline, "monotonic", lambda: self.looks * STUCK_AFTER_S * 0.6)
 
     def go_on(self, _: StackState) -> None:
         """Come further, whenever the command has looked."""

@@ -15,7 +15,7 @@ def test_a_pair_becomes_its_character_and_a_half_is_replaced() -> None:
 @given(st.lists(SAID))
 def test_pieces_come_to_the_same_as_the_whole(pieces: list[str]) -> None:
     characters = WholeCharacters()
-    taken = [*(characters.take(piece) for piece in pieces), characters.end()]
+    taken = [*(characters.feed(piece) for piece in pieces), characters.end()]
     assert "".join(taken) == whole_characters("".join(pieces))
     for each in taken:
         each.encode()

@@ -10,7 +10,7 @@ from typing import Any, Final, Self
 import httpx
 
 from kb_local.errors import LocalStackError
-from kb_local.patience import Patience
+from kb_local.progress_deadline import ProgressDeadline
 
 PATIENCE_S: Final = 180.0
 """How long the demo waits while nothing comes of it: a busy machine may take as long as it needs."""
@@ -64,10 +64,10 @@ class Api:
         return await self._ask("POST", "/runs", {"messages": [{"role": "user", "content": question}], "kb_id": kb_id})
 
     async def wait_until_active(self, kb_id: str) -> None:
-        patience = Patience(PATIENCE_S)
+        deadline = ProgressDeadline(PATIENCE_S)
         while (kb := await self.knowledge_base(kb_id))["status"] != "active":
-            patience.see(kb["status"])
-            if kb["status"] == "error" or patience.is_over:
+            deadline.see(kb["status"])
+            if kb["status"] == "error" or deadline.is_over:
                 raise DemoFailed(
                     f"{kb['name']!r} is {kb['status']}: {kb['status_reason'] or f'no change for {PATIENCE_S:.0f} s'}",
                     remedy=f"look into {self._logs}",
@@ -76,12 +76,12 @@ class Api:
 
     async def wait_for_document(self, kb_id: str, query: str, document_id: str, *, present: bool) -> float:
         """Search until the document is (or no longer is) among the results; returns the seconds that took."""
-        began, patience = monotonic(), Patience(PATIENCE_S)
+        began, deadline = monotonic(), ProgressDeadline(PATIENCE_S)
         while True:
             found = await self.search(kb_id, query, document_ids=[document_id], top_k=1)
             if bool(found["results"]) is present:
                 return monotonic() - began
-            if patience.is_over:
+            if deadline.is_over:
                 what = "did not become searchable" if present else "was still found"
                 what = f"{what} within {PATIENCE_S:.0f} s"
                 raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"look into {self._logs}")

@@ -13,7 +13,7 @@ from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
 from kb_local.demo.documents import LibraryDocument, installed_libraries
 from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
 from kb_local.demo.telling import Telling
-from kb_local.patience import Patience
+from kb_local.progress_deadline import ProgressDeadline
 from kb_local.stack import Stack
 
 SINGLE_EVENTS: Final = 20
@@ -106,20 +106,20 @@ class Story:
         Raises:
             DemoFailed: some failed, or no further one was indexed for `PATIENCE_S`.
         """
-        patience = Patience(PATIENCE_S)
+        deadline = ProgressDeadline(PATIENCE_S)
         with self._telling.progress("indexing", sum(expected.values())) as bar:
             while True:
                 indexed = {kb_id: (await self._api.knowledge_base(kb_id))["document_count"] for kb_id in expected}
                 bar.at(sum(indexed.values()))
                 if indexed == expected:
                     return
-                patience.see(tuple(indexed.values()))
-                await self._stop_if_stuck(expected, patience)
+                deadline.see(tuple(indexed.values()))
+                await self._stop_if_stuck(expected, deadline)
                 await asyncio.sleep(LOOK_EVERY_S)
 
-    async def _stop_if_stuck(self, kb_ids: Iterable[str], patience: Patience) -> None:
+    async def _stop_if_stuck(self, kb_ids: Iterable[str], deadline: ProgressDeadline) -> None:
         failed = sum([await self._api.failed_documents(kb_id) for kb_id in kb_ids])
-        if failed or patience.is_over:
+        if failed or deadline.is_over:
             raise DemoFailed(
                 f"{failed} documents failed" if failed else f"no further document was indexed for {PATIENCE_S:.0f} s",
                 remedy=f"look into {self._stack.home.logs}",

@@ -19,7 +19,7 @@ class Forwarded:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class IndexAnswer:
     """The proxy answers it; mongod never sees it."""
 
     reply: dict[str, Any]
@@ -36,4 +36,4 @@ class Aborted:
     error: CommandError
 
 
-Answer = Untouched | Forwarded | Answered | Aborted
+Answer = Untouched | Forwarded | IndexAnswer | Aborted

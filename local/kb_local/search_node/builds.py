@@ -7,7 +7,7 @@ from pymongo import AsyncMongoClient
 
 from kb_local.search_node.change_feed import ChangeFeed, Document
 from kb_local.search_node.definition_store import DefinitionStore, until_done
-from kb_local.search_node.generation import DefinitionVersion, Generation, State
+from kb_local.search_node.generation import DefinitionVersion, Generation, GenerationState
 from kb_local.search_node.refresh import Delays
 from kb_local.search_node.search_index import SearchIndex
 
@@ -54,7 +54,7 @@ class Builds:
             if generation is index.staged:
                 self.stage(index)
             elif generation is index.main and generation.built.is_set():
-                generation.state = State.STALE
+                generation.state = GenerationState.STALE
                 self._start(index, generation.version, recovering=True)
             elif generation is index.main:
                 index.main = self._start(index, generation.version, recovering=True)

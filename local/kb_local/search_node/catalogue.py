@@ -16,16 +16,20 @@ from kb_local.search_node.change_feed import COLLECTION_ENDS, ChangeFeed, Docume
 from kb_local.search_node.definition_store import DefinitionStore, StoredIndex, until_done
 from kb_local.search_node.definitions import IndexDefinition, IndexType, type_of
 from kb_local.search_node.errors import CommandError, index_not_found, search_error
-from kb_local.search_node.generation import BuiltIndex, DefinitionVersion, State
+from kb_local.search_node.generation import BuiltIndex, DefinitionVersion, GenerationState
 from kb_local.search_node.index_table import IndexTable
-from kb_local.search_node.refresh import Change, Delays
+from kb_local.search_node.refresh import Delays, RowChange
 from kb_local.search_node.search_index import SearchIndex
 
 log = logging.getLogger(__name__)
 
 DOCUMENT_CHANGES = ("insert", "update", "replace", "delete")
 # What Atlas calls the state of an index that can't be queried yet.
-INTERNAL_STATES = {State.PENDING: "NOT_STARTED", State.BUILDING: "INITIAL_SYNC", State.FAILED: "FAILED"}
+INTERNAL_STATES = {
+    GenerationState.PENDING: "NOT_STARTED",
+    GenerationState.BUILDING: "INITIAL_SYNC",
+    GenerationState.FAILED: "FAILED",
+}
 
 
 class IndexRequest(NamedTuple):
@@ -91,7 +95,7 @@ class Catalogue:
             await self._hear_of(namespace)
         while (index := self._table.named(namespace, name)) is not None:
             if not index.queryable:
-                state = INTERNAL_STATES[State(index.status)]
+                state = INTERNAL_STATES[GenerationState(index.status)]
                 kind = "vector" if type_of(index.latest.definition) == "vectorSearch" else "search"
                 raise search_error(f"cannot query {kind} index {name} while in state {state}")
             if index.main is not None and index.main.built.is_set():
@@ -108,7 +112,7 @@ class Catalogue:
     async def listing(self, namespace: Namespace, selector: Selector) -> list[Document]:
         await self.loaded.wait()
         await self._hear_of(namespace)
-        return [index.describe() for index in self._table.of(namespace) if selector.matches(index)]
+        return [index.describe() for index in self._table.list_indexes(namespace) if selector.matches(index)]
 
     async def type_of(self, namespace: Namespace, selector: Selector) -> IndexType:
         return type_of((await self._the(namespace, selector)).latest.definition)
@@ -149,7 +153,7 @@ class Catalogue:
     async def _the(self, namespace: Namespace, selector: Selector) -> SearchIndex:
         await self.loaded.wait()
         await self._hear_of(namespace)
-        for index in self._table.of(namespace):
+        for index in self._table.list_indexes(namespace):
             if selector.matches(index):
                 return index
         wanted = f"name {selector.name}" if selector.name is not None else f"id {selector.id}"
@@ -181,7 +185,7 @@ class Catalogue:
 
     def _forget_predecessors(self, namespace: Namespace, collection_id: bytes) -> None:
         """Forget the indexes of a dropped collection of that name whose `drop` event is still on its way."""
-        for index in self._table.of(namespace):
+        for index in self._table.list_indexes(namespace):
             if index.collection_id != collection_id:
                 self._erase(index)
 
@@ -205,8 +209,8 @@ class Catalogue:
             await self._read_again(namespace)
 
     async def _read_again(self, namespace: Namespace) -> None:
-        known = self._table.of(namespace)
-        await self._reconcile(known, await self._store.of(namespace))
+        known = self._table.list_indexes(namespace)
+        await self._reconcile(known, await self._store.list_indexes(namespace))
 
     async def _read_one(self, index_id: ObjectId) -> None:
         known = self._table.with_id(index_id)
@@ -258,7 +262,7 @@ class Catalogue:
         if index is None:
             return
         self._table.remove(index)
-        if not self._table.of(index.namespace):
+        if not self._table.list_indexes(index.namespace):
             self._feed.uncover(index.namespace)
         for generation in list(index.generations):
             self._builds.retire(index, generation)
@@ -278,7 +282,7 @@ class Catalogue:
         indexes = self._table.of_collection(bytes(event.get("collectionUUID", b"")))
         kind = event["operationType"]
         if kind in DOCUMENT_CHANGES:
-            change = Change(
+            change = RowChange(
                 document_id=event["documentKey"]["_id"],
                 document=event.get("fullDocument"),
                 committed_at=int(event["wallTime"]) / 1000,

@@ -5,7 +5,7 @@ from typing import Any
 
 from bson import Int64
 
-from kb_local.search_node.answers import Aborted, Answer, Answered, Forwarded, Untouched
+from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, Untouched
 from kb_local.search_node.catalogue import Catalogue, IndexRequest, Selector
 from kb_local.search_node.change_feed import Namespace
 from kb_local.search_node.definitions import index_type, parse_definition
@@ -36,7 +36,7 @@ class SearchCommands:
         except CommandError as error:
             if _in_transaction(command):
                 return Aborted(_failing_in_transaction(command), error)
-            return Answered(error.as_reply())
+            return IndexAnswer(error.as_reply())
 
     async def _answer_in_time(self, command: Command) -> Answer:
         limit_ms = command.get("maxTimeMS")
@@ -62,10 +62,10 @@ class SearchCommands:
                 source = command.get("definition")
                 definition = parse_definition(source, of_type=of_type, where="userCommand.definition")
                 await self._catalogue.update(namespace, selector, definition)
-                return Answered({"ok": 1.0})
+                return IndexAnswer({"ok": 1.0})
             case "dropSearchIndex":
                 await self._catalogue.drop(namespace, _one_index(command))
-                return Answered({"ok": 1.0})
+                return IndexAnswer({"ok": 1.0})
         return Untouched()
 
     async def _create(self, namespace: Namespace, command: Command) -> Answer:
@@ -75,7 +75,7 @@ class SearchCommands:
         requests = [_index_request(one, number) for number, one in enumerate(specifications)]
         indexes = await self._catalogue.create(namespace, requests)
         created = [{"id": str(index.id), "name": index.name} for index in indexes]
-        return Answered({"indexesCreated": created, "ok": 1.0})
+        return IndexAnswer({"indexesCreated": created, "ok": 1.0})
 
     async def _aggregate(self, command: Command) -> Answer:
         pipeline = command.get("pipeline")
@@ -104,7 +104,7 @@ class SearchCommands:
             documents = {"$documents": {"$literal": entries}}
             return Forwarded(command | {"aggregate": 1, "pipeline": [documents, *rest]})
         cursor = {"firstBatch": entries, "id": Int64(0), "ns": str(namespace)}
-        return Answered({"cursor": cursor, "ok": 1.0})
+        return IndexAnswer({"cursor": cursor, "ok": 1.0})
 
 
 class CatalogueSearches:

@@ -51,7 +51,7 @@ class DefinitionStore:
         await self._rows.create_index(["collection_id", "name"], unique=True)
         return await self._read({})
 
-    async def of(self, namespace: Namespace) -> list[StoredIndex]:
+    async def list_indexes(self, namespace: Namespace) -> list[StoredIndex]:
         return await self._read({"database": namespace.database, "collection": namespace.collection})
 
     async def with_id(self, index_id: ObjectId) -> list[StoredIndex]:

@@ -14,7 +14,7 @@ from pymongo.read_concern import ReadConcern
 
 from kb_local.search_node.change_feed import RETRY_S, ChangeFeed, Document, Namespace
 from kb_local.search_node.definitions import IndexDefinition
-from kb_local.search_node.refresh import Change, Delays, RefreshQueue
+from kb_local.search_node.refresh import Delays, RefreshQueue, RowChange
 from kb_local.search_node.text_definitions import TextDefinition
 from kb_local.search_node.text_index import TextIndex
 from kb_local.search_node.vector_index import VectorIndex
@@ -28,7 +28,7 @@ SCAN_SLICE = 25
 PENDING_SHARE = 0.2
 
 
-class State(StrEnum):
+class GenerationState(StrEnum):
     PENDING = "PENDING"
     BUILDING = "BUILDING"
     READY = "READY"
@@ -57,7 +57,7 @@ class Generation:
         self, version: DefinitionVersion, *, delays: Delays, index_name: str, recovering: bool = False
     ) -> None:
         self.version = version
-        self.state = State.PENDING
+        self.state = GenerationState.PENDING
         self.message: str | None = None
         self.recovering = recovering
         self.index = _empty_index(version.definition)
@@ -70,10 +70,10 @@ class Generation:
         """How many documents it may find that are gone by now, as far as the node has heard."""
         return self._queue.deletions
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: RowChange) -> None:
         """Take a change of the collection; it becomes searchable now or at a later refresh."""
         self._queue.push(change)
-        if self.state in (State.READY, State.STALE) and self._delays.immediate:
+        if self.state in (GenerationState.READY, GenerationState.STALE) and self._delays.immediate:
             self._apply(self._queue.take_all())
 
     async def build(self, collection: AsyncCollection[Document], feed: ChangeFeed, slots: asyncio.Semaphore) -> None:
@@ -81,7 +81,7 @@ class Generation:
         began = time.monotonic()
         build_time_s = 0.0 if self.recovering else self._queue.build_time_s()
         await asyncio.sleep(build_time_s * PENDING_SHARE)
-        while self.state is not State.READY:
+        while self.state is not GenerationState.READY:
             try:
                 async with slots:
                     await self._scan(collection, feed)
@@ -93,7 +93,7 @@ class Generation:
                 await asyncio.sleep(RETRY_S)
 
     def fail(self, error: Exception) -> None:
-        self.state, self.message = State.FAILED, type(error).__name__
+        self.state, self.message = GenerationState.FAILED, type(error).__name__
         self.built.set()
 
     async def keep_refreshing(self) -> None:
@@ -104,7 +104,7 @@ class Generation:
 
     async def _scan(self, collection: AsyncCollection[Document], feed: ChangeFeed) -> None:
         await feed.cover(Namespace(collection.database.name, collection.name))
-        self.state = State.BUILDING
+        self.state = GenerationState.BUILDING
         self.index = _empty_index(self.version.definition)
         self._scanned_from: Timestamp = (await collection.database.command("hello"))["operationTime"]
         names = self.version.definition.top_fields
@@ -125,10 +125,10 @@ class Generation:
         self._queue.forget_until(self._scanned_from)
         if self._delays.immediate:
             self._apply(self._queue.take_all())
-        self.state = State.READY
+        self.state = GenerationState.READY
         self.built.set()
 
-    def _apply(self, changes: list[Change]) -> None:
+    def _apply(self, changes: list[RowChange]) -> None:
         for change in changes:
             if change.document is None:
                 self.index.remove(change.document_id)

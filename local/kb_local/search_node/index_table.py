@@ -24,7 +24,7 @@ class IndexTable:
     def with_id(self, index_id: ObjectId) -> SearchIndex | None:
         return self._by_id.get(index_id)
 
-    def of(self, namespace: Namespace) -> list[SearchIndex]:
+    def list_indexes(self, namespace: Namespace) -> list[SearchIndex]:
         return [index for (owner, _), index in self._by_name.items() if owner == namespace]
 
     def of_collection(self, collection_id: bytes) -> list[SearchIndex]:

@@ -44,7 +44,7 @@ class IndexedValues:
         self._definition = definition
         self.settings: dict[TextKey, StringField] = {}
 
-    def of(self, document: Mapping[str, Any]) -> Found:
+    def find_values(self, document: Mapping[str, Any]) -> Found:
         found = Found()
         self._walk(document, self._definition.mapping, "", found)
         return found
@@ -68,13 +68,13 @@ class IndexedValues:
         document: DocumentMapping | None = self._definition.mapping
         found: FieldMapping | None = None
         for name in path.split("."):
-            found = document.of(name) if document is not None else None
+            found = document.find_mapping(name) if document is not None else None
             document = found.document if found is not None else None
         return found
 
     def _walk(self, document: Mapping[str, Any], mapping: DocumentMapping, prefix: str, found: Found) -> None:
         for name, value in document.items():
-            of_field = mapping.of(name)
+            of_field = mapping.find_mapping(name)
             if of_field is not None:
                 self._take(value, of_field, prefix + name, found)
 

@@ -113,12 +113,12 @@ async def _head(pipeline: list[Stage], namespace: Namespace, searches: Searches)
     if SEARCH in first:
         query = parse_text_query(first[SEARCH])
         found = await searches.text(namespace, query, most=_wanted_hits(pipeline[1:]))
-        meta = {"count": query.count.told(found.matches)}
+        meta = {"count": query.count.match_counts(found.matches)}
         return hits_as_stages(found.hits, TEXT_SCORE), with_meta(pipeline[1:], meta)
     if SEARCH_META in first:
         query = parse_text_query(first[SEARCH_META])
         found = await searches.text(namespace, query, most=0)
-        return [{"$documents": [{"$literal": {"count": query.count.told(found.matches)}}]}], pipeline[1:]
+        return [{"$documents": [{"$literal": {"count": query.count.match_counts(found.matches)}}]}], pipeline[1:]
     return [], pipeline
 
 

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from pymongo.errors import PyMongoError
 
-from kb_local.search_node.answers import Aborted, Answer, Answered, Forwarded, Untouched
+from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, Untouched
 from kb_local.search_node.frames import FrameSplitter, Verdict
 from kb_local.search_node.hello import HELLO_COMMANDS
 from kb_local.search_node.wire import (
@@ -19,7 +19,7 @@ from kb_local.search_node.wire import (
     OP_MSG,
     OP_QUERY,
     MalformedFrame,
-    Message,
+    WireMessage,
     command_name,
     decode_message,
     decode_reply,
@@ -216,14 +216,14 @@ class ClientSide(_Side):
             return
         self._give(answer, message, frame)
 
-    def _give(self, answer: Answer, message: Message, frame: bytes) -> None:
+    def _give(self, answer: Answer, message: WireMessage, frame: bytes) -> None:
         request_id, flags = message.header.request_id, message.flags & ~CHECKSUM_PRESENT
         match answer:
             case Untouched():
                 self._upstream.write(frame)
             case Forwarded(command):
                 self._upstream.write(encode_message(command, request_id=request_id, flags=flags))
-            case Answered(reply):
+            case IndexAnswer(reply):
                 if not flags & MORE_TO_COME:
                     reply_id = next(_request_ids) & 0x7FFFFFFF
                     self.write(encode_message(reply, request_id=reply_id, response_to=request_id))

@@ -9,7 +9,7 @@ from bson.timestamp import Timestamp
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class RowChange:
     """A document as it was looked up after a change; None when it is gone."""
 
     document_id: Any
@@ -46,7 +46,7 @@ class RefreshQueue:
     def __init__(self, delays: Delays, *, index_name: str) -> None:
         self._delays = delays
         self._random = random.Random(f"{delays.seed}/{index_name}")  # noqa: S311  # repeatable, not secret
-        self._waiting: deque[Change] = deque()
+        self._waiting: deque[RowChange] = deque()
         self._last_refresh = float("-inf")
 
     @property
@@ -54,7 +54,7 @@ class RefreshQueue:
         """How many of them take a document away."""
         return sum(change.document is None for change in self._waiting)
 
-    def push(self, change: Change) -> None:
+    def push(self, change: RowChange) -> None:
         self._waiting.append(change)
 
     def forget_until(self, cluster_time: Timestamp) -> None:
@@ -62,12 +62,12 @@ class RefreshQueue:
         while self._waiting and self._waiting[0].cluster_time <= cluster_time:
             self._waiting.popleft()
 
-    def take_all(self) -> list[Change]:
+    def take_all(self) -> list[RowChange]:
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
 
-    def refresh(self, now: float) -> list[Change]:
+    def refresh(self, now: float) -> list[RowChange]:
         """Return what becomes visible at `now`, in the order of commits.
 
         Nothing younger than the lag, everything that was old enough at the refresh before, and of what became old

@@ -20,7 +20,7 @@ class Rows:
         self._readers: set[int] = set()
         self._last_reader = 0
 
-    def take(self) -> int:
+    def allocate(self) -> int:
         self._wake()
         if self._free:
             return self._free.pop()

@@ -7,8 +7,8 @@ from bson import ObjectId
 
 from kb_local.search_node.change_feed import Namespace
 from kb_local.search_node.definitions import type_of
-from kb_local.search_node.generation import DefinitionVersion, Generation, State
-from kb_local.search_node.refresh import Change
+from kb_local.search_node.generation import DefinitionVersion, Generation, GenerationState
+from kb_local.search_node.refresh import RowChange
 
 HOST_NAME = "localhost"
 
@@ -26,7 +26,7 @@ class SearchIndex:
     staged: Generation | None = None
     generations: list[Generation] = field(default_factory=list)
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: RowChange) -> None:
         for generation in self.generations:
             generation.offer(change)
 
@@ -41,17 +41,19 @@ class SearchIndex:
     @property
     def queryable(self) -> bool:
         # One that is recovering answers too, only later.
-        return self.main is not None and self.main.state is not State.FAILED
+        return self.main is not None and self.main.state is not GenerationState.FAILED
 
     @property
     def status(self) -> str:
         """While an update is built: BUILDING, although the old definition can be queried."""
         if self.staged is None:
-            return _status(self.main) if self.main is not None else State.PENDING
-        if self.staged.state is State.FAILED or (self.staged.state is State.PENDING and self.main is None):
+            return _status(self.main) if self.main is not None else GenerationState.PENDING
+        if self.staged.state is GenerationState.FAILED or (
+            self.staged.state is GenerationState.PENDING and self.main is None
+        ):
             return self.staged.state
         # Also when it is built and about to answer.
-        return State.BUILDING
+        return GenerationState.BUILDING
 
     def describe(self) -> dict[str, Any]:
         """Return the entry of `$listSearchIndexes`."""
@@ -73,7 +75,7 @@ class SearchIndex:
 
 
 def _status(generation: Generation) -> str:
-    if generation.recovering and generation.state in (State.PENDING, State.BUILDING):
+    if generation.recovering and generation.state in (GenerationState.PENDING, GenerationState.BUILDING):
         return "STALE"
     return generation.state
 

@@ -26,7 +26,7 @@ class _Run(NamedTuple):
     counts: Counts
 
     @classmethod
-    def of(cls, terms: Terms, rows: RowNumbers) -> Self:
+    def from_terms(cls, terms: Terms, rows: RowNumbers) -> Self:
         ordered = np.sort(_keys(terms, rows))
         differs = np.ones(len(ordered), bool)
         differs[1:] = ordered[1:] != ordered[:-1]
@@ -39,7 +39,7 @@ class _Run(NamedTuple):
         order = np.argsort(keys, kind="stable")
         return _Run(keys[order], np.concatenate([self.counts, newer.counts])[order])
 
-    def of_term(self, term: int) -> tuple[RowNumbers, Counts]:
+    def find_term(self, term: int) -> tuple[RowNumbers, Counts]:
         begin, end = np.searchsorted(self.keys, np.array([term, term + 1], np.uint64) << _TERM_SHIFT)
         return self.keys[begin:end].astype(np.uint32).astype(np.intp), self.counts[begin:end]
 
@@ -54,14 +54,14 @@ class TermLists:
         """Add the terms of new rows, each as often as the row has it, and beside each its row."""
         if not len(terms):
             return
-        newest = _Run.of(terms, rows)
+        newest = _Run.from_terms(terms, rows)
         while self._runs and len(newest.keys) > _MERGED_SHARE * len(self._runs[-1].keys):
             newest = self._runs.pop().merged(newest)
         self._runs.append(newest)
 
-    def of(self, term: int) -> tuple[RowNumbers, Counts]:
+    def find_term(self, term: int) -> tuple[RowNumbers, Counts]:
         """Return the rows that have a term, in ascending order, and how often each has it."""
-        found = [run.of_term(term) for run in self._runs]
+        found = [run.find_term(term) for run in self._runs]
         if len(found) == 1:
             return found[0]
         rows = [np.zeros(0, np.intp), *(rows for rows, _ in found)]

@@ -45,7 +45,7 @@ class DocumentMapping:
     dynamic: bool = False
     fields: Mapping[str, "FieldMapping"] = field(default_factory=dict)
 
-    def of(self, name: str) -> "FieldMapping | None":
+    def find_mapping(self, name: str) -> "FieldMapping | None":
         found = self.fields.get(name)
         return DYNAMIC if found is None and self.dynamic else found
 

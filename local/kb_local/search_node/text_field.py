@@ -161,7 +161,7 @@ class TextField:
         number = self._vocabulary.get(term)
         if number is None:
             return NONE_SCORED.rows, NONE_SCORED.scores
-        rows, frequencies = self._lists.of(number)
+        rows, frequencies = self._lists.find_term(number)
         counting = live[rows]
         return rows[counting], frequencies[counting].astype(np.float32)
 

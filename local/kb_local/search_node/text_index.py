@@ -54,7 +54,7 @@ class TextIndex:
         self._ids.append(document["_id"])
         self._live.append(True)
         self._row_of[_key_of(document["_id"])] = row
-        found = self._values.of(document)
+        found = self._values.find_values(document)
         for key, terms in found.terms.items():
             if key not in self._texts:
                 self._texts[key] = TextField(norms=self._values.settings[key].norms)

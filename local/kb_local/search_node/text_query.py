@@ -24,7 +24,7 @@ class Count:
     exact: bool = False
     threshold: int = DEFAULT_THRESHOLD
 
-    def told(self, matches: int) -> dict[str, int]:
+    def match_counts(self, matches: int) -> dict[str, int]:
         """Return what `$$SEARCH_META` has; above the threshold no more than that there are more."""
         if self.exact:
             return {"total": matches}

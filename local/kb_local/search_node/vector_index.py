@@ -38,7 +38,7 @@ class VectorIndex:
     def upsert(self, document: Mapping[str, Any]) -> None:
         """Index a document anew, always in another row: the one before may be in use by a search."""
         self.remove(document["_id"])
-        row = self._rows.take()
+        row = self._rows.allocate()
         if row == len(self._ids):
             self._ids.append(None)
         self._ids[row] = document["_id"]

@@ -41,7 +41,7 @@ class Header(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class WireMessage:
     """An OP_MSG; its document sequences are merged into the body."""
 
     header: Header
@@ -72,7 +72,7 @@ def command_name(data: bytes, at: int = 0) -> bytes | None:
     return data[at + _NAME_AT : end] if end >= 0 else b""
 
 
-def decode_message(frame: bytes) -> Message:
+def decode_message(frame: bytes) -> WireMessage:
     """Read a whole OP_MSG."""
     header = read_header(frame)
     (flags,) = struct.unpack_from("<I", frame, HEADER_BYTES)
@@ -89,7 +89,7 @@ def decode_message(frame: bytes) -> Message:
             name_end = section.index(0, 4)
             sequences[section[4:name_end].decode()] = bson.decode_all(section[name_end + 1 :], CODEC)
         at += 1 + size
-    return Message(header, flags, body | sequences)
+    return WireMessage(header, flags, body | sequences)
 
 
 def encode_message(body: dict[str, Any], *, request_id: int, response_to: int = 0, flags: int = 0) -> bytes:

@@ -9,7 +9,7 @@ from kb_indexer.state_reader import StateReader
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -22,7 +22,7 @@ class _Unchanged:
     revision: int
     traceparent: str
 
-    def told(self, fences: Mapping[str, int]) -> Announcement:
+    def build_announcement(self, fences: Mapping[str, int]) -> Announcement:
         row = self.indexed
         outcome = DocumentIndexed(
             organization_id=row.organization_id,
@@ -64,13 +64,15 @@ class Acknowledgements:
         return done
 
     async def _take_down_of(self, organization_id: str, unchanged: Sequence[_Unchanged]) -> bool:
-        async def work(session: Session) -> None:
+        async def work(session: MongoSession) -> None:
             revisions = [(each.indexed, each.revision) for each in unchanged]
             if not await document_index.acknowledge(self._database, session, revisions):
                 raise _Changed
             document_ids = {each.indexed.document_id for each in unchanged}
             fences = await documents.raise_fences(self._database, session, organization_id, document_ids)
-            await announce(self._database, session, *(each.told(fences) for each in unchanged), source=SOURCE)
+            await announce(
+                self._database, session, *(each.build_announcement(fences) for each in unchanged), source=SOURCE
+            )
 
         try:
             await in_transaction(self._database, work)

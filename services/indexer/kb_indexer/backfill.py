@@ -13,14 +13,14 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.behind import behind
 from kb_shared.concurrency.resting import rest_s
+from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import tracing
@@ -30,9 +30,9 @@ _STRETCH: Final = 100
 _PAUSE_S: Final = 0.2
 
 _STATES: Final = {
-    Phase.RESTING: (State.FAILED, State.WAITING_FOR_TEXT),
-    Phase.FAILED: (State.FAILED,),
-    Phase.PAUSED: (State.PAUSED,),
+    Phase.RESTING: (IndexJobState.FAILED, IndexJobState.WAITING_FOR_TEXT),
+    Phase.FAILED: (IndexJobState.FAILED,),
+    Phase.PAUSED: (IndexJobState.PAUSED,),
 }
 """Of the jobs a phase goes through; what they rest for may have changed, so each of them is asked for."""
 
@@ -65,7 +65,7 @@ class BackfillRunner:
         moved = False
         seen: list[str] = []
         while (
-            scan := await backfills.take(self._database, owner=self._owner, lease=self._lease, but=seen)
+            scan := await backfills.claim(self._database, owner=self._owner, lease=self._lease, but=seen)
         ) is not None:
             seen.append(scan.job_id)
             try:
@@ -88,17 +88,17 @@ class BackfillRunner:
         outstanding = await index_jobs.count_open(
             self._database, scan.organization_id, scan.kb_id, limit=MAX_OUTSTANDING
         )
-        room = min(MAX_OUTSTANDING - outstanding, _STRETCH)
-        if room <= 0:
+        allowance = min(MAX_OUTSTANDING - outstanding, _STRETCH)
+        if allowance <= 0:
             return False
         async with majority_reads(self._database) as majority:
-            found = await _candidates(majority, scan, kb, limit=room)
+            found = await _candidates(majority, scan, kb, limit=allowance)
         if not found:
             await self._next_phase(scan)
             return True
         everyone = scan.force or scan.phase in _STATES
         async with majority_reads(self._database) as majority:
-            wanted = found if everyone else list(await behind(majority, kb, found))
+            wanted = found if everyone else list(await find_drift(majority, kb, found))
         await self._requests.request(
             [
                 SyncDocument(
@@ -123,7 +123,7 @@ class BackfillRunner:
     async def _withdraw_if_cancelled(self, scan: Backfill) -> None:
         async with majority_reads(self._database) as majority:
             now = await backfills.find(majority, scan.organization_id, scan.kb_id, scan.job_id)
-        if now is not None and now.state is backfills.State.CANCELLED:
+        if now is not None and now.state is backfills.BackfillState.CANCELLED:
             await index_jobs.unforce(self._database, scan.organization_id, scan.kb_id, backfill_id=scan.job_id)
 
     async def _next_phase(self, scan: Backfill) -> None:

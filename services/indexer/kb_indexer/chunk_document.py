@@ -17,7 +17,7 @@ from kb_indexer.chunking_threads import ChunkingThreads
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
-from kb_shared.metering.budget import Room
+from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.text.text_normalization import for_model
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 async def chunk_document(
-    stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, room: Room, threads: ChunkingThreads
+    stored: StoredText, kb: KnowledgeBase, *, embedder: Embedder, allowance: SpendAllowance, threads: ChunkingThreads
 ) -> list[Chunk]:
     """Return the chunks of `stored` for `kb`.
 
@@ -50,7 +50,7 @@ async def chunk_document(
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)
         # Asked for in several calls, in the middle of which the budget must not end.
-        await room.reserve(outcome.of_document)
+        await allowance.reserve(outcome.of_document)
     while isinstance(outcome, VectorsWanted):
         # Kept for a week only: sentences are of use again when the document comes back changed, or a crash undid us.
         embedded = await embedder.embed(
@@ -59,7 +59,7 @@ async def chunk_document(
             dimensions=kb.embedding_dimensions,
             purpose=Purpose(kb.organization_id, kb.kb_id, "index", "document", short_lived=True),
             rate_limits=kb.rate_limits,
-            room=room,
+            allowance=allowance,
         )
         outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps, embedded.vectors))
     if len(outcome) > kb.max_chunks_per_document:

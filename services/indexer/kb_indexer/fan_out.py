@@ -45,8 +45,8 @@ from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import NewText
-from kb_shared.mongo.documents import AppliedEvent, Change, Document
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 
@@ -163,7 +163,7 @@ class FanOut:
             if before == after:
                 return after, False
             applied = AppliedEvent(envelope.id, event.TYPE, event.revision, tracing.current(), datetime.now(UTC))
-            if await self._written(Change(after, applied)):
+            if await self._written(DocumentChange(after, applied)):
                 return after, True
         raise TransientError(f"{_MAX_RACES} writers were faster in a row")
 
@@ -184,7 +184,7 @@ class FanOut:
         await document_texts.put_all(self._database, texts)
         return {}
 
-    async def _write(self, changes: Sequence[Change]) -> Mapping[Change, bool]:
+    async def _write(self, changes: Sequence[DocumentChange]) -> Mapping[DocumentChange, bool]:
         return dict.fromkeys(await documents.write_all(self._database, changes), True)
 
     async def _find_referred(self, event: OcrCompleted, reference: str) -> document_texts.StoredText:
@@ -223,7 +223,7 @@ class FanOut:
         kb: KnowledgeBase,
         document: Document,
         indexed: IndexedDocument | None,
-        job: State | None,
+        job: IndexJobState | None,
         changed: bool,
     ) -> bool:
         action = decide(document, kb, indexed)
@@ -236,9 +236,9 @@ def _refers(event: DocumentEvent) -> bool:
     return isinstance(event, OcrCompleted) and event.text_ref is not None
 
 
-def _is_behind(action: Action, job: State | None) -> bool:
+def _is_behind(action: Action, job: IndexJobState | None) -> bool:
     # A job that has nothing to do is left from before the event, whose commands were not sent. And a document that
     # waits for its text is right where it should be only once its job says so: until then its command may be missing.
     if action is Action.WAIT:
-        return job is not State.WAITING_FOR_TEXT
+        return job is not IndexJobState.WAITING_FOR_TEXT
     return action is not Action.NOTHING or job is not None

@@ -17,14 +17,14 @@ from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.index_jobs import IndexJob
 
 log = structlog.get_logger()
 
 
 @dataclass(slots=True)
 class _Held:
-    job: Job
+    job: IndexJob
     since: float
     until: float
     """When the lease runs out, on the monotonic clock: a little before it does by the server's."""
@@ -48,7 +48,7 @@ class JobLeases:
         self._claimed = BatchLoader(self._claim)
 
     @asynccontextmanager
-    async def hold(self, command: SyncDocument) -> AsyncIterator[Job | None]:
+    async def hold(self, command: SyncDocument) -> AsyncIterator[IndexJob | None]:
         """Claim the job of `command`; None if it is done already or another process is at work on it.
 
         If this process is at work on the job already, for a command of the other lane, it waits until that work has
@@ -72,7 +72,7 @@ class JobLeases:
             finally:
                 del self._held[key]
 
-    async def _claim_or_let_go(self, command: SyncDocument) -> Job | None:
+    async def _claim_or_let_go(self, command: SyncDocument) -> IndexJob | None:
         claiming = asyncio.ensure_future(self._claimed(command))
         try:
             return await asyncio.shield(claiming)
@@ -83,10 +83,10 @@ class JobLeases:
                 await self._let_go(job)
             raise
 
-    async def _claim(self, commands: Sequence[SyncDocument]) -> Mapping[SyncDocument, Job]:
+    async def _claim(self, commands: Sequence[SyncDocument]) -> Mapping[SyncDocument, IndexJob]:
         return await index_jobs.claim_all(self._database, commands, owner=self._owner, lease=self._length)
 
-    async def _let_go(self, job: Job) -> None:
+    async def _let_go(self, job: IndexJob) -> None:
         try:
             await index_jobs.give_back(self._database, job, owner=self._owner, uncount_attempt=True)
         except PyMongoError:
@@ -117,7 +117,7 @@ class JobLeases:
                 held.until = asked_at + self._length.total_seconds()
 
     @asynccontextmanager
-    async def for_swap(self, job: Job) -> AsyncIterator[None]:
+    async def for_swap(self, job: IndexJob) -> AsyncIterator[None]:
         """Swap within this: the lease was extended before if it is not new, and is left alone meanwhile.
 
         The transaction of the swap keeps everybody else from the job, however long it takes.
@@ -143,5 +143,5 @@ class JobLeases:
     def _a_while(self) -> timedelta:
         return self._length / 6
 
-    async def _extend(self, jobs: Sequence[Job]) -> int:
+    async def _extend(self, jobs: Sequence[IndexJob]) -> int:
         return await index_jobs.extend(self._database, jobs, owner=self._owner, lease=self._length)

@@ -99,12 +99,12 @@ class Load:
         with self.noticing():
             yield
         seconds = clock() - began
-        with self._told("slow", seconds=round(seconds, 2)):
+        with self._log_changes("slow", seconds=round(seconds, 2)):
             self._limit.ended(seconds=seconds, begun_after=before, may_grow=self.is_used)
 
     def lease_ran_out(self) -> None:
         """Note that a lease could not be extended in time: this process, or MongoDB, does too much at once."""
-        with self._told("lease_ran_out"):
+        with self._log_changes("lease_ran_out"):
             self._limit.failed()
 
     @contextmanager
@@ -114,16 +114,16 @@ class Load:
         try:
             yield
         except TimedOut:
-            with self._told("timed_out"):
+            with self._log_changes("timed_out"):
                 self._limit.failed(begun_after=before)
             raise
         except WriteConflicts:
-            with self._told("write_conflicts"):
+            with self._log_changes("write_conflicts"):
                 self._limit.failed(begun_after=before)
             raise
 
     @contextmanager
-    def _told(self, cause: str, **details: float) -> Iterator[None]:
+    def _log_changes(self, cause: str, **details: float) -> Iterator[None]:
         before = self._limit.value
         yield
         after = self._limit.value

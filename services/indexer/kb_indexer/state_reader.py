@@ -16,7 +16,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.documents import Document
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.mongo.vectors import Chunks
@@ -46,7 +46,7 @@ class StateReader:
         self.text: BatchLoader[OrganizationKey, StoredText] = BatchLoader(
             bulk_lookup(database, _in_majority(document_texts.find_all))
         )
-        self.jobs_of: BatchLoader[OrganizationKey, dict[str, State]] = BatchLoader(
+        self.jobs_of: BatchLoader[OrganizationKey, dict[str, IndexJobState]] = BatchLoader(
             bulk_lookup(database, _in_majority(index_jobs.of_documents))
         )
         self.indexed_of: BatchLoader[OrganizationKey, list[IndexedDocument]] = BatchLoader(

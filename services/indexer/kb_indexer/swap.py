@@ -18,12 +18,12 @@ from kb_shared.failpoints import reach
 from kb_shared.membership import awaits_text, snapshot_digest
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
-from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction
+from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
-from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.mongo.vectors import EmbeddedChunk, Snapshot
+from kb_shared.mongo.vectors import ChunkMetadata, EmbeddedChunk
 from kb_shared.observability.metrics import SWAP_TRANSACTIONS
 from kb_shared.text.metadata_pairs import metadata_pairs
 
@@ -61,8 +61,8 @@ class _Write:
     """One transaction's where and what for."""
 
     database: Database
-    session: Session
-    job: Job
+    session: MongoSession
+    job: IndexJob
     kb: KnowledgeBase
     runs: _Runs
 
@@ -77,7 +77,7 @@ class _Write:
 
 async def replace_document(
     database: Database,
-    job: Job,
+    job: IndexJob,
     kb: KnowledgeBase,
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
@@ -97,7 +97,7 @@ async def replace_document(
     """
     attempts, runs = count(1), _Runs()
 
-    async def work(session: Session) -> Swapped:
+    async def work(session: MongoSession) -> Swapped:
         return await _replace(_Write(database, session, job, kb, runs), document, chunks, attempt=next(attempts))
 
     return await _commit(database, work, runs, lifetime_s=lifetime_s)
@@ -105,7 +105,7 @@ async def replace_document(
 
 async def remove_document(
     database: Database,
-    job: Job,
+    job: IndexJob,
     kb: KnowledgeBase,
     document: Document | None,
     *,
@@ -117,20 +117,20 @@ async def remove_document(
     """
     runs = _Runs()
 
-    async def work(session: Session) -> Swapped:
+    async def work(session: MongoSession) -> Swapped:
         return await _remove(_Write(database, session, job, kb, runs), document)
 
     return await _commit(database, work, runs, lifetime_s=lifetime_s)
 
 
-async def keep_while_paused(database: Database, job: Job, kb: KnowledgeBase) -> bool:
+async def keep_while_paused(database: Database, job: IndexJob, kb: KnowledgeBase) -> bool:
     """Keep `job` until `kb` is resumed; False if it has been requested anew meanwhile.
 
     Raises:
         FenceBroken: the KB has been resumed, and what it kept is being asked for already.
     """
 
-    async def work(session: Session) -> bool:
+    async def work(session: MongoSession) -> bool:
         paused = await kb_slots.fence_paused(
             database,
             session,
@@ -146,7 +146,7 @@ async def keep_while_paused(database: Database, job: Job, kb: KnowledgeBase) -> 
 
 
 async def _commit(
-    database: Database, work: Callable[[Session], Awaitable[Swapped]], runs: _Runs, *, lifetime_s: float
+    database: Database, work: Callable[[MongoSession], Awaitable[Swapped]], runs: _Runs, *, lifetime_s: float
 ) -> Swapped:
     kept = 0
     try:
@@ -290,10 +290,10 @@ async def _write_chunks(
     return changes.inserted, changes.retired
 
 
-def _snapshot(document: Document) -> Snapshot:
+def _snapshot(document: Document) -> ChunkMetadata:
     if document.text is None:
         raise FenceBroken
-    return Snapshot(
+    return ChunkMetadata(
         document_name=document.text.name,
         tag_ids=document.tag_ids,
         upload_date=document.text.upload_date,

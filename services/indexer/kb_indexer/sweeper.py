@@ -17,7 +17,7 @@ from kb_shared.kafka.positions import OnLost
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database, mongo_errors
-from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.observability import tracing
 from kb_shared.observability.metrics import INDEXING_QUEUE_DEPTH
 
@@ -63,7 +63,7 @@ class Sweeper:
             log.info("jobs.swept", jobs=len(due))
         return len(due)
 
-    async def _publish(self, jobs: list[Job]) -> None:
+    async def _publish(self, jobs: list[IndexJob]) -> None:
         lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
         for job in jobs:
             bulk = job.reason in _NOBODY_WAITS or await self._backlog.is_long(job.organization_id, job.kb_id)

@@ -50,13 +50,13 @@ from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
 from kb_shared.membership import Action, awaits_text, decide
 from kb_shared.messaging.announcements import Announcement, announce
-from kb_shared.metering.budget import Room
+from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo import documents, index_jobs, kb_slots, vectors
 from kb_shared.mongo.bulk_lookup import OrganizationKey
-from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction, mongo_errors
+from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
-from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk
@@ -150,7 +150,7 @@ class SyncDocumentHandler:
                     await self._attempt(command, job)
 
     @asynccontextmanager
-    async def _at_work_on(self, job: Job) -> AsyncIterator[None]:
+    async def _at_work_on(self, job: IndexJob) -> AsyncIterator[None]:
         """Beside others; alone if workers have died of `job`, or of what was beside it."""
         if not job.is_suspect:
             async with self._quarantine.side_by_side():
@@ -161,12 +161,12 @@ class SyncDocumentHandler:
             await index_jobs.note_alone(self._database, job)
             yield
 
-    async def _attempt(self, command: SyncDocument, job: Job) -> None:
+    async def _attempt(self, command: SyncDocument, job: IndexJob) -> None:
         try:
             with self._load.noticing(), mongo_errors():
                 await self._decide_and_act(command, job)
         except (ProviderUnavailable, ProviderKeyMissing, ProviderKeyRefused, Parked) as error:
-            await self._park(job, error)
+            await self._requeue_job(job, error)
         except LeaseLost:
             log.warning("document.left_to_another")
         except WriteConflicts as error:
@@ -183,16 +183,16 @@ class SyncDocumentHandler:
             log.exception("document.crashed")
             await self._try_later(job, InternalError(error))
 
-    async def _decide_and_act(self, command: SyncDocument, job: Job) -> None:
+    async def _decide_and_act(self, command: SyncDocument, job: IndexJob) -> None:
         for _ in range(_MAX_DECISIONS):
             kb, document, indexed = await self._read_truth(command)
             if kb is None or kb.status is Status.DELETING:
                 forget_knowledge_base(command.kb_id)
-                await self._settle(job, finished=await index_jobs.finish(self._database, job))
+                await self._close_job(job, finished=await index_jobs.finish(self._database, job))
                 return
             action = await self._action(kb, document, indexed, force=job.force)
             try:
-                await self._act(action, job, kb, document)
+                await self._apply_action(action, job, kb, document)
             except FenceBroken:
                 log.info("swap.fenced", action=action)
                 # A KB about to change holds its fence closed for a moment.
@@ -222,41 +222,41 @@ class SyncDocumentHandler:
         live = await self._state_reader.live_chunks(kb, indexed.document_id)
         return action if live == indexed.chunk_count else Action.INDEX
 
-    async def _act(self, action: Action, job: Job, kb: KnowledgeBase, document: Document | None) -> None:
+    async def _apply_action(self, action: Action, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> None:
         if action is Action.WAIT:
             await index_jobs.wait_for_text(self._database, job)
         elif action is Action.NOTHING:
-            await self._settle(job, finished=await index_jobs.finish(self._database, job))
+            await self._close_job(job, finished=await index_jobs.finish(self._database, job))
         elif action is Action.REMOVE or document is None:
             swapped = await self._remove(job, kb, document)
             await reach("removal.after_commit")
             if awaits_text(document, kb):
                 await index_jobs.wait_for_text(self._database, job)
             else:
-                await self._settle(job, finished=swapped.finished)
+                await self._close_job(job, finished=swapped.finished)
             log.info("document.removed", chunks=swapped.retired)
         elif kb.paused_at is not None:
-            await self._settle(job, finished=await keep_while_paused(self._database, job, kb))
+            await self._close_job(job, finished=await keep_while_paused(self._database, job, kb))
             log.info("document.kept_back", action=action)
         elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
             swapped = await self._replace(job, kb, document, None)
             await reach("swap.after_commit")
-            await self._settle(job, finished=swapped.finished)
+            await self._close_job(job, finished=swapped.finished)
             log.info("document.refreshed")
         else:
             await self._index(job, kb, document)
 
-    async def _index(self, job: Job, kb: KnowledgeBase, document: Document) -> None:
+    async def _index(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
         purpose = Purpose(kb.organization_id, kb.kb_id, "index", "document")
         await self._size_limits.check(kb, document.document_id)
-        async with self._deletions.interrupting(kb), self._embedder.room(kb.organization_id) as room:
+        async with self._deletions.interrupting(kb), self._embedder.allowance(kb.organization_id) as allowance:
             if job.error_type is not None:
                 # What it waited for may not be over: many that wait must not keep the others from being chunked.
-                await self._embedder.foresee(
-                    model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, room=room
+                await self._embedder.check_available(
+                    model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, allowance=allowance
                 )
-            chunks = await self._chunk(kb, document, room)
+            chunks = await self._chunk(kb, document, allowance)
             await self._size_limits.check(kb, document.document_id, chunks=len(chunks))
             await reach("sync.after_chunking")
             chunked = perf_counter()
@@ -266,7 +266,7 @@ class SyncDocumentHandler:
                 dimensions=kb.embedding_dimensions,
                 purpose=purpose,
                 rate_limits=kb.rate_limits,
-                room=room,
+                allowance=allowance,
             )
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
@@ -276,7 +276,7 @@ class SyncDocumentHandler:
         EVENT_PROCESSING_SECONDS.labels("embed").observe(embedding_done - chunked)
         EVENT_PROCESSING_SECONDS.labels("swap").observe(perf_counter() - embedding_done)
         CHUNKS_INDEXED.labels(kb.kb_id).inc(len(swapped.inserted))
-        await self._settle(job, finished=swapped.finished)
+        await self._close_job(job, finished=swapped.finished)
         self._watch(job, kb, rows, swapped)
         log.info(
             "document.indexed",
@@ -289,26 +289,26 @@ class SyncDocumentHandler:
         )
 
     async def _replace(
-        self, job: Job, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
+        self, job: IndexJob, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
     ) -> Swapped:
         async with self._locks.lock(kb_slots.row_id(kb.kb_id, document.document_id)), self._leases.for_swap(job):
             with self._load.timed():
                 return await replace_document(self._database, job, kb, document, chunks, lifetime_s=self._lifetime_s)
 
-    async def _remove(self, job: Job, kb: KnowledgeBase, document: Document | None) -> Swapped:
+    async def _remove(self, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> Swapped:
         async with self._leases.for_swap(job):
             with self._load.timed():
                 return await remove_document(self._database, job, kb, document, lifetime_s=self._lifetime_s)
 
-    async def _chunk(self, kb: KnowledgeBase, document: Document, room: Room) -> list[Chunk]:
+    async def _chunk(self, kb: KnowledgeBase, document: Document, allowance: SpendAllowance) -> list[Chunk]:
         if document.text is None:
             raise FenceBroken
         stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
         if stored is None:
             raise TransientError("the text of this revision is not stored")
-        return await chunk_document(stored, kb, embedder=self._embedder, room=room, threads=self._threads)
+        return await chunk_document(stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads)
 
-    def _watch(self, job: Job, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
+    def _watch(self, job: IndexJob, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
         if not swapped.inserted:
             return
         self._probe.watch(
@@ -322,12 +322,12 @@ class SyncDocumentHandler:
             path=job.reason,
         )
 
-    async def _settle(self, job: Job, *, finished: bool) -> None:
+    async def _close_job(self, job: IndexJob, *, finished: bool) -> None:
         if not finished and job.lease_owner is not None:
             # A newer request came while this was at work; it is still in `index_jobs`, and due now.
             await index_jobs.give_back(self._database, job, owner=job.lease_owner)
 
-    async def _park(self, job: Job, error: Waitable) -> None:
+    async def _requeue_job(self, job: IndexJob, error: Waitable) -> None:
         """Wait for provider, key or budget without using up an attempt: however long that is, the document is sound."""
         if isinstance(error, TransientError) and error.error_type == "bad_answer":
             await self._try_later(job, error)
@@ -348,7 +348,7 @@ class SyncDocumentHandler:
         log.warning("document.parked", error_type=error.error_type, delay_s=delay.total_seconds())
 
     async def _wait_for_others(
-        self, job: Job, error: WriteConflicts | TimedOut, *, event: str, count_attempt: bool = False
+        self, job: IndexJob, error: WriteConflicts | TimedOut, *, event: str, count_attempt: bool = False
     ) -> None:
         """Try again soon. Who was killed in a transaction holds its rows for a minute; and where all were too slow
         together, fewer at once are not.
@@ -367,7 +367,7 @@ class SyncDocumentHandler:
         )
         log.warning(event, attempts=job.attempts)
 
-    async def _try_later(self, job: Job, error: TransientError) -> None:
+    async def _try_later(self, job: IndexJob, error: TransientError) -> None:
         error_type = _error_type(error)
         if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG if isinstance(error, InternalError) else MAX_ATTEMPTS):
             await self._fail(job, error_type, str(error))
@@ -378,10 +378,10 @@ class SyncDocumentHandler:
         await index_jobs.postpone(self._database, job, delay=delay, error_type=error_type, error_message=str(error))
         log.warning("document.postponed", error_type=error_type, attempts=job.attempts, delay_s=delay.total_seconds())
 
-    async def _fail(self, job: Job, error_type: str, message: str) -> None:
+    async def _fail(self, job: IndexJob, error_type: str, message: str) -> None:
         INDEXING_ERRORS.labels(job.kb_id, error_type).inc()
 
-        async def work(session: Session) -> bool:
+        async def work(session: MongoSession) -> bool:
             if not await index_jobs.fail(self._database, job, session, error_type=error_type, error_message=message):
                 return False
             failure = DocumentIndexFailed(
@@ -398,7 +398,7 @@ class SyncDocumentHandler:
             return True
 
         failed = await in_transaction(self._database, work)
-        await self._settle(job, finished=failed)
+        await self._close_job(job, finished=failed)
         log.warning("document.failed", error_type=error_type, attempts=job.attempts)
 
 

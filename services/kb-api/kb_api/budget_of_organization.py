@@ -7,7 +7,7 @@ from typing import Literal
 from kb_api.services import Services
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import budgets, index_jobs, spu_ledger
-from kb_shared.mongo.budgets import Budget, Limits
+from kb_shared.mongo.budgets import Limits, MonthlyBudget
 from kb_shared.mongo.spu_ledger import Spent
 
 BudgetStatus = Literal["ok", "soft_exceeded", "exhausted"]
@@ -42,7 +42,7 @@ async def budget_of(api: Services, caller: Caller) -> BudgetState:
     return BudgetState(budget.limits, used, reserved, budget.month, _status(budget, used))
 
 
-def _status(budget: Budget, used: Spent) -> BudgetStatus:
+def _status(budget: MonthlyBudget, used: Spent) -> BudgetStatus:
     limits = budget.limits
     if _reached(used.spus, limits.hard) or _reached(used.nano_usd, limits.hard_nano_usd):
         return "exhausted"

@@ -12,7 +12,7 @@ from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.observability import tracing
@@ -42,7 +42,7 @@ async def change_knowledge_base(api: Services, caller: Caller, kb_id: str, asked
 async def _unchanged(api: Services, kb: KnowledgeBase, asked: ChangeKnowledgeBase) -> KnowledgeBase:
     """Return the KB, which needs no change: read in a transaction, whose commit confirms that a majority has it."""
 
-    async def read(session: Session) -> KnowledgeBase:
+    async def read(session: MongoSession) -> KnowledgeBase:
         return await knowledge_bases.get(api.database, kb.organization_id, kb.kb_id, session)
 
     current = await in_transaction(api.database, read)
@@ -92,7 +92,7 @@ async def _store(api: Services, kb: KnowledgeBase, fields: dict[str, Any], *, re
     # Documents that had too many chunks may fit now.
     more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
 
-    async def store(session: Session) -> KnowledgeBase | None:
+    async def store(session: MongoSession) -> KnowledgeBase | None:
         changed = await knowledge_bases.change(api.database, session, kb, fields, raise_tags_version=retag)
         if changed is None:
             return None
@@ -109,7 +109,7 @@ async def _store(api: Services, kb: KnowledgeBase, fields: dict[str, Any], *, re
     return await in_transaction(api.database, store)
 
 
-async def _scan(api: Services, session: Session, kb: KnowledgeBase) -> KnowledgeBase:
+async def _scan(api: Services, session: MongoSession, kb: KnowledgeBase) -> KnowledgeBase:
     await backfills.start(api.database, session, kb.organization_id, kb.kb_id, traceparent=tracing.current())
     if kb.status is not Status.ACTIVE:
         return kb

@@ -16,7 +16,7 @@ from kb_shared.http.problems import DEFAULT_RETRY_AFTER_S, invalid_field
 from kb_shared.identifiers import new_kb_id
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 from kb_shared.stored_time import now
@@ -82,7 +82,7 @@ async def create_knowledge_base(api: Services, caller: Caller, asked: CreateKnow
 
 
 async def _store(api: Services, kb: KnowledgeBase) -> None:
-    async def store(session: Session) -> None:
+    async def store(session: MongoSession) -> None:
         await organizations.fence(api.database, session, kb.organization_id)
         await _require_room(api, kb.organization_id, session)
         await knowledge_bases.insert(api.database, session, kb)
@@ -106,7 +106,7 @@ async def _store(api: Services, kb: KnowledgeBase) -> None:
             ) from error
 
 
-async def _require_room(api: Services, organization_id: str, session: Session | None = None) -> None:
+async def _require_room(api: Services, organization_id: str, session: MongoSession | None = None) -> None:
     limit = api.settings.max_knowledge_bases
     if await knowledge_bases.count(api.database, organization_id, session) >= limit:
         raise RequestError(

@@ -23,7 +23,7 @@ _UNKNOWN = 0
 """In place of a revision that is still to be made."""
 
 
-class Change(Model):
+class DocumentRequestChange(Model):
     revision: Revision | None = Field(
         default=None, description="Any integer that rises with each change. Default: the last one known, plus 1."
     )
@@ -35,7 +35,7 @@ class PageOfText(Page):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class PutDocument(Change):
+class PutDocument(DocumentRequestChange):
     """The text of the document, or where it was stored, and all that comes with it."""
 
     document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
@@ -66,7 +66,7 @@ class PutDocument(Change):
             ) from None
 
 
-class PatchTags(Change):
+class PatchTags(DocumentRequestChange):
     tag_ids: TagIds = Field(description="All tags the document has now.")
 
     def event(self, caller: Caller, document_id: str) -> TagsChanged:
@@ -78,7 +78,7 @@ class PatchTags(Change):
         )
 
 
-class PatchMetadata(Change):
+class PatchMetadata(DocumentRequestChange):
     metadata: Metadata = Field(description="All metadata the document has now.")
 
     def event(self, caller: Caller, document_id: str) -> MetadataChanged:
@@ -98,5 +98,5 @@ def deletion(caller: Caller, document_id: str, revision: int | None) -> Document
     )
 
 
-def _revision(change: Change) -> int:
+def _revision(change: DocumentRequestChange) -> int:
     return _UNKNOWN if change.revision is None else change.revision

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
-from kb_shared.mongo.database import Database, Session
+from kb_shared.mongo.database import Database, MongoSession
 
 NAME = "document_revisions"
 GREATEST: Final = 2**63 - 1
@@ -27,7 +27,7 @@ class Accepted:
 
 async def accept(
     database: Database,
-    session: Session,
+    session: MongoSession,
     organization_id: str,
     document_id: str,
     *,
@@ -68,7 +68,9 @@ async def accept(
     return Accepted(row["accepted"], row["seq"])
 
 
-async def of_facets(database: Database, session: Session, organization_id: str, document_id: str) -> dict[Facet, int]:
+async def of_facets(
+    database: Database, session: MongoSession, organization_id: str, document_id: str
+) -> dict[Facet, int]:
     """The greatest revisions that were accepted, by facet; of those before facets were noted nothing is known."""
     row = await database[NAME].find_one(
         {"_id": f"{organization_id}/{document_id}", "organization_id": organization_id}, {"facets": 1}, session=session

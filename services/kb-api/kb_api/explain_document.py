@@ -11,7 +11,7 @@ from kb_shared.membership import Action, belongs, decide
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document
-from kb_shared.mongo.index_jobs import Job
+from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | JobStatus
@@ -39,7 +39,7 @@ class Explanation:
     """As upstream described it; None if no event told of it."""
     events: list[AppliedEvent]
     indexed: IndexedDocument | None
-    job: Job | None
+    job: IndexJob | None
     listed: ListedDocument | None
 
 

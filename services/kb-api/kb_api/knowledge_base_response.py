@@ -50,7 +50,7 @@ class KnowledgeBaseView(BaseModel):
     last_searched_at: datetime | None
 
     @classmethod
-    def of(
+    def from_knowledge_base(
         cls, kb: KnowledgeBase, *, documents: int, chunks: int, dead_tags: Collection[str] = ()
     ) -> "KnowledgeBaseView":
         return cls(
@@ -88,7 +88,3 @@ class KnowledgeBaseView(BaseModel):
 class KnowledgeBaseList(BaseModel):
     knowledge_bases: list[KnowledgeBaseView]
     total_count: int
-
-
-class Message(BaseModel):
-    message: str

@@ -21,7 +21,7 @@ from kb_shared.errors import SearchUnavailable, TransientError
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import IndexState
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import metrics, tracing
@@ -92,7 +92,7 @@ class LifeCycle:
     async def _advance(self, kb: KnowledgeBase) -> None:
         """Take the steps that can be taken now."""
         lease = f"kb/{kb.kb_id}"
-        if not await leases.take(self._database, lease, owner=self._owner, length=LEASE):
+        if not await leases.acquire(self._database, lease, owner=self._owner, length=LEASE):
             return
         try:
             while (current := await _find(self._database, kb)) and (step := step_of(current)):
@@ -163,7 +163,7 @@ async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
     """Active once nothing that the scans asked for is open. What events ask for meanwhile does not count."""
 
-    async def settle(session: Session) -> bool:
+    async def settle(session: MongoSession) -> bool:
         # One snapshot, and a write to the KB's row: whoever starts a scan writes that row too.
         scanned_at = await backfills.all_finished_at(database, session, kb.organization_id, kb.kb_id)
         if scanned_at is None:
@@ -185,7 +185,7 @@ async def _delete(database: Database, kb: KnowledgeBase) -> bool:
     await index_jobs.delete_of_kb(database, kb.organization_id, kb.kb_id)
     await backfills.delete_of_kb(database, kb.organization_id, kb.kb_id)
 
-    async def delete_rows(session: Session) -> None:
+    async def delete_rows(session: MongoSession) -> None:
         await kb_slots.delete(database, session, kb.organization_id, kb.kb_id)
         await knowledge_bases.delete(database, session, kb.organization_id, kb.kb_id)
         outcome = KnowledgeBaseDeleted(organization_id=kb.organization_id, kb_id=kb.kb_id)

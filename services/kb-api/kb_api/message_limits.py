@@ -13,6 +13,6 @@ class MessageLimits:
         """Remember what the brokers say of topics, by their names without the prefix of the deployment."""
         self._learnt |= max_message_bytes
 
-    def of(self, topic: Topic) -> int:
+    def get_limit(self, topic: Topic) -> int:
         # Where the brokers take more, our producers still send no more than this.
         return min(topic.max_message_bytes, self._learnt.get(topic.name, topic.max_message_bytes))

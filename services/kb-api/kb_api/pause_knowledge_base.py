@@ -10,7 +10,7 @@ from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 from kb_shared.stored_time import now
@@ -34,7 +34,7 @@ async def resume_knowledge_base(api: Services, caller: Caller, kb_id: str) -> Kn
 async def _set_paused(api: Services, caller: Caller, kb_id: str, *, paused: bool) -> KnowledgeBase:
     kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
 
-    async def store(session: Session) -> KnowledgeBase:
+    async def store(session: MongoSession) -> KnowledgeBase:
         current = await knowledge_bases.get(api.database, caller.organization_id, kb_id, session)
         if (current.paused_at is not None) is paused:
             return current

@@ -15,7 +15,7 @@ from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.documents import Document
 from kb_shared.observability import tracing
 
@@ -45,7 +45,7 @@ async def publish_document_event(api: Services, event: DocumentEvent, *, revisio
     await _check(api, event)
     organization_id, document_id = event.organization_id, event.document_id
 
-    async def publish(session: Session) -> Published:
+    async def publish(session: MongoSession) -> Published:
         document = await documents.find(api.database, organization_id, document_id, session)
         before = await document_revisions.of_facets(api.database, session, organization_id, document_id)
         accepted = await document_revisions.accept(
@@ -101,7 +101,7 @@ def _check_size(api: Services, event: DocumentEvent) -> None:
     record = ProducerMessage(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
     too_many_bytes = max(
         len(value) + _MARGIN_BYTES - MAX_EVENT_BYTES,
-        record_bytes(record) + _MARGIN_BYTES - api.message_limits.of(topics.DOCUMENT_EVENTS),
+        record_bytes(record) + _MARGIN_BYTES - api.message_limits.get_limit(topics.DOCUMENT_EVENTS),
     )
     if too_many_bytes > 0:
         raise RequestError(

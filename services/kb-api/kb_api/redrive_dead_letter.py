@@ -9,7 +9,7 @@ from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.dead_letters import REDRIVEN_FROM
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.dead_letters import DeadLetter
 
 
@@ -28,7 +28,7 @@ async def redrive_dead_letter(api: Services, caller: Caller, letter_id: str) -> 
     """
     visible = visible_to(api, caller)
 
-    async def redrive(session: Session) -> DeadLetter:
+    async def redrive(session: MongoSession) -> DeadLetter:
         letter = await dead_letters.find(api.database, visible, letter_id, session)
         if letter is None:
             raise NotFound("dead letter")
@@ -39,12 +39,12 @@ async def redrive_dead_letter(api: Services, caller: Caller, letter_id: str) -> 
     return await in_transaction(api.database, redrive)
 
 
-async def _send(api: Services, session: Session, letter: DeadLetter) -> None:
+async def _send(api: Services, session: MongoSession, letter: DeadLetter) -> None:
     headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
     value = await dead_letters.body(api.database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
-    if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > api.message_limits.of(topic):
+    if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > api.message_limits.get_limit(topic):
         raise RequestError(
             409,
             "dead-letter-too-large",

@@ -8,8 +8,8 @@ from kb_api.services import Services
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
-from kb_shared.mongo.backfills import Backfill, Kind, State
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.backfills import Backfill, BackfillState, Kind
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 
@@ -61,7 +61,7 @@ async def retry_failed(api: Services, caller: Caller, kb_id: str) -> Start:
 
 
 async def _start(api: Services, kb: KnowledgeBase, kind: Kind, total: int) -> Start:
-    async def start(session: Session) -> Start:
+    async def start(session: MongoSession) -> Start:
         current = await knowledge_bases.get(api.database, kb.organization_id, kb.kb_id, session)
         latest = await backfills.latest(api.database, session, kb.organization_id, kb.kb_id, kind)
         if latest is not None and await _covers(api, latest, session, failed=total):
@@ -89,18 +89,18 @@ async def _start(api: Services, kb: KnowledgeBase, kind: Kind, total: int) -> St
     return started
 
 
-async def _covers(api: Services, job: Backfill, session: Session, *, failed: int) -> bool:
+async def _covers(api: Services, job: Backfill, session: MongoSession, *, failed: int) -> bool:
     """Say whether `job` already does what is asked for."""
-    if job.state is State.RUNNING:
+    if job.state is BackfillState.RUNNING:
         return True
-    if job.state is State.CANCELLED or (job.kind is Kind.RETRY_FAILED and failed):
+    if job.state is BackfillState.CANCELLED or (job.kind is Kind.RETRY_FAILED and failed):
         return False
     undone, _ = await index_jobs.count_of_backfill(api.database, job.organization_id, job.kb_id, job.job_id, session)
     return undone > 0
 
 
 async def progress(
-    api: Services, caller: Caller, kb_id: str, job_id: str, *, session: Session | None = None
+    api: Services, caller: Caller, kb_id: str, job_id: str, *, session: MongoSession | None = None
 ) -> Progress:
     """Raises NotFound if there is no such KB, or no such job on it."""
     await knowledge_bases.get(api.database, caller.organization_id, kb_id, session)
@@ -109,9 +109,9 @@ async def progress(
         raise NotFound("job")
     undone, failed = await index_jobs.count_of_backfill(api.database, job.organization_id, kb_id, job_id, session)
     done = max(0, job.queued - undone)
-    total = max(job.total, job.queued) if job.state is State.RUNNING else job.queued
-    status: JobStatus = "running" if job.state is State.RUNNING or undone else "done"
-    if job.state is State.CANCELLED:
+    total = max(job.total, job.queued) if job.state is BackfillState.RUNNING else job.queued
+    status: JobStatus = "running" if job.state is BackfillState.RUNNING or undone else "done"
+    if job.state is BackfillState.CANCELLED:
         status = "cancelled"
     elapsed_s = (datetime.now(UTC) - job.created_at).total_seconds()
     eta_s = round(elapsed_s / done * (total - done), 1) if status == "running" and done else None

@@ -16,8 +16,8 @@ from kb_shared.errors import TransientError
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.metering.budget import RECOUNT_EVERY
 from kb_shared.mongo import budgets, spu_ledger
-from kb_shared.mongo.budgets import Budget, Unit
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.budgets import MonthlyBudget, Unit
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.spu_ledger import Spent
 from kb_shared.prices import NANO_USD
 
@@ -51,7 +51,7 @@ async def warn_of_soft_limits(database: Database) -> None:
 
 
 async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
-    async def tell(session: Session) -> bool:
+    async def tell(session: MongoSession) -> bool:
         # In the same commit as the message: it is told once, whoever dies, and whichever replica is first.
         is_news = await budgets.note_warning(
             database, session, exceeded.organization_id, exceeded.unit, month=exceeded.month
@@ -70,7 +70,7 @@ async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
         )
 
 
-def _exceeded(organization_id: str, budget: Budget, spent: Spent) -> list[BudgetSoftExceeded]:
+def _exceeded(organization_id: str, budget: MonthlyBudget, spent: Spent) -> list[BudgetSoftExceeded]:
     limits = budget.limits
     found: list[tuple[Unit, float, float]] = []
     if limits.soft is not None and spent.spus >= limits.soft:

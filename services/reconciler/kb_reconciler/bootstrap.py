@@ -76,7 +76,7 @@ class Reconciler:
         length = timedelta(seconds=max(60.0, 2 * interval_s))
         while True:
             try:
-                if await leases.take(self.database, lease, owner=self.owner, length=length):
+                if await leases.acquire(self.database, lease, owner=self.owner, length=length):
                     await work()
             except (PyMongoError, TransientError) as error:
                 log.warning("round.interrupted", round=lease, error=type(error).__name__)

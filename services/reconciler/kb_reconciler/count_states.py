@@ -31,7 +31,7 @@ async def count_states(database: Database) -> None:
     indexed = await kb_slots.count_documents(database)
     open_circuits = await circuits.count_open(database)
     DOCUMENTS.labels("indexed").set(indexed)
-    for state in index_jobs.State:
+    for state in index_jobs.IndexJobState:
         DOCUMENTS.labels(state).set(jobs[state])
     for cause in Cause:
         CIRCUITS_OPEN.labels(cause).set(open_circuits.get(cause, 0))

@@ -34,7 +34,7 @@ async def _mend(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
         return False
     # The lease of its life cycle, which changes indexes too, and drops them.
     lease = f"kb/{kb.kb_id}"
-    if not await leases.take(database, lease, owner=owner, length=LEASE):
+    if not await leases.acquire(database, lease, owner=owner, length=LEASE):
         return False
     try:
         current = await knowledge_bases.find(database, kb.organization_id, kb.kb_id)

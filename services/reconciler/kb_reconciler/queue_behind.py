@@ -13,7 +13,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.behind import behind
+from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
 from kb_shared.membership import Action
 from kb_shared.messaging.index_requests import IndexRequests
@@ -64,7 +64,7 @@ async def _queue_of(
             # The queue stays short: what is left over is found in the next pass.
             if await index_jobs.count_open(database, kb.organization_id, kb.kb_id, limit=_CROWDED) >= _CROWDED:
                 return queued
-            actions = await behind(database, kb, document_ids)
+            actions = await find_drift(database, kb, document_ids)
             if count_chunks and scan is _indexed:
                 actions = await _incomplete(database, kb, document_ids) | actions
             queued += await _queue(database, requests, kb, actions)

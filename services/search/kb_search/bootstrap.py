@@ -9,8 +9,8 @@ from fastapi import FastAPI
 from starlette.routing import Route
 
 from kb_search.authoring.agent_routes import agent_tools_router, agents_router
+from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.authoring.prompt_routes import prompts_router
-from kb_search.authoring.written import Writing
 from kb_search.insight_routes import insights_router
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
@@ -76,7 +76,7 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     )
     conductor = Conductor(database, search, chat, fair_queue, max_passage_tokens=settings.run_passage_tokens)
     preparation = Preparation(database, chat, settings)
-    writing = Writing(database, preparation, settings)
+    checks = AuthoringChecks(database, preparation, settings)
     mcp = McpEndpoint(McpTools(database, search, limits, fair_queue, max_passage_tokens=settings.run_passage_tokens))
 
     @asynccontextmanager
@@ -91,9 +91,9 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         search_router(search, limits),
         insights_router(database),
         runs_router(database, preparation, conductor, limits, max_threads=settings.max_threads),
-        prompts_router(writing),
-        agents_router(writing),
-        agent_tools_router(writing),
+        prompts_router(checks),
+        agents_router(checks),
+        agent_tools_router(checks),
     ]
     app = application.create_app(
         "Knowledge base search",

@@ -6,13 +6,13 @@ from kb_search.retrieval.query import Asker
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
-from kb_shared.http.authentication import Caller, PresumedKey, PresumedKeyWith
+from kb_shared.http.authentication import CachedKey, CachedKeyWith, Caller
 from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.api_keys import Scope
 
-Searcher = Annotated[PresumedKey, Depends(PresumedKeyWith(Scope.SEARCH))]
+Searcher = Annotated[CachedKey, Depends(CachedKeyWith(Scope.SEARCH))]
 FromWhere = Annotated[
     Literal["sdk", "console", "dashboard", "cli"],
     Header(alias="X-KB-Origin", description="Who asks, for the query log; `dashboard` is the same as `console`."),
@@ -27,9 +27,9 @@ def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLim
     )
     async def search(kb_id: str, body: SearchRequest, key: Searcher, origin: FromWhere = "sdk") -> SearchResponse:
         caller = key.caller
-        await limits.take("search", caller)
+        await limits.count_request("search", caller)
         query, asker = body.to_query(), _asker(caller, origin)
-        return SearchResponse.of(
+        return SearchResponse.from_answer(
             query, await knowledge_base_search.search(caller.organization_id, kb_id, query, asker, key=key)
         )
 
@@ -41,9 +41,9 @@ def search_router(knowledge_base_search: KnowledgeBaseSearch, limits: RequestLim
     ) -> SearchSeveralResponse:
         """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
         caller = key.caller
-        await limits.take("search", caller)
+        await limits.count_request("search", caller)
         query, asker = body.to_query(), _asker(caller, origin)
-        return SearchSeveralResponse.of(
+        return SearchSeveralResponse.from_answer(
             query,
             await knowledge_base_search.search_several(caller.organization_id, body.kb_ids, query, asker, key=key),
         )

@@ -81,7 +81,7 @@ class SearchResponse(Results):
     kb_status: KbStatus = Field(description="While `indexing`, documents are still being added.")
 
     @classmethod
-    def of(cls, query: SearchQuery, answer: Answer) -> "SearchResponse":
+    def from_answer(cls, query: SearchQuery, answer: Answer) -> "SearchResponse":
         [kb] = answer.kbs
         return cls.model_validate({**_results(query, answer), "kb_status": _status(kb)})
 
@@ -106,7 +106,7 @@ class SearchSeveralResponse(Results):
     failures: list[FailedKnowledgeBase] = Field(description="Those that could not be, each with what to do about it.")
 
     @classmethod
-    def of(cls, query: SearchQuery, answer: Answer) -> "SearchSeveralResponse":
+    def from_answer(cls, query: SearchQuery, answer: Answer) -> "SearchSeveralResponse":
         searched = [SearchedKnowledgeBase(kb_id=kb.kb_id, name=kb.name, kb_status=_status(kb)) for kb in answer.kbs]
         failures = [_failure(kb_id, error) for kb_id, error in answer.failures.items()]
         return cls.model_validate({**_results(query, answer), "knowledge_bases": searched, "failures": failures})

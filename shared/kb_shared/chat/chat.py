@@ -19,8 +19,8 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.providers.circuit_breaker import CircuitBreaker
 from kb_shared.providers.organization_keys import OrganizationKeys
-from kb_shared.providers.patience import Patience
 from kb_shared.providers.rate_limiter import RateLimiter
+from kb_shared.providers.retry_policy import RetryPolicy
 from kb_shared.settings import ChatSettings
 
 _CIRCUITS: Final = "chat/"
@@ -104,10 +104,10 @@ class Chat:
             Parked: a limit is used up for longer than the patience, or the provider is known to be out.
         """
         heard = _Heard(on_text)
-        patience = Patience(self._patience_s)
+        retry_policy = RetryPolicy(self._patience_s)
 
         def again(error: Exception) -> bool | float:
-            return False if heard.anything else patience.decide(error)
+            return False if heard.anything else retry_policy.decide(error)
 
         async for attempt in stamina.retry_context(
             on=again, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
@@ -136,7 +136,9 @@ class Chat:
                 self._purse.opened(organization_id, question, model) as paying,
                 self._circuits.guard(CircuitId(organization_id, model.fingerprint, _CIRCUITS + model.name)),
             ):
-                await self._limiter.take(bucket, tokens=estimated_tokens(question.messages), patience_s=self._timeout_s)
+                await self._limiter.reserve(
+                    bucket, tokens=estimated_tokens(question.messages), patience_s=self._timeout_s
+                )
                 return await self._complete(question, model, heard, paying)
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:

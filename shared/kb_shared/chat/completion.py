@@ -29,7 +29,7 @@ class WholeCharacters:
     def __init__(self) -> None:
         self._half = ""
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be passed on after this piece."""
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""

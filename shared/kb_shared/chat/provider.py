@@ -134,7 +134,7 @@ class ChatProvider:
             size += _BYTES_PER_PIECE + _written(piece)
             if size > max_bytes:
                 raise _BadAnswer("it is longer than its tokens can be")
-            if text := characters.take(_text_of(piece) or ""):
+            if text := characters.feed(_text_of(piece) or ""):
                 await on_text(text)
             await _let_others_work()
         if text := characters.end():
@@ -217,7 +217,7 @@ def _mend_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None
         if call.function.name:
             call.function.name = whole_characters(call.function.name)
         if call.function.arguments:
-            call.function.arguments = of_arguments[call.index].take(call.function.arguments)
+            call.function.arguments = of_arguments[call.index].feed(call.function.arguments)
 
 
 def _completion(answer: Any, question: Question, model: ChatModel) -> Completion:

@@ -27,7 +27,7 @@ from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
 from kb_shared.embedding.splitting import ask_in_parts
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.failpoints import reach
-from kb_shared.metering.budget import Room, Spending
+from kb_shared.metering.budget import SpendAllowance, Spending
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.embedding_cache import VectorSpace
@@ -36,8 +36,8 @@ from kb_shared.mongo.vector import Vector
 from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS, EMBEDDING_CACHE_MISSES
 from kb_shared.providers.access import Access
 from kb_shared.providers.circuit_breaker import CircuitBreaker
-from kb_shared.providers.patience import Patience
 from kb_shared.providers.rate_limiter import RateLimiter
+from kb_shared.providers.retry_policy import RetryPolicy
 
 SHORT_LIFETIME: Final = timedelta(days=7)
 """Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""
@@ -138,7 +138,7 @@ class Embedder:
         dimensions: int,
         purpose: Purpose,
         rate_limits: Mapping[str, int] | None = None,
-        room: Room | None = None,
+        allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
     ) -> Embedded:
         """Return one vector per text.
@@ -170,12 +170,12 @@ class Embedder:
             dimensions,
             purpose,
             bucket=_bucket_of_kb(purpose, rate_limits),
-            room=room,
+            allowance=allowance,
             before_paying=before_paying,
         )
 
-    async def foresee(
-        self, *, model: str, purpose: Purpose, rate_limits: Mapping[str, int] | None = None, room: Room
+    async def check_available(
+        self, *, model: str, purpose: Purpose, rate_limits: Mapping[str, int] | None = None, allowance: SpendAllowance
     ) -> None:
         """Raise what `embed` would for a text that is not in the cache, as far as that is known without asking.
 
@@ -185,11 +185,11 @@ class Embedder:
             UnknownModel, ProviderKeyMissing, UnknownPrice, Parked: as `embed` does.
         """
         reached = await self.models.get(purpose.organization_id, model)
-        await self._circuits.foresee(_circuit_of(purpose.organization_id, reached, purpose.input_type))
+        await self._circuits.check_available(_circuit_of(purpose.organization_id, reached, purpose.input_type))
         for bucket in (_bucket_of_kb(purpose, rate_limits), _bucket_of_model(purpose.organization_id, reached)):
             if bucket is not None:
-                await self._limiter.foresee(bucket, patience_s=self._patience_s)
-        await room.reserve(1, nano_usd=reached.nano_usd(1))
+                await self._limiter.check_available(bucket, patience_s=self._patience_s)
+        await allowance.reserve(1, nano_usd=reached.nano_usd(1))
 
     async def detect_dimensions(self, *, model: str, purpose: Purpose) -> int:
         """Ask the model for one vector and return its length.
@@ -203,9 +203,9 @@ class Embedder:
         embedded = await self._fill([_PROBE], reached, None, purpose)
         return len(embedded.vectors[0])
 
-    def room(self, organization_id: str) -> AbstractAsyncContextManager[Room]:
+    def allowance(self, organization_id: str) -> AbstractAsyncContextManager[SpendAllowance]:
         """Room in the budget for work that needs several calls, so that it does not end in their middle."""
-        return self._spending.room(organization_id)
+        return self._spending.allowance(organization_id)
 
     def give_up(self, kb_id: str) -> None:
         """Cancel the calls for a KB that was deleted, where nobody waits for them: neither in it nor in another KB."""
@@ -225,7 +225,7 @@ class Embedder:
         purpose: Purpose,
         *,
         bucket: Bucket | None = None,
-        room: Room | None = None,
+        allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
     ) -> Embedded:
         order = self._order(model, dimensions, purpose)
@@ -241,7 +241,11 @@ class Embedder:
             await self._take(bucket, missing.values(), texts_per_request=pace.texts)
         delivered: dict[str, Delivered] = {}
         if missing:
-            async with nullcontext(room) if room is not None else self.room(purpose.organization_id) as spendable:
+            async with (
+                nullcontext(allowance)
+                if allowance is not None
+                else self.allowance(purpose.organization_id) as spendable
+            ):
                 delivered = await self._buy(missing, model, order, purpose, spendable)
         # Not before: whatever failed is asked for again, and is one text all the same.
         EMBEDDING_CACHE_HITS.labels(model.label).inc(found)
@@ -265,10 +269,12 @@ class Embedder:
 
     async def _take(self, bucket: Bucket, texts: Collection[str], *, texts_per_request: int) -> None:
         requests = math.ceil(len(texts) / texts_per_request)
-        await self._limiter.take(bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s)
+        await self._limiter.reserve(
+            bucket, requests=requests, tokens=estimated_tokens(texts), patience_s=self._patience_s
+        )
 
     async def _buy(
-        self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose, room: Room
+        self, missing: Mapping[str, str], model: Model, order: _Order, purpose: Purpose, allowance: SpendAllowance
     ) -> dict[str, Delivered]:
         """Have `missing` embedded, in requests shared with whoever wants something at the same time.
 
@@ -276,7 +282,7 @@ class Embedder:
             The deliveries, by chunk hash; those that another call had asked for already count as not charged.
         """
         prices = {chunk_hash: model.nano_usd(estimated_tokens([text])) for chunk_hash, text in missing.items()}
-        await room.reserve(len(missing), nano_usd=_sum(prices.values()))
+        await allowance.reserve(len(missing), nano_usd=_sum(prices.values()))
         queue = self._queue(order, model)
         wanted = [
             queue.want(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
@@ -288,7 +294,7 @@ class Embedder:
         finally:
             self._forget_idle_queues()
             cost = [each.nano_usd for each, is_first in wanted if _may_cost(each, is_first, queue)]
-            room.spend(len(cost), nano_usd=sum(cost))
+            allowance.spend(len(cost), nano_usd=sum(cost))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
             for each, is_first in wanted
@@ -365,11 +371,11 @@ class Embedder:
 
     async def _ask(self, texts: Sequence[str], model: Model, order: _Order) -> list[Vector]:
         """Return the vectors of the first of `texts`: of all, unless the provider is only probed."""
-        patience = Patience(self._patience_s)
+        retry_policy = RetryPolicy(self._patience_s)
 
         def again(error: Exception) -> bool | float:
             # So many texts at once were too many; who wants them comes back, and they are asked for in smaller parts.
-            return False if _timed_out(error) and len(texts) > 1 else patience.decide(error)
+            return False if _timed_out(error) and len(texts) > 1 else retry_policy.decide(error)
 
         async for attempt in stamina.retry_context(
             on=again, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
@@ -385,7 +391,7 @@ class Embedder:
         try:
             async with self._circuits.guard(circuit_id) as admission:
                 asked = texts[:1] if admission.probe else texts
-                await self._limiter.take(bucket, tokens=estimated_tokens(asked), patience_s=self._patience_s)
+                await self._limiter.reserve(bucket, tokens=estimated_tokens(asked), patience_s=self._patience_s)
                 vectors, seconds = await self._embed_timed(asked, model, order, pace)
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:

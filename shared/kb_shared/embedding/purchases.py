@@ -18,7 +18,7 @@ from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import embedding_cache, spu_ledger
-from kb_shared.mongo.database import TRANSACTION_WITHIN_S, Database, Session, in_transaction
+from kb_shared.mongo.database import TRANSACTION_WITHIN_S, Database, MongoSession, in_transaction
 from kb_shared.mongo.embedding_cache import NewVector, VectorSpace
 from kb_shared.mongo.spu_ledger import Charge
 from kb_shared.mongo.vector import Vector, to_binary
@@ -74,7 +74,7 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
     ledger_ids = {bought.purpose: str(uuid4()) for bought in purchase.bought}
     attempts = count(1)
 
-    async def work(session: Session) -> set[str]:
+    async def work(session: MongoSession) -> set[str]:
         # The cache was asked before the provider: only another replica can have bought one of them since.
         return await _store_and_charge(database, session, purchase, ledger_ids, all_new=next(attempts) == 1)
 
@@ -98,7 +98,7 @@ async def keep(database: Database, purchase: Purchase) -> set[str]:
 
 
 async def _store_and_charge(
-    database: Database, session: Session, purchase: Purchase, ledger_ids: Mapping[Purpose, str], *, all_new: bool
+    database: Database, session: MongoSession, purchase: Purchase, ledger_ids: Mapping[Purpose, str], *, all_new: bool
 ) -> set[str]:
     rows = [
         NewVector(bought.chunk_hash, to_binary(bought.vector), ledger_ids[bought.purpose]) for bought in purchase.bought
@@ -112,7 +112,7 @@ async def _store_and_charge(
         return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())
     charges = _charges(new, ledger_ids, purchase)
     await spu_ledger.charge(database, session, charges)
-    await announce(database, session, *map(_told, charges), source=SOURCE)
+    await announce(database, session, *map(_build_announcement, charges), source=SOURCE)
     await reach("embed.before_store_commit")
     return {vector.chunk_hash for vector in new}
 
@@ -138,7 +138,7 @@ def _charges(new: Collection[NewVector], ledger_ids: Mapping[Purpose, str], purc
     ]
 
 
-def _told(charge: Charge) -> Announcement:
+def _build_announcement(charge: Charge) -> Announcement:
     assert charge.operation != "chat", "chat is charged elsewhere"
     charged = SpuCharged(
         ledger_id=charge.ledger_id,

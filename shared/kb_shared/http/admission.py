@@ -29,4 +29,4 @@ class Admission:
     def admit(self, scope: Scope, organization_id: str, *, endpoint: object) -> None:
         """Take a place for a request to `endpoint`. Raises RequestError 429, 503."""
         places = self._streams if getattr(endpoint, _LASTS, False) else self._requests
-        places.take(scope, organization_id)
+        places.occupy(scope, organization_id)

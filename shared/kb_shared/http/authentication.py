@@ -45,14 +45,14 @@ class Caller:
 
 
 @dataclass(frozen=True, slots=True)
-class PresumedKey:
+class CachedKey:
     """A key that was right when this process last looked at it: whoever does something for it looks at it again."""
 
     stored: StoredKey
     """What it was then."""
     looked_at: bool
     """For this request."""
-    look_again: Callable[[], Awaitable["PresumedKey"]]
+    look_again: Callable[[], Awaitable["CachedKey"]]
     """Look at it now. Raises RequestError 401, 403, NotFound."""
 
     @property
@@ -127,12 +127,12 @@ class ForOrganization(SecurityBase):
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
 
-    async def __call__(self, request: Request, organization_id: str) -> "Caller | PresumedKey":  # noqa: ARG002  # in OpenAPI
+    async def __call__(self, request: Request, organization_id: str) -> "Caller | CachedKey":  # noqa: ARG002  # in OpenAPI
         """Return what `admit` returned."""
-        admitted: Caller | PresumedKey = request.scope["state"]["admitted"]
+        admitted: Caller | CachedKey = request.scope["state"]["admitted"]
         return admitted
 
-    async def admit(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | PresumedKey":
+    async def admit(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | CachedKey":
         """Find out who calls, by the head of the request alone.
 
         Args:
@@ -148,7 +148,7 @@ class ForOrganization(SecurityBase):
         request.scope["state"]["admitted"] = admitted
         return admitted
 
-    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | PresumedKey":
+    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> "Caller | CachedKey":
         raise NotImplementedError
 
     def _check(self, caller: Caller, organization_id: str) -> Caller:
@@ -165,17 +165,17 @@ class CallerWith(ForOrganization):
         return self._check(await caller_of(request), organization_id)
 
 
-class PresumedKeyWith(ForOrganization):
-    """Gives a `PresumedKey`.
+class CachedKeyWith(ForOrganization):
+    """Gives a `CachedKey`.
 
     For a route that looks at the key again before it pays for something, and in what it answers.
     """
 
-    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> PresumedKey:
+    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> CachedKey:
         authentication, whole_key = _authentication(request), await _whole_key(request)
 
-        async def look_again() -> PresumedKey:
-            found = PresumedKey(await _looked_at(request, whole_key), looked_at=True, look_again=look_again)
+        async def look_again() -> CachedKey:
+            found = CachedKey(await _looked_at(request, whole_key), looked_at=True, look_again=look_again)
             self._check(found.caller, organization_id)
             request.scope["state"]["admitted"] = found
             return found
@@ -183,7 +183,7 @@ class PresumedKeyWith(ForOrganization):
         stored = None if at_once else authentication.known(whole_key)
         if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(self._scope):
             return await look_again()
-        return PresumedKey(stored, looked_at=False, look_again=look_again)
+        return CachedKey(stored, looked_at=False, look_again=look_again)
 
 
 async def caller_of(request: Request) -> Caller:

@@ -1,4 +1,4 @@
-"""What request bodies and list parameters are made of."""
+"""Building blocks of request bodies, list parameters and responses."""
 
 import re
 from datetime import UTC, datetime
@@ -12,6 +12,12 @@ class Model(BaseModel):
     """A request body: unknown fields are errors, and a string is not taken for a number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class MessageResponse(BaseModel):
+    """The body of a request that was done and has nothing to return."""
+
+    message: str
 
 
 Skip = Annotated[int, Query(ge=0, le=1_000_000_000)]

@@ -29,16 +29,16 @@ class Places:
         self._most_of_organization = most_of_organization
         self._taken: Counter[str] = Counter()
 
-    def take(self, scope: Scope, organization_id: str) -> None:
+    def occupy(self, scope: Scope, organization_id: str) -> None:
         """Count one more of an organization, until the request of `scope` has been answered.
 
         Raises:
             RequestError: 429 `too-many-at-once`, the organization has too many; 503 `overloaded`, there are too many.
         """
-        hold(scope, self.taken(organization_id))
+        hold(scope, self.occupied(organization_id))
 
     @contextmanager
-    def taken(self, organization_id: str) -> Iterator[None]:
+    def occupied(self, organization_id: str) -> Iterator[None]:
         """Count one more of an organization. Raises what `take` does."""
         self._check(organization_id)
         self._taken[organization_id] += 1

@@ -55,7 +55,7 @@ class RequestLimits:
         self._limits = limits
         self._meters: OrderedDict[str, _Meter] = OrderedDict()
 
-    async def take(self, operation: Operation, caller: Caller) -> None:
+    async def count_request(self, operation: Operation, caller: Caller) -> None:
         """Count a request. Raises RequestError 429 if a limit is used up; then it counts for nobody."""
         limit, organization_id = self._limits[operation], caller.organization_id
         meters = {
@@ -67,7 +67,7 @@ class RequestLimits:
             if per_minute
         }
         # Both at once where MongoDB is asked; most of the time neither does.
-        waits_s = await asyncio.gather(*(meter.take() for meter in meters.values()))
+        waits_s = await asyncio.gather(*(meter.count_request() for meter in meters.values()))
         refusing = [(whose, wait_s) for whose, wait_s in zip(meters, waits_s, strict=True) if wait_s is not None]
         if not refusing:
             return
@@ -102,7 +102,7 @@ class LimitedCallerWith(CallerWith):
     async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> Caller:
         caller = await super()._admitted(request, organization_id, at_once=at_once)
         limits: RequestLimits = request.app.state.request_limits
-        await limits.take("administration", caller)
+        await limits.count_request("administration", caller)
         return caller
 
 
@@ -122,7 +122,7 @@ class _Meter:
         self._asking = asyncio.Lock()
         self._posting: asyncio.Task[None] | None = None
 
-    async def take(self) -> float | None:
+    async def count_request(self) -> float | None:
         """Count a request; if there is no room for it, return the seconds until there is."""
         if self._is_stale:
             async with self._asking:

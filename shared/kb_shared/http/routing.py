@@ -21,7 +21,7 @@ from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
 from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
-from kb_shared.http.authentication import ForOrganization, PresumedKey
+from kb_shared.http.authentication import CachedKey, ForOrganization
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
 
 MAX_BODY_BYTES: Final = 2_000_000
@@ -91,7 +91,7 @@ class _JsonRequest(Request):
         large_bodies = _large_bodies(request)
 
         def take_place() -> None:
-            large_bodies.places.take(request.scope, organization_id)
+            large_bodies.places.occupy(request.scope, organization_id)
 
         received = await limited_body(request, most_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=take_place)
         read = cls(request.scope, request.receive)
@@ -139,7 +139,7 @@ async def limited_body(
 async def _confirm_key(request: Request) -> None:
     """Look at a key that was only presumed: whoever has one that is no longer right is told nothing else."""
     admitted = request.scope["state"]["admitted"]
-    if isinstance(admitted, PresumedKey) and not admitted.looked_at:
+    if isinstance(admitted, CachedKey) and not admitted.looked_at:
         # MongoDB may be what failed, and the caller has waited for it once already.
         with suppress(TimeoutError):
             async with asyncio.timeout(TO_EXPLAIN_S):

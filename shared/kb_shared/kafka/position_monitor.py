@@ -28,7 +28,7 @@ class PositionMonitor:
         self._limit = LogLimit()
         self.lag: dict[TopicPartition, int] = {}
 
-    async def take(self, assignment: PartitionAssignment) -> None:
+    async def check(self, assignment: PartitionAssignment) -> None:
         """Count the lag and go back to the beginning of logs that are not the ones our positions came from.
 
         Failures are counted and logged; the next call tries again.

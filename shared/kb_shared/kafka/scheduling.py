@@ -145,7 +145,7 @@ class Scheduler(Generic[Item]):
 
     def _take_turn(self, lane: Lane) -> OrderingKey | None:
         """Take the next ready place, skipping organizations and groups that have all they may have."""
-        return self._ready[lane].take(may_run=self._may_run, may_run_group=self._may_run_group)
+        return self._ready[lane].choose_next(may_run=self._may_run, may_run_group=self._may_run_group)
 
     def _may_run(self, organization_id: str) -> bool:
         held = self._running_of_organization[organization_id]
@@ -186,7 +186,9 @@ class _Turns:
         groups = self._organizations.setdefault(ordering_key.organization_id, OrderedDict())
         groups.setdefault(ordering_key.group, deque()).append(ordering_key)
 
-    def take(self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]) -> OrderingKey | None:
+    def choose_next(
+        self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]
+    ) -> OrderingKey | None:
         """Take the place whose turn it is among those that may run, or return None."""
         for organization_id, groups in self._organizations.items():
             if not may_run(organization_id):

@@ -258,7 +258,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         while True:
             await asyncio.sleep(self._membership.survey_interval_s)
             if (assignment := self._begun_assignment()) is not None:
-                await self._monitor.take(assignment)
+                await self._monitor.check(assignment)
 
     async def _end_assignment(self) -> None:
         if self._beginning is not None:

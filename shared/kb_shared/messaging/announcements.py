@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from kb_contracts import topics
 from kb_contracts.outcomes import Outcome, SpuCharged, key_of, ordering_of
 from kb_shared.mongo import outbox
-from kb_shared.mongo.database import Database, Session
+from kb_shared.mongo.database import Database, MongoSession
 from kb_shared.observability import tracing
 
 
@@ -18,7 +18,7 @@ class Announcement:
     """Of what caused it; by default of what the process is at."""
 
 
-async def announce(database: Database, session: Session, *announcements: Announcement, source: str) -> None:
+async def announce(database: Database, session: MongoSession, *announcements: Announcement, source: str) -> None:
     """Have outcomes sent if the transaction commits."""
     await outbox.add(database, session, [_message(each, source=source) for each in announcements])
 

@@ -48,13 +48,13 @@ def headers_of_ours(traceparent: str) -> Headers:
     return {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
 
 
-def to_kafka(message: outbox.Message, topic_prefix: str) -> ProducerMessage:
+def to_kafka(message: outbox.OutboxMessage, topic_prefix: str) -> ProducerMessage:
     """Return the record that a row of the outbox is sent as."""
     headers = headers_of_ours(message.traceparent) if message.headers is None else message.headers
     return ProducerMessage(topic_prefix + message.topic, message.key, message.value, headers)
 
 
-def _sent(messages: Sequence[outbox.Message], outcomes: Sequence[Outcome]) -> list[ObjectId]:
+def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[Outcome]) -> list[ObjectId]:
     """Return what need not be sent again: what was acknowledged, with all that comes before it in its ordering."""
     held_up = set()
     sent = []
@@ -123,7 +123,7 @@ class OutboxRelay:
         if (left_out := self._limit.admit(reason)) is not None:
             log.warning("outbox.send_failed", reason=reason, left_out=left_out)
 
-    async def _send(self, messages: Sequence[outbox.Message]) -> None:
+    async def _send(self, messages: Sequence[outbox.OutboxMessage]) -> None:
         outcomes = await self._outcomes(messages)
         await reach("outbox.after_send")
         with pymongo.timeout(_DEADLINE_S):
@@ -136,7 +136,7 @@ class OutboxRelay:
             if isinstance(outcome, TransientError):
                 raise outcome
 
-    async def _outcomes(self, messages: Sequence[outbox.Message]) -> list[Outcome]:
+    async def _outcomes(self, messages: Sequence[outbox.OutboxMessage]) -> list[Outcome]:
         outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
         if len(messages) == 1:
             return outcomes

@@ -9,7 +9,7 @@ from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
 from kb_shared.messaging.dead_letters import event_named_in, whose
 from kb_shared.mongo import outbox
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.observability.metrics import OUTBOX_UNSENDABLE
 
 SOURCE: Final = "/kb/outbox"
@@ -17,11 +17,13 @@ SOURCE: Final = "/kb/outbox"
 log = structlog.get_logger()
 
 
-async def set_aside(database: Database, message: outbox.Message, refusal: MessageRefused, *, size_bytes: int) -> None:
+async def set_aside(
+    database: Database, message: outbox.OutboxMessage, refusal: MessageRefused, *, size_bytes: int
+) -> None:
     """Keep a refused message from being sent, in one transaction with `document.rejected.v1` for a document event."""
     organization_id, document_id = whose(message.topic, message.key, message.value)
 
-    async def work(session: Session) -> bool:
+    async def work(session: MongoSession) -> bool:
         changed = await outbox.set_aside(
             database,
             session,
@@ -60,7 +62,7 @@ def _detail(refusal: MessageRefused, size_bytes: int) -> str:
     return detail
 
 
-def _to_upstream(rejection: DocumentRejected, organization_id: str, message: outbox.Message) -> outbox.New:
+def _to_upstream(rejection: DocumentRejected, organization_id: str, message: outbox.OutboxMessage) -> outbox.New:
     return outbox.New(
         rejection,
         topic=topics.KB_EVENTS.name,

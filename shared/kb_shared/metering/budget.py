@@ -8,7 +8,7 @@ from typing import Final
 
 from kb_shared.errors import BudgetExhausted, UnknownPrice
 from kb_shared.mongo import budgets
-from kb_shared.mongo.budgets import Budget, Reservation
+from kb_shared.mongo.budgets import MonthlyBudget, Reservation
 from kb_shared.mongo.database import Database
 from kb_shared.prices import NANO_USD
 
@@ -48,9 +48,9 @@ class Spending:
             await self.check_price(organization_id, known=False)
         answer = await self._reserve(organization_id, count, known)
         # A crash counts as spent what it may not have spent: look before refusing.
-        if isinstance(answer, Budget) and await self._recount(organization_id):
+        if isinstance(answer, MonthlyBudget) and await self._recount(organization_id):
             answer = await self._reserve(organization_id, count, known)
-        if isinstance(answer, Budget):
+        if isinstance(answer, MonthlyBudget):
             raise _exhausted(answer, count, known)
         if answer.reservation_id is None:
             self._remember_unlimited(organization_id)
@@ -65,19 +65,19 @@ class Spending:
             )
 
     @asynccontextmanager
-    async def room(self, organization_id: str) -> AsyncIterator["Room"]:
+    async def allowance(self, organization_id: str) -> AsyncIterator["SpendAllowance"]:
         """Room for a piece of work that lasts as long as this is open."""
-        room = Room(self, organization_id)
+        allowance = SpendAllowance(self, organization_id)
         try:
-            yield room
+            yield allowance
         finally:
-            await room.settle()
+            await allowance.settle()
 
     async def settle(self, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
         """Count what was spent, and free the rest. Doing it again changes nothing."""
         await budgets.settle(self._database, reservation, used=used, used_nano_usd=used_nano_usd)
 
-    async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> Reservation | Budget:
+    async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> Reservation | MonthlyBudget:
         return await budgets.reserve(self._database, organization_id, count, nano_usd=nano_usd, lifetime=self._lifetime)
 
     async def _recount(self, organization_id: str) -> bool:
@@ -89,7 +89,7 @@ class Spending:
         self._unlimited[organization_id] = now + KNOWN_UNLIMITED_S
 
 
-class Room:
+class SpendAllowance:
     """What one piece of work may spend, in one purchase after the other: `settle` it whatever becomes of the work."""
 
     def __init__(self, spending: Spending, organization_id: str) -> None:
@@ -139,7 +139,7 @@ def end_of_month(month: str) -> datetime:
     return datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
 
 
-def _exhausted(budget: Budget, count: int, nano_usd: int) -> BudgetExhausted:
+def _exhausted(budget: MonthlyBudget, count: int, nano_usd: int) -> BudgetExhausted:
     limits = budget.limits
     if count and limits.hard is not None and budget.used + budget.reserved + count > limits.hard:
         what, needed = f"{limits.hard} SPUs", f"{count} more"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 NAME = "agents"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -91,7 +91,7 @@ async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeB
 
 
 async def keep_name_of_knowledge_base(
-    database: Database, session: Session, organization_id: str, kb_id: str, *, name: str
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, name: str
 ) -> None:
     """Store the last name of a KB in the tools that search it: its own row will be gone."""
     await database[NAME].update_many(

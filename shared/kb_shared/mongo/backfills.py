@@ -19,7 +19,7 @@ from typing import Final
 from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "backfills"
@@ -54,7 +54,7 @@ PHASES: Final[Mapping[Kind, tuple[Phase, ...]]] = {
 }
 
 
-class State(StrEnum):
+class BackfillState(StrEnum):
     RUNNING = "running"
     DONE = "done"
     """Every document has been asked for, though not all of them need be done."""
@@ -67,7 +67,7 @@ class Backfill:
     organization_id: str
     kb_id: str
     kind: Kind
-    state: State
+    state: BackfillState
     phase: Phase
     cursor: str | None
     """The document after which to go on."""
@@ -90,7 +90,7 @@ class Backfill:
 
 async def start(
     database: Database,
-    session: Session,
+    session: MongoSession,
     organization_id: str,
     kb_id: str,
     *,
@@ -103,7 +103,7 @@ async def start(
         "organization_id": organization_id,
         "kb_id": kb_id,
         "kind": kind,
-        "state": State.RUNNING,
+        "state": BackfillState.RUNNING,
         "phase": PHASES[kind][0],
         "cursor": None,
         "total": total,
@@ -119,7 +119,7 @@ async def start(
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, job_id: str, session: Session | None = None
+    database: Database, organization_id: str, kb_id: str, job_id: str, session: MongoSession | None = None
 ) -> Backfill | None:
     row = await database[NAME].find_one(
         {"_id": job_id, "organization_id": organization_id, "kb_id": kb_id}, session=session
@@ -127,7 +127,9 @@ async def find(
     return _from_row(row) if row else None
 
 
-async def latest(database: Database, session: Session, organization_id: str, kb_id: str, kind: Kind) -> Backfill | None:
+async def latest(
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, kind: Kind
+) -> Backfill | None:
     """The one of its kind that was started last."""
     row = await database[NAME].find_one(
         {"organization_id": organization_id, "kb_id": kb_id, "kind": kind},
@@ -137,12 +139,12 @@ async def latest(database: Database, session: Session, organization_id: str, kb_
     return _from_row(row) if row else None
 
 
-async def take(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
+async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
     """Lease a running one that nobody works on, other than those of `but`."""
     async with seen_by_later_reads(database):
         row = await database[NAME].find_one_and_update(
             {
-                "state": State.RUNNING,
+                "state": BackfillState.RUNNING,
                 "_id": {"$nin": but},
                 "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
             },
@@ -177,7 +179,7 @@ async def advance(
 async def finish(database: Database, backfill: Backfill, *, owner: str) -> None:
     await database[NAME].update_one(
         {"_id": backfill.job_id, "organization_id": backfill.organization_id, "lease_owner": owner},
-        _end(State.DONE),
+        _end(BackfillState.DONE),
     )
 
 
@@ -185,16 +187,18 @@ async def cancel(database: Database, backfill: Backfill) -> None:
     """Ask for no more documents; a stretch on its way is withdrawn by who asked for it."""
     await database[NAME].update_one(
         {"_id": backfill.job_id, "organization_id": backfill.organization_id, "kb_id": backfill.kb_id},
-        _end(State.CANCELLED),
+        _end(BackfillState.CANCELLED),
     )
 
 
-def _end(state: State) -> list[Row]:
+def _end(state: BackfillState) -> list[Row]:
     # The server's clock, by which jobs know when they were requested.
     return [{"$set": {"state": state, "finished_at": "$$NOW", "lease_owner": None, "lease_until": None}}]
 
 
-async def all_finished_at(database: Database, session: Session, organization_id: str, kb_id: str) -> datetime | None:
+async def all_finished_at(
+    database: Database, session: MongoSession, organization_id: str, kb_id: str
+) -> datetime | None:
     """When the last one of a KB ended, by the server's clock; None while one runs."""
     rows = database[NAME].find(
         {"organization_id": organization_id, "kb_id": kb_id}, {"finished_at": 1}, session=session
@@ -213,7 +217,7 @@ def _from_row(row: Row) -> Backfill:
         organization_id=row["organization_id"],
         kb_id=row["kb_id"],
         kind=Kind(row.get("kind", Kind.SCAN)),
-        state=State(row["state"]),
+        state=BackfillState(row["state"]),
         phase=Phase(row["phase"]),
         cursor=row["cursor"],
         total=row.get("total", 0),

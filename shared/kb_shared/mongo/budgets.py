@@ -15,7 +15,7 @@ from uuid import uuid4
 from pymongo import ReturnDocument
 
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 NAME = "budgets"
 
@@ -60,7 +60,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class MonthlyBudget:
     limits: Limits
     used: int
     """SPUs, as far as the row knows."""
@@ -104,7 +104,7 @@ async def set_limits(database: Database, organization_id: str, limits: Limits) -
     await database[NAME].update_one(_key(organization_id), update, upsert=True)
 
 
-async def find(database: Database, organization_id: str) -> Budget | None:
+async def find(database: Database, organization_id: str) -> MonthlyBudget | None:
     row = await database[NAME].find_one_and_update(_key(organization_id), _tidy(), return_document=ReturnDocument.AFTER)
     return _from_row(row) if row else None
 
@@ -117,7 +117,7 @@ async def limits_of(database: Database, organization_id: str) -> Limits:
 
 async def reserve(
     database: Database, organization_id: str, count: int, *, nano_usd: int, lifetime: timedelta
-) -> Reservation | Budget:
+) -> Reservation | MonthlyBudget:
     """Reserve `count` SPUs and `nano_usd`, all or nothing; what is not settled within `lifetime` counts as spent.
 
     Returns:
@@ -216,7 +216,9 @@ async def to_warn_of(database: Database) -> list[str]:
     return [row["organization_id"] async for row in rows]
 
 
-async def note_warning(database: Database, session: Session, organization_id: str, unit: Unit, *, month: str) -> bool:
+async def note_warning(
+    database: Database, session: MongoSession, organization_id: str, unit: Unit, *, month: str
+) -> bool:
     """Note that the soft limit of this month was told of; False if that was done before, or for a later month."""
     told = _UNITS[unit].told
     written = await database[NAME].update_one(
@@ -271,8 +273,8 @@ def _limits(row: Row) -> Limits:
     return Limits(**{name: row.get(name) for name in _LIMITS})
 
 
-def _from_row(row: Row) -> Budget:
-    return Budget(
+def _from_row(row: Row) -> MonthlyBudget:
+    return MonthlyBudget(
         limits=_limits(row),
         used=row["used"],
         reserved=sum(each["count"] for each in row["reservations"]),

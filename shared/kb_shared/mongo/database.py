@@ -37,7 +37,7 @@ keep_cancellations()
 Row: TypeAlias = dict[str, Any]
 Database: TypeAlias = AsyncDatabase[Row]
 Collection: TypeAlias = AsyncCollection[Row]
-Session: TypeAlias = AsyncClientSession
+MongoSession: TypeAlias = AsyncClientSession
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 10
@@ -181,7 +181,7 @@ class _Conflict(Exception):
 
 async def in_transaction(
     database: Database,
-    work: Callable[[Session], Awaitable[T]],
+    work: Callable[[MongoSession], Awaitable[T]],
     *,
     within_s: float = TRANSACTION_WITHIN_S,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
@@ -233,7 +233,7 @@ class _Limits:
         return (is_ended and now - since >= self.lifetime_s) or (error.timeout and now >= self.end)
 
 
-async def _attempt(session: Session, work: Callable[[Session], Awaitable[T]], limits: _Limits) -> T:
+async def _attempt(session: MongoSession, work: Callable[[MongoSession], Awaitable[T]], limits: _Limits) -> T:
     began = monotonic()
     await session.start_transaction(
         read_concern=ReadConcern("snapshot"),
@@ -265,13 +265,13 @@ def _until(end: float) -> AbstractContextManager[None]:
     return pymongo.timeout(left_s)
 
 
-async def _abort(session: Session) -> None:
+async def _abort(session: MongoSession) -> None:
     # With time of its own: what is not aborted keeps its locks until the server gives up on it, for a minute.
     with pymongo.timeout(_ABORT_WITHIN_S), suppress(PyMongoError):
         await session.abort_transaction()
 
 
-async def _commit(session: Session, limits: _Limits, *, began: float) -> None:
+async def _commit(session: MongoSession, limits: _Limits, *, began: float) -> None:
     was_sent = False
     while True:
         try:

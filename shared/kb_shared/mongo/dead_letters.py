@@ -11,7 +11,7 @@ from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
-from kb_shared.mongo.database import Database, Row, Session, upsert_all
+from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
 
 NAME = "dead_letters"
 BODIES = "dead_letter_bodies"
@@ -87,13 +87,13 @@ async def page(
 
 
 async def find(
-    database: Database, visible: Visible, letter_id: str, session: Session | None = None
+    database: Database, visible: Visible, letter_id: str, session: MongoSession | None = None
 ) -> DeadLetter | None:
     row = await database[NAME].find_one({"_id": letter_id, **_seen_by(visible)}, session=session)
     return _from_row(row) if row else None
 
 
-async def body(database: Database, letter: DeadLetter, session: Session | None = None) -> bytes | None:
+async def body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
     """The value of the record as it came."""
     if letter.size_bytes is None:
         return None
@@ -105,7 +105,7 @@ async def body(database: Database, letter: DeadLetter, session: Session | None =
     return b"".join(pieces[piece_id] for piece_id in piece_ids)
 
 
-async def mark_redriven(database: Database, session: Session, letter: DeadLetter, *, by: str) -> bool:
+async def mark_redriven(database: Database, session: MongoSession, letter: DeadLetter, *, by: str) -> bool:
     """False if it was sent again before."""
     marked = await database[NAME].update_one(
         {"_id": letter.letter_id, "organization_id": letter.organization_id, "redriven_at": None},

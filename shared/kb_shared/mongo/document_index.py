@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 NAME = "document_index"
 INDEXES = [
@@ -43,7 +43,7 @@ def row_id(kb_id: str, document_id: str) -> str:
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, document_id: str, session: Session | None = None
+    database: Database, organization_id: str, kb_id: str, document_id: str, session: MongoSession | None = None
 ) -> IndexedDocument | None:
     row = await database[NAME].find_one(
         {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
@@ -63,7 +63,7 @@ async def of_documents(
 
 
 async def begin_swap(
-    database: Database, session: Session, organization_id: str, kb_id: str, document_id: str
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, document_id: str
 ) -> tuple[int, IndexedDocument | None]:
     """Write the row first of all; returns the version of this swap and the row as it was."""
     before = await database[NAME].find_one_and_update(
@@ -78,7 +78,9 @@ async def begin_swap(
     return before["version"] + 1, _from_row(before)
 
 
-async def acknowledge(database: Database, session: Session, revisions: Collection[tuple[IndexedDocument, int]]) -> bool:
+async def acknowledge(
+    database: Database, session: MongoSession, revisions: Collection[tuple[IndexedDocument, int]]
+) -> bool:
     """Take down the new revision of rows of one organization; False, and abort, if one is no longer as it was read."""
     written = await database[NAME].bulk_write(
         [
@@ -100,7 +102,7 @@ async def acknowledge(database: Database, session: Session, revisions: Collectio
     return written.matched_count == len(revisions)
 
 
-async def finish_swap(database: Database, session: Session, row: IndexedDocument) -> None:
+async def finish_swap(database: Database, session: MongoSession, row: IndexedDocument) -> None:
     """Say what is indexed now."""
     await database[NAME].update_one(
         {"_id": row_id(row.kb_id, row.document_id), "organization_id": row.organization_id},
@@ -119,7 +121,7 @@ async def finish_swap(database: Database, session: Session, row: IndexedDocument
     )
 
 
-async def delete(database: Database, session: Session, organization_id: str, kb_id: str, document_id: str) -> None:
+async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str, document_id: str) -> None:
     await database[NAME].delete_one(
         {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
 
-from kb_shared.mongo.database import Database, Row, Session, collisions
+from kb_shared.mongo.database import Database, MongoSession, Row, collisions
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
 
 NAME = "documents"
@@ -91,7 +91,7 @@ def row_id(organization_id: str, document_id: str) -> str:
 
 
 async def find(
-    database: Database, organization_id: str, document_id: str, session: Session | None = None
+    database: Database, organization_id: str, document_id: str, session: MongoSession | None = None
 ) -> Document | None:
     row = await database[NAME].find_one(
         {"_id": row_id(organization_id, document_id), "organization_id": organization_id},
@@ -111,7 +111,7 @@ async def last_events(database: Database, organization_id: str, document_id: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Change:
+class DocumentChange:
     """A document as an event leaves it; `projection_version` is of the row that was read."""
 
     document: Document
@@ -131,11 +131,11 @@ async def write(database: Database, document: Document, event: AppliedEvent) -> 
 
     False if another writer was first.
     """
-    change = Change(document, event)
+    change = DocumentChange(document, event)
     return change in await write_all(database, [change])
 
 
-async def write_all(database: Database, changes: Sequence[Change]) -> set[Change]:
+async def write_all(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
     """Store changes of different documents; returns those whose row was still the one they were read from."""
     try:
         async with seen_by_later_reads(database):
@@ -148,7 +148,7 @@ async def write_all(database: Database, changes: Sequence[Change]) -> set[Change
     return await _written_among(database, changes)
 
 
-def _write_of(change: Change) -> InsertOne[Row] | UpdateOne:
+def _write_of(change: DocumentChange) -> InsertOne[Row] | UpdateOne:
     document = change.document
     key = {
         "_id": change.row_id,
@@ -165,7 +165,7 @@ def _write_of(change: Change) -> InsertOne[Row] | UpdateOne:
     return InsertOne({**key, **row, "fence": 0, "events": [applied]})
 
 
-async def _written_among(database: Database, changes: Sequence[Change]) -> set[Change]:
+async def _written_among(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
     """Somebody was faster with some of them; a row that names the event in the version it was to have is its own."""
     ours = {
         "_id": {"$in": [change.row_id for change in changes]},
@@ -179,7 +179,7 @@ async def _written_among(database: Database, changes: Sequence[Change]) -> set[C
 
 async def fence_content(
     database: Database,
-    session: Session,
+    session: MongoSession,
     document: Document,
     *,
     any_of_tags: Collection[str],
@@ -209,7 +209,7 @@ async def fence_content(
     return (_from_row(row), row["fence"]) if row else None
 
 
-async def fence_projection(database: Database, session: Session, document: Document) -> int | None:
+async def fence_projection(database: Database, session: MongoSession, document: Document) -> int | None:
     """Write the row if it has not changed since `document` was read; returns its fence, or None to abort."""
     row = await database[NAME].find_one_and_update(
         {
@@ -226,7 +226,7 @@ async def fence_projection(database: Database, session: Session, document: Docum
 
 
 async def raise_fences(
-    database: Database, session: Session, organization_id: str, document_ids: Collection[str]
+    database: Database, session: MongoSession, organization_id: str, document_ids: Collection[str]
 ) -> dict[str, int]:
     """By document, the next number in the order of what is told about it; one never heard of is absent."""
     rows = {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id}

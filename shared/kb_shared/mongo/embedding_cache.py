@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from bson.binary import Binary
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 _EXTENDED_EVERY = timedelta(days=1)
 """Not at each use, which would be a write for each read."""
@@ -82,7 +82,7 @@ class NewVector:
 
 async def store(
     database: Database,
-    session: Session,
+    session: MongoSession,
     space: VectorSpace,
     vectors: Sequence[NewVector],
     *,
@@ -129,7 +129,11 @@ def _upsert(row: Row) -> UpdateOne:
 
 
 async def paid_by(
-    database: Database, session: Session, space: VectorSpace, chunk_hashes: Collection[str], ledger_ids: Collection[str]
+    database: Database,
+    session: MongoSession,
+    space: VectorSpace,
+    chunk_hashes: Collection[str],
+    ledger_ids: Collection[str],
 ) -> set[str]:
     """Of `chunk_hashes`, those whose vectors one of `ledger_ids` paid for."""
     rows = database[NAME].find(

@@ -13,7 +13,7 @@ from typing import Final
 import pymongo
 from pymongo import ASCENDING, IndexModel, InsertOne
 
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 NAME = "kb_slots"
 INDEXES = [IndexModel([("kb_id", ASCENDING)])]
@@ -30,7 +30,9 @@ def row_id(kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{stripe}"
 
 
-async def create(database: Database, session: Session, organization_id: str, kb_id: str, tags_version: int) -> None:
+async def create(
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, tags_version: int
+) -> None:
     await database[NAME].bulk_write(
         [
             InsertOne(
@@ -52,7 +54,7 @@ async def create(database: Database, session: Session, organization_id: str, kb_
 
 async def fence(
     database: Database,
-    session: Session,
+    session: MongoSession,
     *,
     organization_id: str,
     kb_id: str,
@@ -86,7 +88,7 @@ async def fence(
 
 
 async def fence_paused(
-    database: Database, session: Session, *, organization_id: str, kb_id: str, document_id: str
+    database: Database, session: MongoSession, *, organization_id: str, kb_id: str, document_id: str
 ) -> bool:
     """Whether the KB is paused, and stays so until the transaction of `session` has ended. False means abort."""
     written = await database[NAME].update_one(
@@ -114,23 +116,25 @@ async def hold(database: Database, organization_id: str, kb_id: str) -> None:
 
 
 async def set_tags_version(
-    database: Database, session: Session, organization_id: str, kb_id: str, tags_version: int
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, tags_version: int
 ) -> None:
     """From the commit on no swap decided for the old tags goes through; `hold` first."""
     await _write_all(database, session, organization_id, kb_id, {"tags_version": tags_version})
 
 
-async def set_paused(database: Database, session: Session, organization_id: str, kb_id: str, *, paused: bool) -> None:
+async def set_paused(
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, paused: bool
+) -> None:
     """From the commit on no swap of this KB goes through, or they do again; `hold` first."""
     await _write_all(database, session, organization_id, kb_id, {"paused": paused})
 
 
-async def close(database: Database, session: Session, organization_id: str, kb_id: str) -> None:
+async def close(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
     """From the commit on no swap of this KB goes through; `hold` first."""
     await _write_all(database, session, organization_id, kb_id, {"state": "deleting"})
 
 
-async def _write_all(database: Database, session: Session, organization_id: str, kb_id: str, fields: Row) -> None:
+async def _write_all(database: Database, session: MongoSession, organization_id: str, kb_id: str, fields: Row) -> None:
     await database[NAME].update_many(
         _of_kb(organization_id, kb_id), {"$set": {**fields, "closed_until": None}}, session=session
     )
@@ -169,7 +173,7 @@ async def count_documents(database: Database) -> int:
     return sum([row["documents"] async for row in rows])
 
 
-async def delete(database: Database, session: Session, organization_id: str, kb_id: str) -> None:
+async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
     await database[NAME].delete_many(_of_kb(organization_id, kb_id), session=session)
 
 

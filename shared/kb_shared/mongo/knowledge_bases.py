@@ -17,7 +17,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import kb_slots
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.text.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
@@ -112,12 +112,12 @@ def collection_name(kb_id: str) -> str:
     return f"kb_vectors_{kb_id}"
 
 
-async def insert(database: Database, session: Session, kb: KnowledgeBase) -> None:
+async def insert(database: Database, session: MongoSession, kb: KnowledgeBase) -> None:
     await database[NAME].insert_one(_to_row(kb), session=session)
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, session: Session | None = None
+    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
 ) -> KnowledgeBase | None:
     row = await database[NAME].find_one({"_id": kb_id, "organization_id": organization_id}, session=session)
     return from_row(row) if row else None
@@ -135,7 +135,9 @@ def united_with(organization_id: str, kb_ids: Collection[str]) -> Row:
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
-async def get(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> KnowledgeBase:
+async def get(
+    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
+) -> KnowledgeBase:
     """Raises the same NotFound for an id that is malformed, missing, another organization's or being deleted."""
     return require(await find(database, organization_id, kb_id, session) if is_kb_id(kb_id) else None)
 
@@ -180,7 +182,7 @@ async def page(
     return [from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def count(database: Database, organization_id: str, session: Session | None = None) -> int:
+async def count(database: Database, organization_id: str, session: MongoSession | None = None) -> int:
     """How many KBs an organization has, without those being deleted."""
     return await database[NAME].count_documents(
         {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}, session=session
@@ -229,7 +231,7 @@ async def set_status(
     *,
     only_from: Status,
     reason: str | None = None,
-    session: Session | None = None,
+    session: MongoSession | None = None,
 ) -> bool:
     """Take one step of the life cycle; False if the KB has left `only_from` meanwhile."""
     written = await database[NAME].update_one(
@@ -242,7 +244,7 @@ async def set_status(
 
 async def change(
     database: Database,
-    session: Session,
+    session: MongoSession,
     kb: KnowledgeBase,
     fields: Mapping[str, Any],
     *,
@@ -279,7 +281,7 @@ async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
     return written.matched_count == 1
 
 
-async def mark_deleting(database: Database, session: Session, organization_id: str, kb_id: str) -> bool:
+async def mark_deleting(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> bool:
     written = await database[NAME].update_one(
         {"_id": kb_id, "organization_id": organization_id},
         {"$set": {"status": Status.DELETING, "updated_at": datetime.now(UTC)}},
@@ -294,7 +296,7 @@ async def touch_searched(database: Database, organization_id: str, kb_id: str, a
     )
 
 
-async def delete(database: Database, session: Session, organization_id: str, kb_id: str) -> None:
+async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
     await database[NAME].delete_one({"_id": kb_id, "organization_id": organization_id}, session=session)
 
 

@@ -11,7 +11,7 @@ from kb_shared.mongo.majority import seen_by_later_reads
 NAME = "leases"
 
 
-async def take(database: Database, name: str, *, owner: str, length: timedelta) -> bool:
+async def acquire(database: Database, name: str, *, owner: str, length: timedelta) -> bool:
     """Take or renew the lease `name`; False while another owner has it."""
     milliseconds = int(length.total_seconds() * 1000)
     free = {
@@ -52,7 +52,7 @@ async def take_all(database: Database, names: Collection[str], *, owner: str, le
         owners = {row["_id"]: row["owner"] async for row in database[NAME].find({"_id": {"$in": list(names)}})}
     taken = {name for name, holder in owners.items() if holder == owner}
     # Those that nobody has ever had.
-    taken |= {name for name in set(names) - owners.keys() if await take(database, name, owner=owner, length=length)}
+    taken |= {name for name in set(names) - owners.keys() if await acquire(database, name, owner=owner, length=length)}
     return taken
 
 

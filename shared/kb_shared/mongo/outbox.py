@@ -18,7 +18,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.cloudevents import Payload, encode
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.majority import MAJORITY
 
 NAME = "outbox"
@@ -50,7 +50,7 @@ Visible = Collection[str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class OutboxMessage:
     id: ObjectId
     topic: str
     key: bytes | None
@@ -94,7 +94,7 @@ class New:
     traceparent: str
 
 
-async def add(database: Database, session: Session, messages: Sequence[New]) -> None:
+async def add(database: Database, session: MongoSession, messages: Sequence[New]) -> None:
     rows = [
         {
             "topic": message.topic,
@@ -110,7 +110,7 @@ async def add(database: Database, session: Session, messages: Sequence[New]) -> 
 
 async def add_as_it_was(
     database: Database,
-    session: Session,
+    session: MongoSession,
     *,
     topic: str,
     key: bytes | None,
@@ -141,7 +141,7 @@ def _unsent(ordering: str, seq: int) -> Row:
     }
 
 
-async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> list[Message]:
+async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> list[OutboxMessage]:
     """Return the next messages of `buckets`, in the order they must be sent: one ordering is in one bucket.
 
     Only what a majority has: what a failover can take back must not be published.
@@ -157,9 +157,9 @@ async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> l
     return [_message(row) async for row in rows]
 
 
-def _message(row: Row) -> Message:
+def _message(row: Row) -> OutboxMessage:
     key, headers = row["key"], row.get("headers")
-    return Message(
+    return OutboxMessage(
         id=row["_id"],
         topic=row["topic"],
         key=key.encode() if isinstance(key, str) else key,
@@ -186,7 +186,7 @@ async def count_unsent(database: Database) -> int:
 
 async def set_aside(
     database: Database,
-    session: Session,
+    session: MongoSession,
     message_id: ObjectId,
     *,
     reason: str,

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from pymongo import ASCENDING, IndexModel
 
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 
 NAME = "spu_ledger"
 INDEXES = [
@@ -50,7 +50,7 @@ class Spent:
     nano_usd: int = 0
 
 
-async def charge(database: Database, session: Session | None, charges: Sequence[Charge]) -> None:
+async def charge(database: Database, session: MongoSession | None, charges: Sequence[Charge]) -> None:
     now = datetime.now(UTC)
     await database[NAME].insert_many(
         [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 from kb_shared.mongo.database import Collection as MongoCollection
-from kb_shared.mongo.database import Database, Row, Session
+from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
@@ -41,7 +41,7 @@ class Chunks:
     def scope(self) -> Row:
         return {"organization_id": self.organization_id, "kb_id": self.kb_id}
 
-    def of(self, document_id: str) -> Row:
+    def filter_document(self, document_id: str) -> Row:
         return {**self.scope, "document_id": document_id}
 
     def within(self, database: Database) -> "Chunks":
@@ -54,7 +54,7 @@ def chunks_of(database: Database, kb: KnowledgeBase) -> Chunks:
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class ChunkMetadata:
     """What every chunk of a document carries of it."""
 
     document_name: str
@@ -121,9 +121,11 @@ def document_of(chunk_id: str) -> str:
     return chunk_id.rsplit(":", 2)[0]
 
 
-async def stored(chunks: Chunks, session: Session, document_id: str) -> list[Row]:
+async def stored(chunks: Chunks, session: MongoSession, document_id: str) -> list[Row]:
     """All rows of a document, retired ones too, without text and vector."""
-    rows = chunks.collection.find(chunks.of(document_id), {"embedding": 0, "chunk_text": 0}, session=session)
+    rows = chunks.collection.find(
+        chunks.filter_document(document_id), {"embedding": 0, "chunk_text": 0}, session=session
+    )
     return await rows.to_list()
 
 
@@ -142,7 +144,7 @@ def changes(
     scope: Mapping[str, Any],
     document_id: str,
     chunks: Sequence[EmbeddedChunk],
-    snapshot: Snapshot,
+    snapshot: ChunkMetadata,
     version: int,
     before: Iterable[Row],
 ) -> Changes:
@@ -191,15 +193,15 @@ def changes(
     return Changes(writes, tuple(inserted), len(gone))
 
 
-async def write(chunks: Chunks, session: Session, writes: Sequence[Write]) -> None:
+async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) -> None:
     if writes:
         await chunks.collection.bulk_write(list(writes), ordered=False, session=session)
 
 
-async def set_snapshot(chunks: Chunks, session: Session, document_id: str, snapshot: Snapshot) -> None:
+async def set_snapshot(chunks: Chunks, session: MongoSession, document_id: str, snapshot: ChunkMetadata) -> None:
     """Update what the live chunks carry of their document; vectors stay."""
     await chunks.collection.update_many(
-        {**chunks.of(document_id), "until": None},
+        {**chunks.filter_document(document_id), "until": None},
         {"$set": {**snapshot.fields(), "indexed_at": datetime.now(UTC)}},
         session=session,
     )
@@ -214,21 +216,21 @@ async def count_live(chunks: Chunks, document_ids: Collection[str]) -> dict[str,
     return {row["_id"]: row["chunks"] async for row in rows}
 
 
-async def delete_document(chunks: Chunks, session: Session, document_id: str) -> None:
+async def delete_document(chunks: Chunks, session: MongoSession, document_id: str) -> None:
     """Live and retired rows alike: who leaves a KB leaves at once."""
-    await chunks.collection.delete_many(chunks.of(document_id), session=session)
+    await chunks.collection.delete_many(chunks.filter_document(document_id), session=session)
 
 
 async def delete_retired(chunks: Chunks, document_id: str, *, up_to_version: int) -> int:
-    query = {**chunks.of(document_id), "until": {"$ne": None, "$lte": up_to_version}}
+    query = {**chunks.filter_document(document_id), "until": {"$ne": None, "$lte": up_to_version}}
     return (await chunks.collection.delete_many(query)).deleted_count
 
 
 async def page_of_document(
-    chunks: Chunks, session: Session, document_id: str, *, skip: int, limit: int
+    chunks: Chunks, session: MongoSession, document_id: str, *, skip: int, limit: int
 ) -> tuple[list[Row], int]:
     """Some of the live chunks of a document in their order, without vectors, and how many there are in all."""
-    query = {**chunks.of(document_id), "until": None}
+    query = {**chunks.filter_document(document_id), "until": None}
     rows = chunks.collection.find(query, {"embedding": 0}, session=session).sort("chunk_index", ASCENDING)
     page = await rows.skip(skip).limit(limit).to_list()
     return page, await chunks.collection.count_documents(query, session=session)
@@ -236,6 +238,6 @@ async def page_of_document(
 
 async def of_document(chunks: Chunks, document_id: str) -> AsyncIterator[Row]:
     """The live chunks of a document in their order, without vectors."""
-    query = {**chunks.of(document_id), "until": None}
+    query = {**chunks.filter_document(document_id), "until": None}
     async for row in chunks.collection.find(query, {"embedding": 0}).sort("chunk_index", ASCENDING):
         yield row

@@ -95,7 +95,7 @@ class CircuitBreaker:
             # The answer is paid for; the next one says the same.
             log.warning("circuit.not_noted", error=type(error).__name__)
 
-    async def foresee(self, circuit_id: CircuitId) -> None:
+    async def check_available(self, circuit_id: CircuitId) -> None:
         """Raise what `guard` would, without asking the provider."""
         seen = await self._look(circuit_id)
         _, answer = self._decide_admission(seen.circuit, seen.now)

@@ -97,7 +97,7 @@ class RateLimiter:
         self._lines: OrderedDict[str, _Line] = OrderedDict()
         self._returns: set[asyncio.Task[None]] = set()
 
-    async def take(self, bucket: Bucket, *, requests: int = 1, tokens: int = 0, patience_s: float = 15.0) -> None:
+    async def reserve(self, bucket: Bucket, *, requests: int = 1, tokens: int = 0, patience_s: float = 15.0) -> None:
         """Return when so much may be spent: at once, or when all who asked before have had theirs.
 
         An ask larger than the bucket waits until it is full, and those after it for the time it is worth. Whoever is
@@ -121,7 +121,7 @@ class RateLimiter:
                 self._give_back_rest(bucket, line)
         RATE_LIMIT_WAIT_SECONDS.labels(bucket.scope).observe(_now() - began)
 
-    async def foresee(self, bucket: Bucket, *, patience_s: float = 15.0) -> None:
+    async def check_available(self, bucket: Bucket, *, patience_s: float = 15.0) -> None:
         """Raise Parked if to `take` anything now would; takes nothing."""
         if bucket.limited:
             nothing = await rate_limits.reserve(self._database, bucket, requests=0, tokens=0, longest_wait_s=patience_s)

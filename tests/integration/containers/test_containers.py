@@ -144,5 +144,5 @@ async def test_without_an_engine_there_is_no_kafka_and_no_other_server_in_its_pl
 ) -> None:
     monkeypatch.setenv("DOCKER_HOST", f"tcp://{LOOPBACK}:{free_port()}")
     with pytest.raises(Exception, match="Error while fetching server API version"):
-        async with kafka_of(Backend.of({SELECTION: "docker"}), tmp_path):
+        async with kafka_of(Backend.from_environment({SELECTION: "docker"}), tmp_path):
             pytest.fail("there was a Kafka")

@@ -55,16 +55,16 @@ async def test_what_is_foreseen_is_what_a_call_would_be_told_and_asks_nobody(
     replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
 ) -> None:
     one, two = replicas
-    await one.foresee(ACME)
+    await one.check_available(ACME)
     with pytest.raises(ProviderKeyRefused):
         await call(one, error=QUOTA)
     with pytest.raises(Parked) as parked:
-        await two.foresee(ACME)
+        await two.check_available(ACME)
     assert parked.value.error_type == "provider_quota"
-    await two.foresee(OTHER)
+    await two.check_available(OTHER)
     await time_passes(database)
     for _ in range(2):
-        await CircuitBreaker(database, probe_lifetime=timedelta(seconds=60)).foresee(ACME)
+        await CircuitBreaker(database, probe_lifetime=timedelta(seconds=60)).check_available(ACME)
 
 
 async def test_an_answer_is_not_lost_because_it_could_not_be_noted(

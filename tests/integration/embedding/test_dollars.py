@@ -58,9 +58,9 @@ async def test_a_hard_budget_in_dollars_refuses_before_the_first_call_and_is_use
         await embed(priced, indexing, "d", "e")
     assert await provider.calls() == calls
     assert await embed(priced, indexing, "a", "b", "c", "d") == 1
-    async with priced.room("acme") as room:
+    async with priced.allowance("acme") as allowance:
         with pytest.raises(BudgetExhausted):
-            await priced.foresee(model="hash-16", purpose=indexing, room=room)
+            await priced.check_available(model="hash-16", purpose=indexing, allowance=allowance)
     assert await spent(database) == (Spent(4, 2 * NANO_USD), 2 * NANO_USD, 0)
 
 
@@ -88,7 +88,7 @@ async def test_without_a_known_price_the_provider_is_not_asked(
     calls = await provider.calls()
     with pytest.raises(UnknownPrice):
         await embed(priced, indexing, "a")
-    async with priced.room("acme") as room:
+    async with priced.allowance("acme") as allowance:
         with pytest.raises(UnknownPrice):
-            await priced.foresee(model="hash-16", purpose=indexing, room=room)
+            await priced.check_available(model="hash-16", purpose=indexing, allowance=allowance)
     assert await provider.calls() == calls

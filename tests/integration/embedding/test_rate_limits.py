@@ -40,7 +40,7 @@ async def test_a_pause_is_seen_by_another_replica_and_ends_by_itself(database: D
     loop = asyncio.get_running_loop()
     began = loop.time()
     await one.close(ACME, 0.4)
-    await other.take(ACME)
+    await other.reserve(ACME)
     assert loop.time() - began >= 0.4
     closing = await rate_limits.look(database, ACME)
     assert (closing.left_s, closing.total_s) == (0, 0.4)

@@ -21,7 +21,7 @@ def limits(database: Database, *, of_key: int = 0, of_organization: int = 0) -> 
 
 async def is_taken(replica: RequestLimits, caller: Caller = ONE) -> bool:
     try:
-        await replica.take("search", caller)
+        await replica.count_request("search", caller)
     except RequestError as error:
         refusal = error
     else:
@@ -92,10 +92,10 @@ async def test_what_the_organization_is_refused_costs_its_key_nothing(
     assert await is_taken(replica, OTHER)
     for _ in range(3):
         with pytest.raises(RequestError, match="of this organization"):
-            await replica.take("search", ONE)
+            await replica.count_request("search", ONE)
     monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
     with pytest.raises(RequestError, match="of this organization"):
-        await replica.take("search", ONE)
+        await replica.count_request("search", ONE)
     assert await owed_s(database, "key/one") <= 60
 
 

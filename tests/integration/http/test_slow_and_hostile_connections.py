@@ -77,7 +77,7 @@ async def patient_url() -> AsyncIterator[str]:
         yield url
 
 
-async def told(connection: Connection) -> tuple[int, dict[str, Any]]:
+async def problem_of(connection: Connection) -> tuple[int, dict[str, Any]]:
     """The status and the problem with which a connection ends."""
     async with asyncio.timeout(DEADLINE_S):
         received = await connection.reader.read()
@@ -89,7 +89,7 @@ async def told(connection: Connection) -> tuple[int, dict[str, Any]]:
 async def test_a_head_that_does_not_come_ends_the_connection_with_408(url: str) -> None:
     async with connected(url) as connection:
         await connection.send(GET[:-2])
-        status, found = await told(connection)
+        status, found = await problem_of(connection)
     assert (status, found["type"]) == (408, "request-timeout")
 
 
@@ -102,7 +102,7 @@ async def test_a_head_that_comes_a_byte_at_a_time_gets_no_more_time(url: str) ->
                 await asyncio.sleep(TIMEOUT_S / 10)
 
         dripping = asyncio.ensure_future(drip())
-        status, _ = await told(connection)
+        status, _ = await problem_of(connection)
         assert not dripping.done()
         dripping.cancel()
     assert status == 408
@@ -113,7 +113,7 @@ async def test_the_second_request_of_a_connection_has_the_same_deadline(url: str
         await connection.send(GET + GET[:10])
         assert await connection.status() == 401
         await connection.reader.readexactly(len("refused"))
-        status, _ = await told(connection)
+        status, _ = await problem_of(connection)
     assert status == 408
 
 
@@ -136,7 +136,7 @@ async def test_an_idle_connection_is_kept_for_the_next_request(url: str) -> None
 async def test_a_body_that_does_not_come_is_a_408_and_ends_the_connection(url: str, framing: dict[str, str]) -> None:
     async with connected(url) as connection:
         await connection.send(head("POST", "/read", framing))
-        status, found = await told(connection)
+        status, found = await problem_of(connection)
     assert (status, found["type"]) == (408, "request-timeout")
 
 
@@ -144,7 +144,7 @@ async def test_two_lengths_of_one_body_are_refused_and_what_follows_is_not_answe
     both = {"Content-Length": "5", "Transfer-Encoding": "chunked"}
     async with connected(url) as connection:
         await connection.send(head("POST", "/read", both) + b"0\r\n\r\n" + GET)
-        status, found = await told(connection)
+        status, found = await problem_of(connection)
     assert (status, found["type"]) == (400, "not-http")
 
 
@@ -152,7 +152,7 @@ async def test_a_body_of_very_many_pieces_is_refused(patient_url: str) -> None:
     async with connected(patient_url) as connection:
         await connection.send(head("POST", "/read", {"Transfer-Encoding": "chunked"}))
         await connection.send(b"1\r\nx\r\n" * (events.MAX_PIECES + 1))
-        status, _ = await told(connection)
+        status, _ = await problem_of(connection)
     assert status == 400
 
 

@@ -65,7 +65,7 @@ from kb_shared.mongo import (
     tags,
     vectors,
 )
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector, from_binary
 from kb_shared.settings import EmbeddingSettings
@@ -96,7 +96,7 @@ class Post(Producer):
         self.sent.extend(messages)
         return [None] * len(messages)
 
-    def take(self, *topic_names: str) -> list[ProducerMessage]:
+    def sent_to(self, *topic_names: str) -> list[ProducerMessage]:
         taken = [message for message in self.sent if message.topic in topic_names]
         self.sent = [message for message in self.sent if message.topic not in topic_names]
         return taken
@@ -214,7 +214,7 @@ class Replica:
 
     async def handle_commands(self) -> None:
         """Handle what was sent on both lanes until nothing is left there."""
-        while messages := self.post.take(*LANES):
+        while messages := self.post.sent_to(*LANES):
             for message in messages:
                 await self.sync.handle(record(message.value, key=message.key, topic=message.topic))
 
@@ -348,7 +348,7 @@ class Tenant:
             text_normalization=normalization,
         )
 
-        async def work(session: Session) -> None:
+        async def work(session: MongoSession) -> None:
             await knowledge_bases.insert(self.database, session, kb)
             await kb_slots.create(self.database, session, self.organization_id, kb_id, kb.tags_version)
 
@@ -387,7 +387,7 @@ class Tenant:
         query = {"organization_id": self.organization_id}
         await self.database[index_jobs.NAME].update_many(query, [{"$set": {"next_attempt_at": sooner}}])
 
-    async def jobs(self) -> dict[tuple[str, str], index_jobs.Job]:
+    async def jobs(self) -> dict[tuple[str, str], index_jobs.IndexJob]:
         """Open jobs by KB and document."""
         kb_ids = await self.database[index_jobs.NAME].distinct("kb_id", {"organization_id": self.organization_id})
         return {

@@ -13,7 +13,7 @@ from kb_shared.metering.budget import Spending
 from kb_shared.mongo import budgets, embedding_cache, spu_ledger
 from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.database import Row
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, chunks_for, paragraph, text_of
@@ -91,7 +91,7 @@ async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
     await indexer.work()
 
     job = (await tenant.jobs())[kb.kb_id, "d"]
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "budget_exhausted")
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 0, "budget_exhausted")
     assert await provider.inputs() == 0
 
 
@@ -127,7 +127,7 @@ async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid_whate
     await indexer.work()
 
     [job] = (await tenant.jobs()).values()
-    assert (job.state, job.error_type) == (State.FAILED, "document_unfit")
+    assert (job.state, job.error_type) == (IndexJobState.FAILED, "document_unfit")
     assert "chunks; the knowledge base takes at most 3 a document" in (job.error_message or "")
     assert await provider.inputs() == 0
     assert await tenant.spus() == 0

@@ -14,7 +14,7 @@ from kb_indexer.sync_document import MAX_CRASHES
 from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import index_jobs, outbox
-from kb_shared.mongo.index_jobs import SUSPECT_AFTER, Job, State
+from kb_shared.mongo.index_jobs import SUSPECT_AFTER, IndexJob, IndexJobState
 from tests.integration.indexer.support import LANES, Replica, Tenant, decoded, record, text_of
 
 KILLER, INNOCENT = "killer", "innocent"
@@ -24,12 +24,12 @@ LEASE = timedelta(seconds=15)
 async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside_it_is_indexed(
     tenant: Tenant, indexer: Replica, rival: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(_: JobLeases, __: Job) -> None:
+    async def nothing(_: JobLeases, __: IndexJob) -> None:
         """Who is dead lets nothing go."""
 
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr(KILLER, text_of(1, 2)), tenant.ocr(INNOCENT, text_of(3, 4)))
-    commands = indexer.post.take(*LANES)
+    commands = indexer.post.sent_to(*LANES)
     with monkeypatch.context() as dying:
         dying.setattr(JobLeases, "_let_go", nothing)
         # Whoever dies, another finds its leases.
@@ -37,14 +37,14 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
             await _die_at_work(process, commands, together=crash < SUSPECT_AFTER)
             await tenant.make_due()
         jobs = await tenant.jobs()
-        assert jobs[kb.kb_id, KILLER].state is State.RUNNING, "not before the last of its crashes"
+        assert jobs[kb.kb_id, KILLER].state is IndexJobState.RUNNING, "not before the last of its crashes"
         # In the first crashes it was beside the killer; in those after them it waited for its turn.
         assert jobs[kb.kb_id, INNOCENT].crashes <= SUSPECT_AFTER
 
     await indexer.work()
 
     [killer] = (await tenant.jobs()).values()
-    assert (killer.document_id, killer.state, killer.error_type) == (KILLER, State.FAILED, "worker_crashed")
+    assert (killer.document_id, killer.state, killer.error_type) == (KILLER, IndexJobState.FAILED, "worker_crashed")
     assert [failure.document_id for failure in await _failures_of(tenant)] == [KILLER]
     await tenant.assert_holds(kb, {INNOCENT: text_of(3, 4)})
 
@@ -93,7 +93,7 @@ async def test_crashes_alone_count_one_by_one(tenant: Tenant, indexer: Replica) 
     assert (job.crashes, job.attempts) == (SUSPECT_AFTER + 2, 1)
 
 
-async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -> Job:
+async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -> IndexJob:
     """The job of a document once so many of its workers have died."""
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", text_of(1)))
@@ -107,7 +107,7 @@ async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -
     return job
 
 
-async def _claimed(tenant: Tenant, job: Job, *, owner: str) -> Job:
+async def _claimed(tenant: Tenant, job: IndexJob, *, owner: str) -> IndexJob:
     claimed = await index_jobs.claim(tenant.database, job.command(), owner=owner, lease=LEASE)
     assert claimed is not None
     return claimed
@@ -147,11 +147,11 @@ async def test_a_request_gives_a_document_given_up_another_chance_but_not_beside
     await tenant.database[index_jobs.NAME].update_one(mine, {"$set": {"crashes": MAX_CRASHES}})
     await indexer.handle_commands()
     [job] = (await tenant.jobs()).values()
-    assert (job.state, job.error_type) == (State.FAILED, "worker_crashed")
+    assert (job.state, job.error_type) == (IndexJobState.FAILED, "worker_crashed")
 
     await indexer.publish(event)
     [job] = (await tenant.jobs()).values()
-    assert (job.state, job.attempts, job.crashes, job.error_type) == (State.PENDING, 0, SUSPECT_AFTER, None)
+    assert (job.state, job.attempts, job.crashes, job.error_type) == (IndexJobState.PENDING, 0, SUSPECT_AFTER, None)
     with structlog.testing.capture_logs() as logs:
         await indexer.handle_commands()
     assert [entry["event"] for entry in logs].count("document.isolated") == 1

@@ -13,7 +13,7 @@ from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_local.python_server import ModelServer
 from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import (
     UPLOADED,
@@ -288,7 +288,9 @@ async def test_tags_without_a_text_wait_for_it(tenant: Tenant, indexer: Replica)
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.tagged("d", "a", revision=1))
     await indexer.work()
-    assert {key: job.state for key, job in (await tenant.jobs()).items()} == {(kb.kb_id, "d"): State.WAITING_FOR_TEXT}
+    assert {key: job.state for key, job in (await tenant.jobs()).items()} == {
+        (kb.kb_id, "d"): IndexJobState.WAITING_FOR_TEXT
+    }
     await tenant.assert_holds(kb, {})
 
     await indexer.publish(tenant.tagged("d", "a", revision=1))
@@ -380,7 +382,7 @@ async def test_first_indexings_of_one_document_at_once_leave_one_set_and_are_cha
 ) -> None:
     kb = await tenant.create_kb("a")
     await hasty.publish(tenant.ocr("d", TEXT))
-    command = hasty.post.take("kb-index-requests")
+    command = hasty.post.sent_to("kb-index-requests")
 
     async def one() -> None:
         async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as other:

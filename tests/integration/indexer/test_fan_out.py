@@ -17,7 +17,7 @@ from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
 from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
 from tests.waiting import until
@@ -35,7 +35,7 @@ async def crash() -> None:
 
 def commands(indexer: Replica) -> list[tuple[str, str]]:
     """(KB, document) of what was sent, taken away."""
-    values = [message.value or b"" for message in indexer.post.take(*LANES)]
+    values = [message.value or b"" for message in indexer.post.sent_to(*LANES)]
     return [(command.kb_id, command.document_id) for command in decoded(values, SyncDocument)]
 
 
@@ -90,7 +90,7 @@ async def test_a_stale_event_sends_what_is_behind_all_the_same(tenant: Tenant, i
     async with failpoints.during("fan_out.after_projection", crash):
         with pytest.raises(Crash):
             await indexer.publish(tenant.ocr("d", text_of(4), revision=3))
-    indexer.post.take(*LANES)
+    indexer.post.sent_to(*LANES)
 
     await indexer.publish(tenant.ocr("d", text_of(5), revision=2))
 
@@ -117,7 +117,7 @@ async def test_a_job_that_a_crash_left_with_nothing_to_do_ends_when_its_event_co
     await tenant.create_kb("a", max_chunks=1)
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
-    assert [job.state for job in (await tenant.jobs()).values()] == [State.FAILED]
+    assert [job.state for job in (await tenant.jobs()).values()] == [IndexJobState.FAILED]
     deleted = tenant.deleted("d", revision=2)
     async with failpoints.during("fan_out.after_projection", crash):
         with pytest.raises(Crash):
@@ -141,7 +141,7 @@ async def test_a_document_without_a_text_waits_for_it_though_a_crash_came_before
     await indexer.publish(event)
     await indexer.work()
 
-    assert [job.state for job in (await tenant.jobs()).values()] == [State.WAITING_FOR_TEXT]
+    assert [job.state for job in (await tenant.jobs()).values()] == [IndexJobState.WAITING_FOR_TEXT]
 
 
 async def test_a_document_is_only_offered_to_its_own_organizations_knowledge_bases(
@@ -290,7 +290,7 @@ async def test_c11_what_is_asked_for_a_busy_knowledge_base_delays_nobody_else(
 
     await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))
 
-    assert len(indexer.post.take(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
+    assert len(indexer.post.sent_to(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
     assert commands(indexer) == [(busy.kb_id, document_id) for document_id in ("d3", "d4", "e")]
     await tenant.make_due()
     await indexer.work()

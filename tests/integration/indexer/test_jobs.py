@@ -21,7 +21,7 @@ from kb_shared.kafka.record import Record
 from kb_shared.messaging import index_requests
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
-from kb_shared.mongo.index_jobs import Job, Request, State
+from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, Request
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 from tests.integration.indexer.conftest import Provider
@@ -40,7 +40,7 @@ from tests.waiting import until
 TEXT, CHANGED = text_of(1, 2, 3), text_of(0, 1, 3)
 
 
-async def the_job(tenant: Tenant) -> Job:
+async def the_job(tenant: Tenant) -> IndexJob:
     jobs = await tenant.jobs()
     assert len(jobs) == 1
     return next(iter(jobs.values()))
@@ -92,7 +92,7 @@ async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
     await until(arrived.is_set)
 
     # Its own command found the lease taken, or is still on its way: the job alone must bring it about.
-    rival.post.take(*LANES)
+    rival.post.sent_to(*LANES)
     await tenant.make_due()
     await indexer.work()
     await tenant.assert_holds(kb, {"d": CHANGED})
@@ -163,18 +163,18 @@ async def test_what_is_asked_between_decision_and_end_is_done_where_a_text_was_t
 async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    command = indexer.post.take(*LANES)
+    command = indexer.post.sent_to(*LANES)
 
     async def another_request() -> None:
         await indexer.publish(tenant.described("d", {"n": 1}, revision=2))
-        indexer.post.take(*LANES)
+        indexer.post.sent_to(*LANES)
 
     indexer.post.sent = command
     async with failpoints.during("sync.after_chunking", another_request):
         await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.lease_owner) == (State.PENDING, None)
+    assert (job.state, job.lease_owner) == (IndexJobState.PENDING, None)
     assert job.next_attempt_at is not None
     assert job.next_attempt_at <= datetime.now(UTC)
     await indexer.work()
@@ -186,7 +186,7 @@ async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_wor
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    command = indexer.post.take(*LANES)
+    command = indexer.post.sent_to(*LANES)
     times_chunked = 0
 
     async def the_command_comes_twice() -> None:
@@ -306,7 +306,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    indexer.post.take(*LANES)
+    indexer.post.sent_to(*LANES)
     command = (await the_job(tenant)).command()
     claimed = await index_jobs.claim(tenant.database, command, owner="the dead", lease=timedelta(hours=1))
     assert claimed is not None
@@ -324,7 +324,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
 async def test_what_was_published_and_never_claimed_is_published_again(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    indexer.post.take(*LANES)
+    indexer.post.sent_to(*LANES)
     assert await indexer.sweeper.sweep() == 0, "a command has its time to arrive"
 
     await tenant.make_due()
@@ -372,7 +372,7 @@ async def test_a_sweeper_notes_what_was_published_some_time_ago(
         sweeping = asyncio.create_task(own_indexer.sweeper.run())
         await until(is_noted)
     sweeping.cancel()
-    assert len(own_indexer.post.take(*LANES)) == 1
+    assert len(own_indexer.post.sent_to(*LANES)) == 1
 
 
 async def test_what_was_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, indexer: Replica) -> None:
@@ -409,7 +409,7 @@ async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_a
     await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "provider_429")
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 0, "provider_429")
     assert job.next_attempt_at is not None
     assert timedelta(seconds=89) < job.next_attempt_at - asked_at < timedelta(seconds=120)
     assert await indexer.sweeper.sweep() == 0
@@ -436,7 +436,7 @@ async def test_a_document_that_its_budget_has_no_room_for_waits_without_using_up
     await indexer.work()
 
     job = await the_job(tenant)
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "budget_exhausted")
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 0, "budget_exhausted")
     assert job.postponed_until is not None
     assert timedelta(minutes=30) < job.postponed_until - asked_at < timedelta(hours=2), "the budget may be raised"
 
@@ -456,7 +456,7 @@ async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves
     await indexer.work()
 
     job = await the_job(tenant)
-    assert (job.kb_id, job.state, job.attempts, job.error_type) == (kb.kb_id, State.PENDING, 0, "provider_auth")
+    assert (job.kb_id, job.state, job.attempts, job.error_type) == (kb.kb_id, IndexJobState.PENDING, 0, "provider_auth")
     assert await failures_of(tenant) == []
     await tenant.assert_holds(healthy, {"d": TEXT})
 
@@ -475,7 +475,7 @@ async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid(
     await indexer.work()
 
     job = await the_job(tenant)
-    assert (job.document_id, job.state, job.error_type) == ("d", State.FAILED, "document_unfit")
+    assert (job.document_id, job.state, job.error_type) == ("d", IndexJobState.FAILED, "document_unfit")
     assert job.error_message == "3 chunks; the knowledge base takes at most 2 a document"
     assert await provider.inputs() == 2
     await tenant.assert_holds(kb, {"e": text_of(7, 8)})
@@ -491,7 +491,7 @@ async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
     await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.error_type, job.attempts) == (State.PENDING, "provider_5xx", MAX_ATTEMPTS - 1)
+    assert (job.state, job.error_type, job.attempts) == (IndexJobState.PENDING, "provider_5xx", MAX_ATTEMPTS - 1)
 
     await provider.will()
     await tenant.make_due()
@@ -509,7 +509,7 @@ async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_th
     await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.error_type, job.attempts) == (State.FAILED, "bad_answer", MAX_ATTEMPTS)
+    assert (job.state, job.error_type, job.attempts) == (IndexJobState.FAILED, "bad_answer", MAX_ATTEMPTS)
     assert [f.error_type for f in await failures_of(tenant)] == ["bad_answer"]
     assert await tenant.spus() == 0
 
@@ -528,7 +528,7 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
         await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.error_type, job.attempts) == (State.PENDING, "mongo_transient", MAX_ATTEMPTS - 1)
+    assert (job.state, job.error_type, job.attempts) == (IndexJobState.PENDING, "mongo_transient", MAX_ATTEMPTS - 1)
     assert job.next_attempt_at is not None
     assert job.next_attempt_at - asked_at < timedelta(seconds=15)
     await tenant.make_due()
@@ -576,7 +576,7 @@ async def test_a_bug_leaves_the_document_where_it_was_and_is_named_without_its_w
     assert sum(entry["event"] == "document.crashed" for entry in logs) == 3
 
     job = await the_job(tenant)
-    assert (job.state, job.error_type, job.attempts) == (State.FAILED, "internal_error", 3)
+    assert (job.state, job.error_type, job.attempts) == (IndexJobState.FAILED, "internal_error", 3)
     assert job.error_message is not None
     assert "ZeroDivisionError" in job.error_message
     assert "harvest" not in job.error_message

@@ -18,7 +18,7 @@ from kb_shared.kafka.producer import Outcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import leases, outbox
-from kb_shared.mongo.database import Database, Row, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog, Post
 from tests.waiting import DEADLINE_S, until
@@ -41,7 +41,7 @@ async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch
 async def add(database: Database, document_id: str, seq: int) -> None:
     """Leave a message whose `revision` is its `seq`."""
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         message = outbox.New(
             DocumentIndexed(organization_id="acme", kb_id=KB, document_id=document_id, revision=seq, chunk_count=1),
             topic="kb-events",
@@ -104,10 +104,10 @@ async def test_a_backlog_that_takes_too_long_to_count_is_sent(
 
 
 async def test_a_relay_whose_leases_end_by_a_bug_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def take(*_: object, **__: object) -> bool:
+    async def acquire(*_: object, **__: object) -> bool:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(leases, "take", take)
+    monkeypatch.setattr(leases, "acquire", acquire)
     monkeypatch.setattr(outbox_relay, "_LAST_BATCH_S", 0.1)
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(AssertionError, match="a bug"):
@@ -154,7 +154,7 @@ async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database:
 async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database) -> None:
     headers = [("content-type", b"text/rubbish"), ("twice", b"\xff"), ("twice", b"")]
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         for key, value in ((b"\xff\x00/", b"\xfe not JSON"), (None, None)):
             await outbox.add_as_it_was(
                 database,
@@ -250,7 +250,7 @@ async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(d
     await add(database, "d", 0)
     await relay._send_some()
     for bucket in range(outbox.BUCKETS):
-        assert await leases.take(database, f"outbox/{bucket}", owner="another", length=timedelta(minutes=1))
+        assert await leases.acquire(database, f"outbox/{bucket}", owner="another", length=timedelta(minutes=1))
 
 
 async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends_its_messages(
@@ -281,7 +281,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
     relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
     for bucket in range(outbox.BUCKETS):
         owner = relays[bucket % 2]._owner
-        assert await leases.take(database, f"outbox/{bucket}", owner=owner, length=timedelta(minutes=1))
+        assert await leases.acquire(database, f"outbox/{bucket}", owner=owner, length=timedelta(minutes=1))
     first, second = [f"d{n}" for n in range(40)], [f"e{n}" for n in range(40)]
 
     async with running(relays[1]):
@@ -304,7 +304,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
 
 async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_expire(database: Database) -> None:
     for bucket in range(outbox.BUCKETS):
-        assert await leases.take(database, f"outbox/{bucket}", owner="the dead", length=timedelta(milliseconds=500))
+        assert await leases.acquire(database, f"outbox/{bucket}", owner="the dead", length=timedelta(milliseconds=500))
     await add(database, "d", 0)
     post = Post()
 

@@ -11,7 +11,7 @@ from kb_indexer.load import FIRST
 from kb_indexer.sync_document import MAX_ATTEMPTS
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.failing_commands import transaction_ended
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, replica, text_of
 from tests.waiting import until
@@ -37,7 +37,7 @@ async def test_a_swap_whose_time_is_over_is_called_that_and_lowers_what_is_in_fl
             await expiring.handle_commands()
 
     [job] = (await tenant.jobs()).values()
-    assert (job.state, job.error_type) == (State.PENDING, "transaction_expired")
+    assert (job.state, job.error_type) == (IndexJobState.PENDING, "transaction_expired")
     events = {line["event"] for line in logs}
     assert {"document.timed_out", "load.lowered", "swap.undone"} <= events
     assert "document.conflicted" not in events
@@ -64,7 +64,7 @@ async def test_only_a_document_that_was_alone_uses_up_attempts_by_taking_too_lon
                 await expiring.work()
             await tenant.make_due()
     [job] = (await tenant.jobs()).values()
-    assert job.state is (State.FAILED if alone else State.PENDING)
+    assert job.state is (IndexJobState.FAILED if alone else IndexJobState.PENDING)
     assert job.error_type == "transaction_expired"
 
 
@@ -74,7 +74,7 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
     kb = await tenant.create_kb("a")
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
         await late.publish(tenant.ocr("d", TEXT))
-        commands = late.post.take(*LANES)
+        commands = late.post.sent_to(*LANES)
 
         taken = False
 

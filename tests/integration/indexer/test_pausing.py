@@ -11,7 +11,7 @@ from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.mongo import backfills, index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import LANES, Replica, Tenant, paragraph, replica, text_of
@@ -46,7 +46,7 @@ def before_keeping(monkeypatch: pytest.MonkeyPatch) -> BeforeKeeping:
     return do
 
 
-async def states(tenant: Tenant) -> dict[str, State]:
+async def states(tenant: Tenant) -> dict[str, IndexJobState]:
     return {document_id: job.state for (_, document_id), job in (await tenant.jobs()).items()}
 
 
@@ -78,7 +78,7 @@ async def test_a_paused_knowledge_base_takes_nothing_in_and_pays_nothing_and_has
     await indexer.work()
 
     await tenant.assert_holds(kb, {"old": TEXT})
-    assert await states(tenant) == {"new": State.PAUSED, "old": State.PAUSED}
+    assert await states(tenant) == {"new": IndexJobState.PAUSED, "old": IndexJobState.PAUSED}
     assert {job.attempts for job in (await tenant.jobs()).values()} == {0}
     assert await provider.inputs() == embedded
 
@@ -130,7 +130,7 @@ async def test_pausing_in_the_middle_of_a_documents_work_keeps_it_out(
     async with failpoints.during(failpoint, pause):
         await indexer.work()
     await tenant.assert_holds(kb, {"old": TEXT})
-    assert await states(tenant) == {"new": State.PAUSED}
+    assert await states(tenant) == {"new": IndexJobState.PAUSED}
 
     await resume(tenant, indexer, kb)
     await tenant.assert_holds(kb, {"old": TEXT, "new": paragraph(7)})
@@ -167,7 +167,7 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
         before_keeping(crash)
         with pytest.raises(Crash):
             await dying.handle_commands()
-        dying.post.take(*LANES)
+        dying.post.sent_to(*LANES)
 
     async with replica(shared_database, model_server.api_base) as heir:
         await heir.resume_kb(kb)
@@ -208,7 +208,7 @@ async def test_pausing_again_before_everything_was_asked_for_keeps_it_for_the_ne
     await indexer.pause_kb(kb)
     await indexer.scan()
     await indexer.work()
-    assert await states(tenant) == {"new": State.PAUSED}
+    assert await states(tenant) == {"new": IndexJobState.PAUSED}
     await resume(tenant, indexer, kb)
     await tenant.assert_holds(kb, {"old": TEXT, "new": paragraph(7)})
 

@@ -14,7 +14,7 @@ from pymongo.errors import OperationFailure
 
 from kb_shared import failpoints
 from kb_shared.mongo import kb_slots
-from kb_shared.mongo.database import Session
+from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, record, text_of
 from tests.waiting import DEADLINE_S, until
@@ -183,7 +183,7 @@ async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(scene: S
 
 
 async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) -> None:
-    async def enter(session: Session) -> bool:
+    async def enter(session: MongoSession) -> bool:
         return await kb_slots.fence(
             scene.tenant.database,
             session,
@@ -195,7 +195,7 @@ async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) 
             chunks=0,
         )
 
-    async def pause(session: Session) -> None:
+    async def pause(session: MongoSession) -> None:
         scope = scene.kb.organization_id, scene.kb.kb_id
         await kb_slots.set_paused(scene.tenant.database, session, *scope, paused=True)
 
@@ -248,7 +248,7 @@ async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_remov
     await indexer.publish(tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))
-    [removal] = indexer.post.take(*LANES)
+    [removal] = indexer.post.sent_to(*LANES)
     removed: list[str] = []
 
     async def note() -> None:

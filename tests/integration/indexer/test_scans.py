@@ -17,8 +17,8 @@ from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.backfills import Kind
-from kb_shared.mongo.database import Database, Session, in_transaction
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
@@ -49,7 +49,7 @@ def asked_for(messages: Sequence[ProducerMessage]) -> list[str]:
 
 
 async def start_scan(tenant: Tenant, kb: KnowledgeBase, kind: Kind = Kind.SCAN) -> None:
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         await backfills.start(tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=kind)
 
     await in_transaction(tenant.database, work)
@@ -101,7 +101,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
         async with failpoints.during(failpoint, crash):
             with pytest.raises(Crash):
                 await dying.backfills.turn()
-        begun = asked_for(dying.post.take(*LANES))
+        begun = asked_for(dying.post.sent_to(*LANES))
     assert begun[:4] == DOCUMENTS[:4]
 
     async with replica(own_database, model_server.api_base) as heir:
@@ -125,7 +125,7 @@ async def test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_a
     async with failpoints.during("backfill.after_jobs", crash):
         with pytest.raises(Crash):
             await own_indexer.backfills.turn()
-    own_indexer.post.take(*LANES)
+    own_indexer.post.sent_to(*LANES)
     await own_indexer.retag_kb(kb, "z")
     await let_leases_of_scans_expire(own_indexer.database)
     await own_indexer.scan()
@@ -201,7 +201,7 @@ async def test_cancelling_a_reindexing_while_it_asks_for_documents_withdraws_tho
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.scan()
-    own_indexer.post.take(*LANES)
+    own_indexer.post.sent_to(*LANES)
     await start_scan(own_tenant, kb, Kind.REINDEX)
 
     async def cancel() -> None:
@@ -229,7 +229,10 @@ async def test_a_scan_tries_documents_again_that_failed_for_what_has_changed_sin
     text = paragraph(1) + "\n\n" + paragraph(2)
     await own_indexer.publish(own_tenant.ocr("unfit", text), own_tenant.tagged("waiting", "a", revision=1))
     await own_indexer.work()
-    assert {job.state for job in (await own_tenant.jobs()).values()} == {State.FAILED, State.WAITING_FOR_TEXT}
+    assert {job.state for job in (await own_tenant.jobs()).values()} == {
+        IndexJobState.FAILED,
+        IndexJobState.WAITING_FOR_TEXT,
+    }
 
     await own_tenant.database[knowledge_bases.NAME].update_one(
         {"_id": kb.kb_id}, {"$set": {"max_chunks_per_document": 2}}
@@ -238,7 +241,7 @@ async def test_a_scan_tries_documents_again_that_failed_for_what_has_changed_sin
     await own_indexer.scan()
 
     await own_tenant.assert_holds(kb, {"unfit": text})
-    assert [job.state for job in (await own_tenant.jobs()).values()] == [State.WAITING_FOR_TEXT]
+    assert [job.state for job in (await own_tenant.jobs()).values()] == [IndexJobState.WAITING_FOR_TEXT]
 
 
 async def test_a_scan_of_a_knowledge_base_that_is_being_deleted_ends(
@@ -276,7 +279,7 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
             with pytest.raises(Crash):
                 await own_indexer.publish(event)
     await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
-    own_indexer.post.take(*LANES)
+    own_indexer.post.sent_to(*LANES)
 
     queued = await queue_behind(own_indexer.database, own_indexer.requests)
 
@@ -287,7 +290,11 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
     await own_indexer.handle_commands()
     assert await queue_behind(own_indexer.database, own_indexer.requests) == Counter()
     states = {document_id: job.state for (_, document_id), job in (await own_tenant.jobs()).items()}
-    assert states == {"unfit": State.FAILED, "waiting": State.WAITING_FOR_TEXT, "queued": State.PENDING}
+    assert states == {
+        "unfit": IndexJobState.FAILED,
+        "waiting": IndexJobState.WAITING_FOR_TEXT,
+        "queued": IndexJobState.PENDING,
+    }
     await own_tenant.make_due()
     await own_indexer.work()
     await own_tenant.assert_holds(
@@ -329,7 +336,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
         own_tenant.database, [m.id for m in await outbox.unsent(own_tenant.database, range(outbox.BUCKETS), limit=100)]
     )
     await own_indexer.publish(own_tenant.ocr("lost", paragraph(2)))
-    own_indexer.post.take(*LANES)
+    own_indexer.post.sent_to(*LANES)
     assert await own_indexer.sweeper.sweep() == 0
 
     await recovery.after_broker_loss(own_tenant.database)
@@ -345,7 +352,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
 async def test_commands_that_kafka_lost_are_sent_again_at_once(own_tenant: Tenant, own_indexer: Replica) -> None:
     kb = await own_tenant.create_kb("a")
     await own_indexer.publish(own_tenant.ocr("lost", paragraph(1)))
-    own_indexer.post.take(*LANES)
+    own_indexer.post.sent_to(*LANES)
     assert await own_indexer.sweeper.sweep() == 0
     await send_lost_commands_again(own_tenant.database)("kb-index-requests")
     assert await own_indexer.sweeper.sweep() == 1

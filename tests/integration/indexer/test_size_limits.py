@@ -6,8 +6,8 @@ from kb_indexer import size_limits
 from kb_indexer.size_limits import SizeLimits
 from kb_shared.mongo import backfills
 from kb_shared.mongo.backfills import Kind
-from kb_shared.mongo.database import Session, in_transaction
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import Replica, Tenant, chunks_of_text, text_of
 
@@ -28,7 +28,7 @@ async def publish(tenant: Tenant, indexer: Replica, document_id: str, text: str,
 
 
 async def retry_failed(tenant: Tenant, kb: KnowledgeBase) -> None:
-    async def start(session: Session) -> None:
+    async def start(session: MongoSession) -> None:
         await backfills.start(
             tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=Kind.RETRY_FAILED
         )
@@ -38,7 +38,7 @@ async def retry_failed(tenant: Tenant, kb: KnowledgeBase) -> None:
 
 async def failures(tenant: Tenant) -> dict[str, str]:
     jobs = (await tenant.jobs()).values()
-    assert {(job.state, job.error_type) for job in jobs} <= {(State.FAILED, "knowledge_base_full")}
+    assert {(job.state, job.error_type) for job in jobs} <= {(IndexJobState.FAILED, "knowledge_base_full")}
     return {job.document_id: job.error_message or "" for job in jobs}
 
 
@@ -94,7 +94,7 @@ async def test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_o
 @pytest.mark.parametrize("room", ["deleted", "raised"])
 @pytest.mark.usefixtures("counted_anew")
 async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
-    tenant: Tenant, indexer: Replica, room: str, monkeypatch: pytest.MonkeyPatch
+    tenant: Tenant, indexer: Replica, allowance: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kb = await tenant.create_kb("a")
     limit(indexer, max_documents=1)
@@ -105,7 +105,7 @@ async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
     monkeypatch.setattr(size_limits, "COUNTED_FOR_S", 3600.0)
     await publish(tenant, indexer, "two", texts["two"], revision=2)
     assert list(await failures(tenant)) == ["two"]
-    if room == "deleted":
+    if allowance == "deleted":
         await indexer.publish(tenant.deleted("one", revision=2))
         del texts["one"]
     else:

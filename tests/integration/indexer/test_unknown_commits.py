@@ -13,7 +13,7 @@ from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowle
 from tests.integration.indexer.support import LANES, Replica, Tenant, text_of
 
 
-async def told(tenant: Tenant) -> Counter[str]:
+async def announced(tenant: Tenant) -> Counter[str]:
     """How often each type of message about the tenant was written to the outbox."""
     rows = tenant.database[outbox.NAME].find({"key": {"$regex": f"^{tenant.organization_id}"}}, {"value": 1})
     types = (DocumentIndexed, DocumentRemoved, DocumentIndexFailed, SpuCharged)
@@ -47,7 +47,7 @@ async def test_a_document_is_indexed_charged_and_told_once(tenant: Tenant, index
     await tenant.assert_holds(kb, {"d": text})
     await tenant.assert_settled()
     assert await tenant.spus() == 3
-    assert await told(tenant) == {DocumentIndexed.TYPE: 1, SpuCharged.TYPE: 1}
+    assert await announced(tenant) == {DocumentIndexed.TYPE: 1, SpuCharged.TYPE: 1}
 
 
 async def test_a_document_is_removed_and_told_once(tenant: Tenant, indexer: Replica) -> None:
@@ -61,7 +61,7 @@ async def test_a_document_is_removed_and_told_once(tenant: Tenant, indexer: Repl
     await indexer.work()
     await tenant.assert_holds(kb, {})
     await tenant.assert_settled()
-    assert (await told(tenant))[DocumentRemoved.TYPE] == 1
+    assert (await announced(tenant))[DocumentRemoved.TYPE] == 1
 
 
 async def test_an_unchanged_text_is_told_once(tenant: Tenant, indexer: Replica) -> None:
@@ -77,13 +77,13 @@ async def test_an_unchanged_text_is_told_once(tenant: Tenant, indexer: Replica) 
     await indexer.publish(again)
     await indexer.work()
     await tenant.assert_holds(kb, {"d": text})
-    assert (await told(tenant))[DocumentIndexed.TYPE] == 2
+    assert (await announced(tenant))[DocumentIndexed.TYPE] == 2
 
 
 async def test_a_document_that_can_not_be_indexed_is_told_of_once(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a", max_chunks=1)
     await indexer.publish(tenant.ocr("d", text_of(1, 2, 3)))
-    [message] = indexer.post.take(*LANES)
+    [message] = indexer.post.sent_to(*LANES)
     indexer.post.sent.append(message)
     async with unacknowledged(tenant.database.client, "commitTransaction", code=UNKNOWN_WRITE_CONCERN):
         with pytest.raises(TransientError):
@@ -93,4 +93,4 @@ async def test_a_document_that_can_not_be_indexed_is_told_of_once(tenant: Tenant
     await indexer.handle_commands()
     [job] = (await tenant.jobs()).values()
     assert job.state == "failed"
-    assert (await told(tenant))[DocumentIndexFailed.TYPE] == 1
+    assert (await announced(tenant))[DocumentIndexFailed.TYPE] == 1

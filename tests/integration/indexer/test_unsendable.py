@@ -23,7 +23,7 @@ from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import outbox
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.outbox import Unsendable
 from tests.integration.indexer.support import Post
 from tests.waiting import DEADLINE_S, until
@@ -86,7 +86,7 @@ def organization_id() -> str:
 async def add(database: Database, organization_id: str, *tag_ids: str) -> None:
     """Leave an event of document `d1` for each tag, in this order."""
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         messages = [
             outbox.New(
                 TagsChanged(organization_id=organization_id, document_id="d1", revision=1, tag_ids=[tag_id]),
@@ -196,7 +196,7 @@ async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published
 async def test_what_is_not_an_event_of_a_document_is_kept_too_and_rejects_none(
     database: Database, organization_id: str
 ) -> None:
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         outcome = DocumentIndexed(
             organization_id=organization_id, kb_id=KB, document_id="d1", revision=1, chunk_count=1
         )

@@ -17,14 +17,14 @@ from kb_shared import failpoints
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import Limits
-from kb_shared.mongo.index_jobs import Job, State
+from kb_shared.mongo.index_jobs import IndexJob, IndexJobState
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
 
 TEXT = text_of(1, 2, 3)
 
 
-async def the_job(tenant: Tenant) -> Job:
+async def the_job(tenant: Tenant) -> IndexJob:
     (job,) = (await tenant.jobs()).values()
     return job
 
@@ -32,7 +32,7 @@ async def the_job(tenant: Tenant) -> Job:
 async def let_jobs_try_again(tenant: Tenant) -> None:
     """Their time has come, but what they wait for is as it was."""
     await tenant.database[index_jobs.NAME].update_many(
-        {"organization_id": tenant.organization_id, "state": State.PENDING},
+        {"organization_id": tenant.organization_id, "state": IndexJobState.PENDING},
         {"$set": {"next_attempt_at": datetime.now(UTC) - timedelta(seconds=1), "postponed_until": None}},
     )
 
@@ -87,7 +87,7 @@ async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
     monkeypatch.setattr(backlog, "_KNOWN_FOR_S", 0.0)
     await own_tenant.create_kb("a")
     await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(BACKLOG_LIMIT + 1)))
-    own_indexer.post.take(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
+    own_indexer.post.sent_to(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
     await let_jobs_try_again(own_tenant)
 
     while await own_indexer.sweeper.sweep():
@@ -107,7 +107,7 @@ async def test_a_provider_that_asks_for_months_is_asked_again_within_two_hours(
     await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.attempts) == (State.PENDING, 0)
+    assert (job.state, job.attempts) == (IndexJobState.PENDING, 0)
     assert job.postponed_until is not None
     assert job.postponed_until - datetime.now(UTC) < timedelta(hours=2)
 
@@ -122,7 +122,7 @@ async def test_a_key_that_is_missing_is_waited_for(
     await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 0, "provider_key_missing")
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 0, "provider_key_missing")
     assert "OPENAI_API_KEY" in (job.error_message or "")
 
 
@@ -138,7 +138,7 @@ async def test_a_command_that_comes_again_uses_up_no_attempt(
         await indexer.handle_commands()
 
     job = await the_job(tenant)
-    assert (job.state, job.attempts, job.error_type) == (State.PENDING, 1, "bad_answer")
+    assert (job.state, job.attempts, job.error_type) == (IndexJobState.PENDING, 1, "bad_answer")
 
 
 async def test_after_the_broker_lost_its_messages_what_is_postponed_still_waits_for_its_time(
@@ -166,13 +166,13 @@ async def test_a_text_that_is_damaged_fails_its_own_document_only(
     assert row is not None
     await tenant.database[f"{document_texts.NAME}.chunks"].delete_many({"files_id": row["file_id"]})
 
-    messages = indexer.post.take(topics.INDEX_REQUESTS.name)
+    messages = indexer.post.sent_to(topics.INDEX_REQUESTS.name)
     # At the same time, so that they ask for their texts together.
     await asyncio.gather(*(handle(indexer, message) for message in messages))
 
     await other.assert_holds(sound, {"d": TEXT})
     job = await the_job(tenant)
-    assert (job.kb_id, job.state) == (damaged.kb_id, State.PENDING)
+    assert (job.kb_id, job.state) == (damaged.kb_id, IndexJobState.PENDING)
     assert job.error_message == "the text of this revision is not stored"
 
 
@@ -197,7 +197,7 @@ async def test_a_job_whose_claim_was_cancelled_is_free_at_once(
     await asyncio.wait([claiming])
 
     job = await the_job(tenant)
-    assert (job.state, job.lease_owner, job.attempts) == (State.PENDING, None, 0)
+    assert (job.state, job.lease_owner, job.attempts) == (IndexJobState.PENDING, None, 0)
 
 
 async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_not_lost(
@@ -212,7 +212,7 @@ async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_n
         if handling:
             return
         await indexer.publish(tenant.ocr("d", text_of(7, 8), revision=2))
-        [message] = indexer.post.take(topics.INDEX_REQUESTS.name)
+        [message] = indexer.post.sent_to(topics.INDEX_REQUESTS.name)
         handling.append(asyncio.create_task(handle(indexer, message)))
         await asyncio.wait(handling, timeout=0.1)
 

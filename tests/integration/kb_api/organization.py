@@ -9,10 +9,10 @@ import httpx
 from kb_api.services import Services
 from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, knowledge_bases, tags
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
-from kb_shared.mongo.index_jobs import Job, Request
+from kb_shared.mongo.index_jobs import IndexJob, Request
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.waiting import until
 
@@ -86,7 +86,7 @@ class Organization:
         mine = [row["_id"] async for row in rows]
         others = [row["_id"] async for row in self.database[backfills.NAME].find({"_id": {"$nin": mine}}, {"_id": 1})]
         for _ in mine:
-            scan = await backfills.take(self.database, owner=INDEXER, lease=LEASE, but=others)
+            scan = await backfills.claim(self.database, owner=INDEXER, lease=LEASE, but=others)
             assert scan is not None
             await backfills.finish(self.database, scan, owner=INDEXER)
 
@@ -97,12 +97,12 @@ class Organization:
         await index_jobs.request(self.database, [Request([command], TRACE, datetime.now(UTC))])
         return command
 
-    async def claim(self, command: SyncDocument) -> Job:
+    async def claim(self, command: SyncDocument) -> IndexJob:
         job = await index_jobs.claim(self.database, command, owner=INDEXER, lease=LEASE)
         assert job is not None
         return job
 
-    async def running_job(self, kb_id: str, document_id: str) -> Job:
+    async def running_job(self, kb_id: str, document_id: str) -> IndexJob:
         return await self.claim(await self.open_job(kb_id, document_id))
 
     async def waiting_job(self, kb_id: str, document_id: str) -> None:
@@ -111,7 +111,7 @@ class Organization:
     async def failed_job(self, kb_id: str, document_id: str, *, error_type: str, error_message: str) -> None:
         job = await self.running_job(kb_id, document_id)
 
-        async def fail(session: Session) -> bool:
+        async def fail(session: MongoSession) -> bool:
             return await index_jobs.fail(
                 self.database, job, session, error_type=error_type, error_message=error_message
             )
@@ -131,7 +131,7 @@ class Organization:
         """As a swap does, but for the chunks themselves. Raises FenceClosed if the slot may not be written."""
         kb = await self.stored(kb_id)
 
-        async def swap(session: Session) -> None:
+        async def swap(session: MongoSession) -> None:
             version, _ = await document_index.begin_swap(
                 self.database, session, self.organization_id, kb_id, document_id
             )

@@ -88,7 +88,7 @@ async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Org
     assert owing == [f"{organization.organization_id}/kb/{other['kb_id']}"]
 
 
-async def _due(organization: Organization) -> AsyncIterator[index_jobs.Job]:
+async def _due(organization: Organization) -> AsyncIterator[index_jobs.IndexJob]:
     for row in await organization.database[knowledge_bases.NAME].find().to_list():
         async for job in index_jobs.of_kb(organization.database, organization.organization_id, row["_id"]):
             if job.postponed_until is None:

@@ -44,7 +44,7 @@ BODY = {
 PUT = ("PUT", "/documents/d1")
 
 
-async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.Message]]:
+async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.OutboxMessage]]:
     """The organization's events that wait in the outbox, in the order they will be sent."""
     messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
@@ -265,7 +265,7 @@ async def test_a_limit_that_the_brokers_change_is_learnt_while_the_service_runs(
     await ensure_topics(settings.kafka_connection, [lower], prefix=topic_prefix, replication_factor=1)
     others = [topic for topic in topics.TOPICS if topic != topics.DOCUMENT_EVENTS]
     await ensure_topics(settings.kafka_connection, others, prefix=topic_prefix, replication_factor=1)
-    await until(lambda: limits.of(topics.DOCUMENT_EVENTS) == 9_999)
+    await until(lambda: limits.get_limit(topics.DOCUMENT_EVENTS) == 9_999)
     stop.set()
     await learning
 

@@ -9,7 +9,7 @@ import pytest
 from kb_indexer.backfill import BackfillRunner
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.indexer.support import Post
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import INDEXER, Organization
@@ -120,10 +120,10 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
         async for job in index_jobs.of_kb(organization.database, organization.organization_id, kb_id)
     }
     assert jobs == {
-        "d1": (State.RUNNING, True),
-        "d2": (State.PENDING, False),
-        "f1": (State.PENDING, False),
-        "f2": (State.PENDING, False),
+        "d1": (IndexJobState.RUNNING, True),
+        "d2": (IndexJobState.PENDING, False),
+        "f1": (IndexJobState.PENDING, False),
+        "f2": (IndexJobState.PENDING, False),
     }
     await scan(organization)
     renewed = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
@@ -168,7 +168,9 @@ async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     await scan(organization)
-    await organization.database[index_jobs.NAME].update_many({"kb_id": kb_id}, {"$set": {"state": State.PAUSED}})
+    await organization.database[index_jobs.NAME].update_many(
+        {"kb_id": kb_id}, {"$set": {"state": IndexJobState.PAUSED}}
+    )
     listed = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="paused")
     assert listed["total_count"] == 4
     await organization.services.life_cycle._round()

@@ -265,7 +265,7 @@ async def in_transition(organization: Organization) -> set[str]:
 async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
     lease = f"kb/{kb_id}"
-    assert await leases.take(organization.database, lease, owner="other", length=timedelta(hours=1))
+    assert await leases.acquire(organization.database, lease, owner="other", length=timedelta(hours=1))
     other_kb_id = (await organization.create())["kb_id"]
     stop = asyncio.Event()
     running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))

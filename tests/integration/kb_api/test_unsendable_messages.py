@@ -14,7 +14,7 @@ from kb_shared.errors import MessageRefused
 from kb_shared.messaging.unsendable_messages import set_aside
 from kb_shared.mongo import outbox
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import Session, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import Organization
 
@@ -26,7 +26,7 @@ BODY = {
 }
 
 
-async def waiting(organization: Organization) -> list[outbox.Message]:
+async def waiting(organization: Organization) -> list[outbox.OutboxMessage]:
     """The organization's document events in the outbox that are to be sent."""
     messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
@@ -141,7 +141,7 @@ async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
 async def set_aside_a_message_of_nobody(services: Services, reason: str) -> None:
     ordering = uuid4().hex
 
-    async def add(session: Session) -> None:
+    async def add(session: MongoSession) -> None:
         await outbox.add_as_it_was(
             services.database,
             session,

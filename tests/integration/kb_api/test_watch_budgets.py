@@ -34,7 +34,7 @@ async def set_budget(organization: Organization, **limits: float) -> None:
     await organization.ok("PUT", "/budget", json=NO_LIMITS | limits)
 
 
-async def told(organization: Organization) -> list[tuple[str, float, float]]:
+async def warnings_sent(organization: Organization) -> list[tuple[str, float, float]]:
     rows = organization.database[outbox.NAME].find({"ordering": f"{organization.organization_id}/budget"})
     events = [(row, decode(row["value"], KB_EVENTS)[1]) async for row in rows]
     assert {(row["topic"], row["key"]) for row, _ in events} <= {("kb-events", organization.organization_id)}
@@ -54,22 +54,22 @@ async def test_each_soft_limit_is_told_of_once_when_it_is_reached(organization: 
     await set_budget(organization, soft=10, soft_usd=2.5)
     await spend(organization, 9, 2.0)
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == []
+    assert await warnings_sent(organization) == []
     for _ in range(2):
         await spend(organization, 1)
         await warn_of_soft_limits(organization.database)
-    assert await told(organization) == [("spu", 10, 10)]
+    assert await warnings_sent(organization) == [("spu", 10, 10)]
     await spend(organization, 1, 0.5)
     for _ in range(2):
         await warn_of_soft_limits(organization.database)
-    assert await told(organization) == [("spu", 10, 10), ("usd", 2.5, 2.5)]
+    assert await warnings_sent(organization) == [("spu", 10, 10), ("usd", 2.5, 2.5)]
 
 
 async def test_however_many_replicas_look_at_once_it_is_told_once(organization: Organization) -> None:
     await set_budget(organization, soft=10)
     await spend(organization, 10)
     await asyncio.gather(*(warn_of_soft_limits(organization.database) for _ in range(8)))
-    assert len(await told(organization)) == 1
+    assert len(await warnings_sent(organization)) == 1
 
 
 async def test_a_limit_that_is_set_below_what_is_spent_is_told_of_and_not_again_when_it_is_changed(
@@ -79,7 +79,7 @@ async def test_a_limit_that_is_set_below_what_is_spent_is_told_of_and_not_again_
     for soft in (4, 8):
         await set_budget(organization, soft=soft)
         await warn_of_soft_limits(organization.database)
-    assert await told(organization) == [("spu", 4, 10)]
+    assert await warnings_sent(organization) == [("spu", 4, 10)]
 
 
 async def test_in_the_next_month_it_is_told_of_again(organization: Organization) -> None:
@@ -87,7 +87,7 @@ async def test_in_the_next_month_it_is_told_of_again(organization: Organization)
     await spend(organization, 1)
     await change_row(organization, told="2020-01")
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == [("spu", 1, 1)]
+    assert await warnings_sent(organization) == [("spu", 1, 1)]
 
 
 async def test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over(organization: Organization) -> None:
@@ -95,7 +95,7 @@ async def test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over(org
     await spend(organization, 1)
     await change_row(organization, told="2999-01")
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == []
+    assert await warnings_sent(organization) == []
 
 
 async def test_what_a_crash_left_reserved_is_no_spending_to_warn_of(organization: Organization) -> None:
@@ -103,7 +103,7 @@ async def test_what_a_crash_left_reserved_is_no_spending_to_warn_of(organization
     await Spending(organization.database, lifetime=timedelta(0)).reserve(organization.organization_id, 10)
     assert (await organization.ok("GET", "/budget"))["used"] == 0
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == []
+    assert await warnings_sent(organization) == []
 
 
 async def test_what_the_row_has_missed_is_found_in_the_ledger_within_an_hour(organization: Organization) -> None:
@@ -111,10 +111,10 @@ async def test_what_the_row_has_missed_is_found_in_the_ledger_within_an_hour(org
     await spend(organization, 10)
     await change_row(organization, used=0)
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == []
+    assert await warnings_sent(organization) == []
     await change_row(organization, recounted_at=datetime.now(UTC) - timedelta(hours=2))
     await warn_of_soft_limits(organization.database)
-    assert await told(organization) == [("spu", 10, 10)]
+    assert await warnings_sent(organization) == [("spu", 10, 10)]
 
 
 async def test_kb_api_watches_until_it_stops(organization: Organization) -> None:
@@ -124,7 +124,7 @@ async def test_kb_api_watches_until_it_stops(organization: Organization) -> None
     watching = asyncio.create_task(watch_budgets(organization.database, stop))
 
     async def is_told() -> bool:
-        return bool(await told(organization))
+        return bool(await warnings_sent(organization))
 
     await until(is_told, what="the warning")
     stop.set()

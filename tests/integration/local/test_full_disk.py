@@ -48,7 +48,7 @@ class Disk:
         self.refused = 0
         self.taken: list[StackState] = []
 
-    def take(self, state: StackState) -> None:
+    def write_state(self, state: StackState) -> None:
         if not self.has_room:
             self.refused += 1
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -59,7 +59,7 @@ async def test_a_stack_outlives_a_full_disk_and_tells_its_state_once_there_is_ro
     disk, stop = Disk(), asyncio.Event()
     stack = EmptyStack(tmp_path / ".kb", models_api_base=NO_MODELS)
     with structlog.testing.capture_logs() as logged:
-        running = asyncio.create_task(Supervisor(stack, on_change=disk.take).run(stop))
+        running = asyncio.create_task(Supervisor(stack, on_change=disk.write_state).run(stop))
         await until(lambda: disk.refused > 2 or running.done())
         assert not running.done()
         assert not stack.is_stopped

@@ -102,9 +102,9 @@ def test_a_pid_that_now_is_another_process_is_not_taken_for_the_one_recorded() -
 
 def test_ports_stay_the_same_while_they_are_free() -> None:
     first = Ports()
-    port = first.take("mongod")
-    assert first.take("mongod") == port
-    assert Ports(first.remembered).take("mongod") == port
+    port = first.reserve("mongod")
+    assert first.reserve("mongod") == port
+    assert Ports(first.remembered).reserve("mongod") == port
 
 
 def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
@@ -113,7 +113,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
         squatter.listen()
         taken = squatter.getsockname()[1]
         assert not is_free(taken)
-        assert Ports({"mongod": taken}).take("mongod") != taken
+        assert Ports({"mongod": taken}).reserve("mongod") != taken
         with pytest.raises(UnusablePort, match=f"port {taken} is in use"):
             Ports().take_exactly("gateway", taken)
 
@@ -121,8 +121,8 @@ def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
 def test_no_two_servers_get_the_same_port() -> None:
     port = free_port()
     taken = Ports({"a": port, "b": port})
-    assert taken.take("a") == port
-    assert taken.take("b") != port
+    assert taken.reserve("a") == port
+    assert taken.reserve("b") != port
 
 
 def test_a_port_that_was_found_free_is_found_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:

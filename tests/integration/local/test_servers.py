@@ -10,7 +10,7 @@ import psutil
 import pytest
 from pymongo import AsyncMongoClient
 
-from kb_local import patience
+from kb_local import progress_deadline
 from kb_local import server as server_module
 from kb_local.broker import Broker
 from kb_local.child import Child, execute
@@ -128,7 +128,7 @@ async def test_a_slow_start_goes_on_as_long_as_the_process_makes_progress(
             return looks
 
     server = SlowSleeper(tmp_path / "x.log")
-    monkeypatch.setattr(patience, "monotonic", lambda: looks * server.start_patience_s * 0.9)
+    monkeypatch.setattr(progress_deadline, "monotonic", lambda: looks * server.start_patience_s * 0.9)
     await server.start()
     assert looks == 20
     await server.kill()

@@ -12,7 +12,7 @@ from kb_local.ports import free_port
 from kb_shared.errors import TransientError
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import document_texts, schema
-from kb_shared.mongo.database import Database, Session, in_transaction, mongo_errors
+from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 from tests.integration.mongo.secured import Certificates, SecuredMongod, make_certificates
@@ -69,7 +69,7 @@ async def use(uri: str) -> None:
         await database.drop_collection("kb_vectors_of_test")
 
 
-async def _write(database: Database, session: Session) -> None:
+async def _write(database: Database, session: MongoSession) -> None:
     await database["tags"].insert_one({"tag_id": "t", "organization_id": "acme"}, session=session)
     await database["tags"].delete_many({"organization_id": "acme"}, session=session)
 

@@ -6,14 +6,20 @@ from itertools import count
 import pytest
 
 from kb_shared.errors import TransactionExpired
-from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, Session, in_transaction, transaction_lifetime_s
+from kb_shared.mongo.database import (
+    TRANSACTION_LIFETIME_S,
+    Database,
+    MongoSession,
+    in_transaction,
+    transaction_lifetime_s,
+)
 from tests.integration.failing_commands import transaction_ended
 
 
 async def test_a_transaction_that_the_server_ended_because_of_its_age_has_expired(database: Database) -> None:
     rows, attempts = database["rows"], count()
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         next(attempts)
         await rows.insert_one({"_id": 1}, session=session)
 
@@ -28,7 +34,7 @@ async def test_a_transaction_that_ended_before_its_time_is_restarted(database: D
     """As after a change of the primary: the new one does not know it."""
     rows, attempts = database["rows"], count()
 
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         next(attempts)
         await rows.insert_one({"_id": 1}, session=session)
 
@@ -39,7 +45,7 @@ async def test_a_transaction_that_ended_before_its_time_is_restarted(database: D
 
 
 async def test_a_transaction_that_takes_longer_than_its_caller_allows_has_expired(database: Database) -> None:
-    async def work(session: Session) -> None:
+    async def work(session: MongoSession) -> None:
         await database["rows"].insert_one({"_id": 1}, session=session)
         await asyncio.sleep(0.3)
         await database["rows"].insert_one({"_id": 2}, session=session)

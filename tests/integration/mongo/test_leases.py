@@ -19,4 +19,4 @@ async def test_of_several_leases_those_that_ran_out_are_taken_and_own_ones_are_r
     await leases.take_all(database, {"a", "b"}, owner="one", length=OVER)
     assert await leases.take_all(database, {"a"}, owner="one", length=LONG) == {"a"}
     assert await leases.take_all(database, NAMES, owner="$two", length=LONG) == {"b", "c"}
-    assert not await leases.take(database, "a", owner="$two", length=LONG)
+    assert not await leases.acquire(database, "a", owner="$two", length=LONG)

@@ -11,7 +11,7 @@ from pymongo.errors import BulkWriteError
 from kb_shared.errors import TransientError
 from kb_shared.mongo import documents
 from kb_shared.mongo.database import Database, in_transaction, mongo_errors, upsert_all
-from kb_shared.mongo.documents import AppliedEvent, Change, Document
+from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
 
 WRITES: Final[dict[str, Callable[[Any], Awaitable[Any]]]] = {
@@ -74,6 +74,6 @@ async def test_a_projection_beside_one_that_was_faster_counts_only_with_the_majo
     assert await documents.write_all(database, both) == {both[1]}
 
 
-def change(document_id: str, event_id: str) -> Change:
+def change(document_id: str, event_id: str) -> DocumentChange:
     event = AppliedEvent(event_id, "document.ocr_completed.v1", 1, "", datetime.now(UTC))
-    return Change(Document("org", document_id), event)
+    return DocumentChange(Document("org", document_id), event)

@@ -12,28 +12,28 @@ from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import circuits, index_jobs, kb_slots, schema
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
-from kb_shared.mongo.database import Database, Session, in_transaction
-from kb_shared.mongo.index_jobs import Request, State
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.index_jobs import IndexJobState, Request
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOW = datetime.now(UTC)
 LATER, EARLIER = NOW + timedelta(hours=1), NOW - timedelta(hours=1)
 
 
-def told(name: str, **labels: str) -> float | None:
+def gauge(name: str, **labels: str) -> float | None:
     return REGISTRY.get_sample_value(name, labels)
 
 
 async def indexed(database: Database, organization_id: str, documents: int) -> str:
     kb_id = new_kb_id()
 
-    async def create(session: Session) -> None:
+    async def create(session: MongoSession) -> None:
         await kb_slots.create(database, session, organization_id, kb_id, 1)
 
     await in_transaction(database, create)
     for n in range(documents):
 
-        async def swap(session: Session, document_id: str = f"d{n}") -> None:
+        async def swap(session: MongoSession, document_id: str = f"d{n}") -> None:
             assert await kb_slots.fence(
                 database,
                 session,
@@ -56,11 +56,15 @@ async def test_documents_are_counted_by_state_over_all_organizations(database: D
     commands = [replace_id(command, n) for n in range(4)]
     await index_jobs.request(database, [Request(commands, TRACE, NOW)])
     rows = database[index_jobs.NAME]
-    for document_id, state in (("d1", State.FAILED), ("d2", State.FAILED), ("d3", State.WAITING_FOR_TEXT)):
+    for document_id, state in (
+        ("d1", IndexJobState.FAILED),
+        ("d2", IndexJobState.FAILED),
+        ("d3", IndexJobState.WAITING_FOR_TEXT),
+    ):
         await rows.update_one({"document_id": document_id}, {"$set": {"state": state}})
     await count_states(database)
-    states = ("indexed", *State)
-    counts = {state: told("kb_documents", state=state) for state in states}
+    states = ("indexed", *IndexJobState)
+    counts = {state: gauge("kb_documents", state=state) for state in states}
     assert counts == {
         "indexed": 5,
         "pending": 1,
@@ -71,7 +75,7 @@ async def test_documents_are_counted_by_state_over_all_organizations(database: D
     }
     await rows.delete_many({})
     await count_states(database)
-    assert told("kb_documents", state="failed") == 0, "nobody is left in it"
+    assert gauge("kb_documents", state="failed") == 0, "nobody is left in it"
 
 
 def replace_id(command: SyncDocument, n: int) -> SyncDocument:
@@ -86,11 +90,11 @@ async def test_what_is_counted_costs_no_look_at_each_job_or_closed_circuit(datab
     await schema.ensure(database)
     await indexed(database, "acme", 1)
     many = range(3_000)
-    await database[index_jobs.NAME].insert_many([{"_id": str(n), "state": State.FAILED} for n in many])
+    await database[index_jobs.NAME].insert_many([{"_id": str(n), "state": IndexJobState.FAILED} for n in many])
     await database[circuits.NAME].insert_many([{"_id": str(n), "cause": None, "at": NOW} for n in many])
     before = await looked_at()
     await count_states(database)
-    assert told("kb_documents", state="failed") == len(many)
+    assert gauge("kb_documents", state="failed") == len(many)
     # Other tests may use the server meanwhile.
     assert await looked_at() - before < len(many) // 2
 
@@ -118,5 +122,5 @@ async def test_circuits_that_keep_work_away_now_are_counted_by_cause(
     for organization_id in ("first", "second"):
         await put(database, organization_id, Circuit(cause=Cause.OUTAGE, open_until=LATER))
     await count_states(database)
-    counts = {cause: told("kb_circuits_open", cause=cause) for cause in Cause}
+    counts = {cause: gauge("kb_circuits_open", cause=cause) for cause in Cause}
     assert counts == {Cause.OUTAGE: 2, Cause.QUOTA: int(is_open), Cause.KEY: 0}

@@ -74,7 +74,7 @@ async def test_one_whose_life_cycle_is_at_work_is_left_to_it(
 async def test_one_that_is_leased_is_left_alone(search_database: Database, knowledge: Knowledge) -> None:
     await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
     lease = f"kb/{knowledge.kb.kb_id}"
-    assert await leases.take(search_database, lease, owner="life cycle", length=timedelta(minutes=5))
+    assert await leases.acquire(search_database, lease, owner="life cycle", length=timedelta(minutes=5))
     assert await keep_indexes(search_database, owner=RECONCILER) == 0
     await leases.release(search_database, lease, owner="life cycle")
     assert await keep_indexes(search_database, owner=RECONCILER) == 1

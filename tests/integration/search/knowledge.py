@@ -10,10 +10,10 @@ from kb_local.model_server.hash_model import vector_of
 from kb_shared.identifiers import new_kb_id
 from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slots, knowledge_bases, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
-from kb_shared.mongo.database import Database, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.mongo.vectors import Chunks, EmbeddedChunk, Snapshot
+from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from kb_shared.text import text_normalization
 from kb_shared.text.metadata_pairs import metadata_pairs
 from tests.waiting import until
@@ -39,9 +39,9 @@ class Document:
     metadata: Mapping[str, Any] | None = None
     normalization: int = text_normalization.CURRENT
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> ChunkMetadata:
         metadata = self.metadata or {}
-        return Snapshot(self.name, tuple(self.tag_ids), self.upload_date, metadata, metadata_pairs(metadata))
+        return ChunkMetadata(self.name, tuple(self.tag_ids), self.upload_date, metadata, metadata_pairs(metadata))
 
     def chunks(self) -> list[EmbeddedChunk]:
         return [
@@ -88,7 +88,7 @@ class Knowledge:
         if searchable:
             await self.wait_until_found(document)
 
-    async def _swap(self, session: Session, document: Document) -> None:
+    async def _swap(self, session: MongoSession, document: Document) -> None:
         organization_id, kb_id = self.kb.organization_id, self.kb.kb_id
         version, _ = await document_index.begin_swap(
             self.database, session, organization_id, kb_id, document.document_id
@@ -198,7 +198,7 @@ async def create(
     )
     knowledge = Knowledge(database, replace(kb, **fields))
 
-    async def insert(session: Session) -> None:
+    async def insert(session: MongoSession) -> None:
         await knowledge_bases.insert(database, session, knowledge.kb)
         await kb_slots.create(database, session, organization_id, kb_id, tags_version=1)
 

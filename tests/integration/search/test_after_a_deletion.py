@@ -13,7 +13,7 @@ from kb_local.ports import free_port
 from kb_local.python_server import SearchNode
 from kb_shared.mongo import chunk_indexes, document_index, search_indexes, vectors
 from kb_shared.mongo.chunk_indexes import NAMES
-from kb_shared.mongo.database import Database, Row, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from kb_shared.mongo.index_queries import nearest
 from tests.conftest import MongoDeployment
 from tests.integration.search.conftest import ORGANIZATION, Searcher
@@ -66,7 +66,7 @@ async def after_a_deletion(search_database: Database) -> Knowledge:
     await until(knowledge_is_queryable(knowledge))
     await knowledge.wait_until_found(gone)
 
-    async def leave(session: Session) -> None:
+    async def leave(session: MongoSession) -> None:
         await document_index.delete(search_database, session, ORGANIZATION, knowledge.kb.kb_id, "gone")
         await vectors.delete_document(knowledge.chunks, session, "gone")
 

@@ -11,7 +11,7 @@ from kb_search.query_log import QueryLog
 from kb_search.retrieval.fusion import WEIGHTS, K, Shape
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.last_searched import LastSearched
-from kb_search.retrieval.presumption import Outdated
+from kb_search.retrieval.optimistic_read import StaleRead
 from kb_search.retrieval.query import Asker, SearchQuery
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
@@ -109,7 +109,7 @@ async def test_a_search_that_is_done_again_did_not_have_its_vector_from_the_cach
         nonlocal asked
         asked += 1
         if asked == 1:
-            raise Outdated
+            raise StaleRead
         return await original(finder, targets)
 
     monkeypatch.setattr(HitFinder, "find", outdated_once)

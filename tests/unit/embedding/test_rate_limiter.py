@@ -48,7 +48,7 @@ class World:
     ) -> Spent:
         await asyncio.sleep(after_s)
         asked_at = now()
-        await self.limiters[replica].take(of, requests=requests, tokens=tokens, patience_s=PATIENCE_S)
+        await self.limiters[replica].reserve(of, requests=requests, tokens=tokens, patience_s=PATIENCE_S)
         self.spent.append(Spent(now(), requests, tokens, asked_at, replica))
         return self.spent[-1]
 
@@ -296,7 +296,7 @@ def test_whoever_would_wait_too_long_is_told_so_at_once_and_nothing_is_taken() -
     async def main() -> tuple[float, float, Spent]:
         await world.spend(0, of, tokens=1_000)
         with pytest.raises(Parked) as parked:
-            await world.limiters[1].take(of, tokens=6_000, patience_s=5)
+            await world.limiters[1].reserve(of, tokens=6_000, patience_s=5)
         return now(), parked.value.retry_after_s, await world.spend(1, of, tokens=50)
 
     told_at, retry_after_s, after = run(main)
@@ -313,7 +313,7 @@ def test_whoever_stands_in_line_too_long_is_let_go() -> None:
         first = [asyncio.create_task(world.spend(0, of)) for _ in range(3)]
         await asyncio.sleep(0.1)
         with pytest.raises(Parked):
-            await world.limiters[0].take(of, patience_s=5)
+            await world.limiters[0].reserve(of, patience_s=5)
         told_at = now()
         await asyncio.gather(*first)
         return told_at
@@ -325,7 +325,7 @@ def test_whoever_stands_in_line_too_long_is_let_go() -> None:
 def test_a_slow_answer_of_mongo_is_not_taken_for_a_limit_that_is_used_up(of: Bucket) -> None:
     async def main() -> None:
         limiter = RateLimiter(SimulatedMongo(latency_s=1.0).as_database())
-        await limiter.take(of, patience_s=0.2)
+        await limiter.reserve(of, patience_s=0.2)
 
     run(main)
 
@@ -333,7 +333,7 @@ def test_a_slow_answer_of_mongo_is_not_taken_for_a_limit_that_is_used_up(of: Buc
 def test_where_nothing_is_limited_those_behind_a_slow_answer_of_mongo_go_on_too() -> None:
     async def main() -> None:
         limiter = RateLimiter(SimulatedMongo(latency_s=1.0).as_database())
-        await asyncio.gather(*(limiter.take(bucket(), patience_s=0.2) for _ in range(3)))
+        await asyncio.gather(*(limiter.reserve(bucket(), patience_s=0.2) for _ in range(3)))
         assert now() == 1.0
 
     run(main)

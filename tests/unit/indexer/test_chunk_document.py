@@ -12,7 +12,7 @@ from kb_indexer.chunking_threads import LARGE_TEXT, ChunkingThreads
 from kb_shared.embedding.embedder import Embedded, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import DocumentUnfit
-from kb_shared.metering.budget import Room
+from kb_shared.metering.budget import SpendAllowance
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.unit.chunking.chunked import arbitrary_vectors
@@ -44,7 +44,9 @@ class Recorder:
 
 
 async def chunked(stored: StoredText, kb: KnowledgeBase, buyer: Recorder, threads: ChunkingThreads) -> list[Chunk]:
-    return await chunk_document(stored, kb, embedder=cast("Embedder", buyer), room=cast("Room", buyer), threads=threads)
+    return await chunk_document(
+        stored, kb, embedder=cast("Embedder", buyer), allowance=cast("SpendAllowance", buyer), threads=threads
+    )
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pymongo import InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 from kb_shared.mongo.vector import from_binary
-from kb_shared.mongo.vectors import Changes, EmbeddedChunk, Snapshot, changes, chunk_ids
+from kb_shared.mongo.vectors import Changes, ChunkMetadata, EmbeddedChunk, changes, chunk_ids
 
 SCOPE = {"organization_id": "acme", "kb_id": "k"}
 UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
@@ -20,8 +20,8 @@ UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
 Rows = dict[str, dict[str, Any]]
 
 
-def snapshot(*tags: str, name: str = "d.pdf") -> Snapshot:
-    return Snapshot(name, tags, UPLOADED, {}, ())
+def snapshot(*tags: str, name: str = "d.pdf") -> ChunkMetadata:
+    return ChunkMetadata(name, tags, UPLOADED, {}, ())
 
 
 def chunk(index: int, text: str) -> EmbeddedChunk:
@@ -47,7 +47,7 @@ def chunks(texts: Sequence[str]) -> list[EmbeddedChunk]:
     return [chunk(index, text) for index, text in enumerate(texts)]
 
 
-def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: Snapshot | None = None) -> Changes:
+def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: ChunkMetadata | None = None) -> Changes:
     """Do to `rows` what MongoDB does with the writes of a swap."""
     made = changes(
         scope=SCOPE,

@@ -189,7 +189,7 @@ async def test_a_survey_outlives_partitions_that_are_taken_away_between_its_ques
     before = failures.get()
     client.assigned = False
     with capture_logs() as logs:
-        await monitor.take(assignment)
+        await monitor.check(assignment)
     assert (failures.get() - before, [line["event"] for line in logs]) == (1, ["positions.check_failed"])
     await assignment.close(drain_s=0)
 
@@ -201,10 +201,10 @@ async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: Fa
     assignment.admit([record(0)])
     await until(lambda: assignment.ledger.committable() == {ZERO: 1})
     client.at = client.end = 2
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     assert assignment.ledger.committable() == {ZERO: 2}
     assignment.ledger.mark_committed({ZERO: 2})
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     assert monitor.lag == {ZERO: 0}
     await assignment.close(drain_s=0)
 
@@ -222,7 +222,7 @@ async def test_a_position_of_a_log_that_was_replaced_meanwhile_moves_nothing_in_
         return await answer(partitions)
 
     client.end_offsets = replaced_meanwhile  # type: ignore[method-assign]
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     assert assignment.ledger.committable() == {ZERO: 0}
     assert (client.at, positions.mark(TOPIC)) == (0, f"topic-id={NEW}")
     await assignment.close(drain_s=0)
@@ -259,12 +259,12 @@ async def test_the_age_of_the_oldest_unfinished_record_is_exported_until_it_is_f
     assignment = an_assignment(FakeHandler(wait))
     stuck_s = CONSUMER_STUCK_SECONDS.labels(topic=TOPIC, group=GROUP)._value
     assignment.admit([record(0)])
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     first = stuck_s.get()
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     assert 0 < first < stuck_s.get()
     go_on.set()
     await until(lambda: assignment.ledger.committable() == {ZERO: 1})
-    await monitor.take(assignment)
+    await monitor.check(assignment)
     assert stuck_s.get() == 0
     await assignment.close(drain_s=0)

@@ -25,7 +25,7 @@ from kb_search.authoring.agent_tools import quick_name
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.shown import shown_chunks
 from kb_search.retrieval.coalescing import Piece, merged
-from kb_search.retrieval.context_budget import Passage, beginning, fit
+from kb_search.retrieval.context_budget import BudgetedPassage, beginning, fit
 from kb_search.retrieval.fusion import shape_of
 from kb_search.retrieval.query import SearchQuery
 from kb_search.runs.addresses import addresses_in, neutral
@@ -34,7 +34,7 @@ from kb_search.runs.clean_answers import CleanPieces
 from kb_search.runs.discussed_document import discussed
 from kb_search.runs.json_strings import clean_json
 from kb_search.runs.marks import with_known_marks
-from kb_search.runs.passages import Fence, PassageBook, cleaned
+from kb_search.runs.passages import PassageBook, PromptDelimiter, cleaned
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
@@ -62,14 +62,14 @@ def _show_chunk(text: str) -> object:
 
 
 def _fit(text: str) -> object:
-    passages = [Passage(text, MAX_TOKENS + 1, 0.5, NOW)] * 2
+    passages = [BudgetedPassage(text, MAX_TOKENS + 1, 0.5, NOW)] * 2
     return fit(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW)
 
 
 def _stream(text: str) -> object:
     answer, characters = CleanPieces(PassageBook().has, frozenset()), WholeCharacters()
     for start in range(0, len(text), PIECE):
-        answer.take(characters.take(text[start : start + PIECE]))
+        answer.feed(characters.feed(text[start : start + PIECE]))
     return answer.end()
 
 
@@ -87,7 +87,7 @@ OF_SEARCH: Final[dict[str, Function]] = {
     "fit": _fit,
     "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
     "merged": lambda text: merged([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
-    "fence": lambda text: Fence.fresh().around({"text": text}),
+    "fence": lambda text: PromptDelimiter.fresh().around({"text": text}),
     "words of a query": lambda text: SearchQuery(text).words(FOLDED),
     "shape of a query": shape_of,
     "name of a tool": lambda text: quick_name(text, ()),

@@ -68,7 +68,7 @@ def test_an_answer_leads_only_where_the_run_has_been_and_only_by_a_click(written
     for size in (1, 4):
         stream = NeutralPieces(KNOWN)
         pieces = [written[start : start + size] for start in range(0, len(written), size)]
-        assert "".join([*(stream.take(piece) for piece in pieces), stream.end()]) == shown, "also if it is streamed"
+        assert "".join([*(stream.feed(piece) for piece in pieces), stream.end()]) == shown, "also if it is streamed"
 
 
 PIECES = st.lists(
@@ -103,7 +103,7 @@ PIECES = st.lists(
 @given(PIECES)
 def test_pieces_come_to_the_same_as_the_whole_and_hold_no_link(pieces: list[str]) -> None:
     stream = NeutralPieces(KNOWN)
-    shown = "".join([*(stream.take(piece) for piece in pieces), stream.end()])
+    shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
     assert shown == neutral("".join(pieces), KNOWN)
     assert LINK.search(shown) is None
     assert TAG_WITH_ATTRIBUTES.search(shown) is None
@@ -133,9 +133,9 @@ def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length(first: s
     def seconds(pieces: int) -> float:
         stream = NeutralPieces(KNOWN)
         began = process_time()
-        stream.take(first)
+        stream.feed(first)
         for _ in range(pieces):
-            stream.take(part)
+            stream.feed(part)
         stream.end()
         return process_time() - began
 

@@ -44,7 +44,7 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=5)))
     pieces = [answer[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
     stream = CleanJsonPieces(CLEAN)
-    shown = "".join([*(stream.take(piece) for piece in pieces), stream.end()])
+    shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
     assert shown == clean_json(answer, CLEAN)
     assert json.loads(shown) == cleaned(value)
 

@@ -10,32 +10,32 @@ from hypothesis import strategies as st
 from kb_search.runs import loop
 from kb_search.runs.loop import (
     MAX_CALLS_AT_ONCE,
-    Answered,
     Ask,
-    Budget,
     CallTools,
-    Give,
+    ModelAnswered,
     Repair,
-    State,
+    RunBudget,
+    RunState,
+    StopRun,
     Unusable,
 )
 from kb_shared.chat.completion import Completion, ToolCall
 
-BUDGET = Budget(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
+BUDGET = RunBudget(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-START = State([{"role": "user", "content": "?"}])
+START = RunState([{"role": "user", "content": "?"}])
 
 
 def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1, is_cut: bool = False) -> Completion:
     return Completion(text, calls, 10, 5, cost_usd, tokens_are_counted=True, is_cut=is_cut)
 
 
-def to_ask(state: State, **known: Any) -> Ask | Give:
+def to_ask(state: RunState, **known: Any) -> Ask | StopRun:
     return loop.to_ask(state, BUDGET, **{"elapsed_s": 0.0, "next_prompt_tokens": 1, **known})
 
 
 def test_the_last_question_comes_without_tools() -> None:
-    asked = [to_ask(State(START.messages, iterations=number)) for number in range(5)]
+    asked = [to_ask(RunState(START.messages, iterations=number)) for number in range(5)]
     assert (
         asked
         == [Ask(with_tools=True, max_completion_tokens=999)] * 3
@@ -46,16 +46,16 @@ def test_the_last_question_comes_without_tools() -> None:
 def test_an_answer_may_be_as_long_as_the_budget_has_left() -> None:
     state, _ = loop.heard(START, said("x"), with_tools=False)
     assert to_ask(state, next_prompt_tokens=984) == Ask(with_tools=True, max_completion_tokens=1)
-    assert to_ask(state, next_prompt_tokens=985) == Give("max_tokens")
+    assert to_ask(state, next_prompt_tokens=985) == StopRun("max_tokens")
 
 
 @pytest.mark.parametrize("schema", [None, SCHEMA])
 def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | None) -> None:
-    start = State(START.messages, schema)
+    start = RunState(START.messages, schema)
     state, action = loop.heard(start, said('{"a": 1}', is_cut=True), with_tools=True)
     assert isinstance(action, Repair)
     assert "fewer words" in str(state.messages[-1]["content"])
-    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == Answered('{"a": 1}')
+    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
     _, action = loop.heard(state, said('{"a": 1}', is_cut=True), with_tools=False)
     assert isinstance(action, Unusable)
     assert "cut off" in action.violations[0]
@@ -66,7 +66,7 @@ def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | N
     [({"elapsed_s": 60.0}, "max_seconds"), ({"next_prompt_tokens": 1_001}, "max_tokens")],
 )
 def test_no_question_is_asked_that_its_budget_has_no_room_for(known: dict[str, float], stop: str) -> None:
-    assert to_ask(START, **known) == Give(stop)  # type: ignore[arg-type]  # one of the literals
+    assert to_ask(START, **known) == StopRun(stop)  # type: ignore[arg-type]  # one of the literals
 
 
 def test_tokens_of_all_questions_count() -> None:
@@ -74,12 +74,12 @@ def test_tokens_of_all_questions_count() -> None:
     for _ in range(60):
         state, _ = loop.heard(state, said("x"), with_tools=False)
     assert state.tokens == 900
-    assert to_ask(state, next_prompt_tokens=101) == Give("max_tokens")
+    assert to_ask(state, next_prompt_tokens=101) == StopRun("max_tokens")
 
 
 def test_an_answer_is_the_end() -> None:
     state, action = loop.heard(START, said("so"), with_tools=True)
-    assert action == Answered("so")
+    assert action == ModelAnswered("so")
     assert state.messages[-1] == {"role": "assistant", "content": "so"}
 
 
@@ -88,16 +88,16 @@ def test_an_empty_answer_is_sent_back_once(text: str | None) -> None:
     state, action = loop.heard(START, said(text), with_tools=True)
     assert isinstance(action, Repair)
     assert to_ask(state) == Ask(with_tools=False, max_completion_tokens=984)
-    assert loop.heard(state, said("so"), with_tools=False)[1] == Answered("so")
+    assert loop.heard(state, said("so"), with_tools=False)[1] == ModelAnswered("so")
     assert isinstance(loop.heard(state, said(text), with_tools=False)[1], Unusable)
 
 
 def test_an_answer_against_the_schema_is_sent_back_with_what_is_wrong() -> None:
-    start = State(START.messages, SCHEMA)
+    start = RunState(START.messages, SCHEMA)
     state, action = loop.heard(start, said('{"a": "x"}'), with_tools=True)
     assert isinstance(action, Repair)
     assert "$.a" in str(state.messages[-1]["content"])
-    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == Answered('{"a": 1}')
+    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
     _, action = loop.heard(state, said("no JSON"), with_tools=False)
     assert action == Unusable("no JSON", ["the answer is not JSON"])
 
@@ -147,12 +147,12 @@ COMPLETIONS = st.builds(
 
 @given(st.lists(COMPLETIONS, min_size=1), st.booleans())
 def test_w14_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
-    state = State(START.messages, SCHEMA if with_schema else None)
+    state = RunState(START.messages, SCHEMA if with_schema else None)
     for number in range(BUDGET.max_iterations + 3):
         action = to_ask(state, next_prompt_tokens=0)
         assert isinstance(action, Ask)
         state, heard = loop.heard(state, says[number % len(says)], with_tools=action.with_tools)
-        if isinstance(heard, Answered | Unusable):
+        if isinstance(heard, ModelAnswered | Unusable):
             return
         if isinstance(heard, CallTools):
             state = loop.returned(state, [(call, "x") for call in [*heard.calls, *heard.too_many]])

@@ -45,7 +45,7 @@ def test_a_mark_of_what_was_never_found_is_not_shown_as_one(written: str, shown:
 @given(PIECES)
 def test_pieces_come_to_the_same_as_the_whole_and_cite_only_what_is_known(pieces: list[str]) -> None:
     stream = KnownMarkPieces(is_known)
-    shown = "".join([*(stream.take(piece) for piece in pieces), stream.end()])
+    shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
     assert shown == with_known_marks("".join(pieces), is_known)
     assert all(map(is_known, numbers_in(shown)))
 
@@ -53,4 +53,4 @@ def test_pieces_come_to_the_same_as_the_whole_and_cite_only_what_is_known(pieces
 @pytest.mark.parametrize("text", ["So it is", "So [1]: `rows[0]` and so", "A list [1, 2], then"])
 def test_what_can_become_no_mark_is_passed_on_at_once(text: str) -> None:
     stream = KnownMarkPieces(is_known)
-    assert "".join(map(stream.take, text)) == text
+    assert "".join(map(stream.feed, text)) == text

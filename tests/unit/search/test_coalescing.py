@@ -3,21 +3,21 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.coalescing import Piece, Place, groups, merged, stretches
+from kb_search.retrieval.coalescing import ChunkPosition, Piece, groups, merged, stretches
 
 
-def at(*indexes: int, document_id: str = "d", kb_id: str = "k") -> list[Place]:
-    return [Place(kb_id, document_id, index) for index in indexes]
+def at(*indexes: int, document_id: str = "d", kb_id: str = "k") -> list[ChunkPosition]:
+    return [ChunkPosition(kb_id, document_id, index) for index in indexes]
 
 
-places = st.builds(Place, st.sampled_from(["k1", "k2"]), st.sampled_from("abc"), st.integers(0, 12))
+places = st.builds(ChunkPosition, st.sampled_from(["k1", "k2"]), st.sampled_from("abc"), st.integers(0, 12))
 matches = st.lists(places, unique=True, max_size=8)
 
 
 @given(matches, st.integers(0, 5))
-def test_exactly_the_neighbours_are_read_and_nothing_twice(some: list[Place], width: int) -> None:
+def test_exactly_the_neighbours_are_read_and_nothing_twice(some: list[ChunkPosition], width: int) -> None:
     read = [
-        Place(kb_id, document_id, index)
+        ChunkPosition(kb_id, document_id, index)
         for kb_id, document_id, first, last in stretches(some, width)
         for index in range(first, last + 1)
     ]
@@ -28,7 +28,7 @@ def test_exactly_the_neighbours_are_read_and_nothing_twice(some: list[Place], wi
 
 @given(matches, st.sets(places), st.integers(0, 5))
 def test_every_match_stands_once_in_a_group_of_its_own_document(
-    some: list[Place], there: set[Place], width: int
+    some: list[ChunkPosition], there: set[ChunkPosition], width: int
 ) -> None:
     found = groups(some, there, width)
     flat = [place for group in found for place in group]

@@ -6,18 +6,18 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.context_budget import CUT_ABOVE_TOKENS, Fitted, Passage, PrioritizeBy, fit
+from kb_search.retrieval.context_budget import CUT_ABOVE_TOKENS, BudgetedPassage, Fitted, PrioritizeBy, fit
 from kb_shared.text.tokens import count_tokens
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
 SENTENCE = "One two three four five six seven eight nine. "
 
 
-def passage(text: str, *, relevance: float = 0.5, age: timedelta = timedelta(0)) -> Passage:
-    return Passage(text, count_tokens(text), relevance, NOW - age)
+def passage(text: str, *, relevance: float = 0.5, age: timedelta = timedelta(0)) -> BudgetedPassage:
+    return BudgetedPassage(text, count_tokens(text), relevance, NOW - age)
 
 
-def fitted(*passages: Passage, max_tokens: int, prioritize_by: PrioritizeBy = "similarity") -> Fitted:
+def fitted(*passages: BudgetedPassage, max_tokens: int, prioritize_by: PrioritizeBy = "similarity") -> Fitted:
     return fit(passages, max_tokens=max_tokens, prioritize_by=prioritize_by, now=NOW)
 
 
@@ -34,7 +34,7 @@ passages = st.builds(
 @given(st.lists(passages, max_size=6), st.integers(0, 700), st.sampled_from(["similarity", "recency", "balanced"]))
 @example([passage(SENTENCE * 40)], 150, "similarity")
 def test_what_is_kept_fits_is_of_the_passages_and_adds_up(
-    given_passages: list[Passage], max_tokens: int, prioritize_by: PrioritizeBy
+    given_passages: list[BudgetedPassage], max_tokens: int, prioritize_by: PrioritizeBy
 ) -> None:
     result = fitted(*given_passages, max_tokens=max_tokens, prioritize_by=prioritize_by)
     assert result.total_tokens == sum(count_tokens(kept.text) for kept in result.kept) <= max_tokens

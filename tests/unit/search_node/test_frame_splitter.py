@@ -29,11 +29,11 @@ def test_held_frames_come_whole_and_everything_keeps_its_order(
     out: list[bytes] = []
     held: list[bytes] = []
 
-    def take(whole: bytes) -> None:
+    def keep_frame(whole: bytes) -> None:
         held.append(whole)
         out.append(whole)
 
-    splitter = FrameSplitter(judge=kind_of, forward=out.append, take=take)
+    splitter = FrameSplitter(judge=kind_of, forward=out.append, take=keep_frame)
     rest = stream
     while rest:
         size = data.draw(st.integers(1, len(rest)))
@@ -46,11 +46,11 @@ def test_held_frames_come_whole_and_everything_keeps_its_order(
 def test_nothing_passes_a_pause_until_it_ends() -> None:
     out: list[bytes] = []
 
-    def take(whole: bytes) -> None:
+    def keep_frame(whole: bytes) -> None:
         out.append(whole)
         splitter.pause()
 
-    splitter = FrameSplitter(judge=kind_of, forward=out.append, take=take)
+    splitter = FrameSplitter(judge=kind_of, forward=out.append, take=keep_frame)
     splitter.feed(frame(HELD, b"1") + frame(0, b"2"))
     splitter.feed(frame(0, b"3"))
     assert out == [frame(HELD, b"1")]

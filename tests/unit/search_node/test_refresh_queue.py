@@ -4,15 +4,15 @@ from bson.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_local.search_node.refresh import Change, Delays, RefreshQueue
+from kb_local.search_node.refresh import Delays, RefreshQueue, RowChange
 
 LAG_S = 1.0
 ages = st.lists(st.floats(0, 10), max_size=30).map(sorted)
 refreshes = st.lists(st.floats(0, 15), min_size=1, max_size=20).map(sorted)
 
 
-def change(number: int, committed_at: float = 0.0) -> Change:
-    return Change(number, None, committed_at, Timestamp(number, 1))
+def change(number: int, committed_at: float = 0.0) -> RowChange:
+    return RowChange(number, None, committed_at, Timestamp(number, 1))
 
 
 def queue_of(committed: list[float], seed: int = 0) -> RefreshQueue:

@@ -64,14 +64,14 @@ def test_the_index_holds_what_the_last_change_of_each_document_says(changes: lis
 
 def test_a_row_is_not_reused_while_a_search_that_may_read_it_runs() -> None:
     rows = Rows()
-    first = rows.take()
+    first = rows.allocate()
     with rows.reading():
         rows.give_back(first)
-        assert rows.take() != first
+        assert rows.allocate() != first
         with rows.reading():
             pass
-        assert rows.take() != first
-    assert rows.take() == first
+        assert rows.allocate() != first
+    assert rows.allocate() == first
 
 
 async def test_a_search_in_a_thread_sees_the_vectors_as_they_were_when_it_began(

@@ -57,8 +57,8 @@ def _repeatable_header(text: str, table: Table, config: ChunkingConfig) -> str:
     if not header:
         return ""
     # A token ends where a line begins, so the tokens of header and rows add up.
-    room = config.chunk_size - count_tokens(header + "\n")
-    return header + "\n" if room >= max(MIN_OWN_TOKENS, config.chunk_size // 2) else ""
+    allowance = config.chunk_size - count_tokens(header + "\n")
+    return header + "\n" if allowance >= max(MIN_OWN_TOKENS, config.chunk_size // 2) else ""
 
 
 def _packed(counted: CountedText, rows: Iterable[Span], limit: int) -> Iterator[Span]:

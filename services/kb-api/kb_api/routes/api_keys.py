@@ -4,10 +4,9 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from kb_api.knowledge_base_request import Name
-from kb_api.knowledge_base_response import Message
 from kb_api.services import Admin, Api
 from kb_shared.errors import NotFound
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip, Timestamp
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip, Timestamp
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -37,7 +36,7 @@ class ApiKeyView(BaseModel):
     )
 
     @classmethod
-    def of(cls, key: ApiKey) -> "ApiKeyView":
+    def from_key(cls, key: ApiKey) -> "ApiKeyView":
         return cls(
             key_id=key.key_id,
             name=key.name,
@@ -81,18 +80,18 @@ async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
         revoked_at=None,
     )
     await api_keys.insert(api.database, key, whole_key=whole_key, pepper=api.settings.peppers.current)
-    return CreatedApiKey(**ApiKeyView.of(key).model_dump(), api_key=whole_key)
+    return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
 
 
 @router.get("/api-keys", response_model=ApiKeyList)
 async def list_all(api: Api, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
     keys, total_count = await api_keys.of_organization(api.database, caller.organization_id, skip=skip, limit=limit)
-    return ApiKeyList(api_keys=[ApiKeyView.of(key) for key in keys], total_count=total_count)
+    return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
 
 
-@router.delete("/api-keys/{key_id}", response_model=Message)
-async def revoke(api: Api, caller: Admin, key_id: str) -> Message:
+@router.delete("/api-keys/{key_id}", response_model=MessageResponse)
+async def revoke(api: Api, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key; the next request with it is refused."""
     if not await api_keys.revoke(api.database, caller.organization_id, key_id):
         raise NotFound("API key")
-    return Message(message="API key revoked successfully")
+    return MessageResponse(message="API key revoked successfully")

@@ -37,7 +37,7 @@ class DeadLetterView(BaseModel):
     redriven_from: str | None = Field(description="The letter that was sent again and came to this one.")
 
     @classmethod
-    def of(cls, letter: DeadLetter) -> "DeadLetterView":
+    def from_dead_letter(cls, letter: DeadLetter) -> "DeadLetterView":
         return cls(
             dead_letter_id=letter.letter_id,
             topic=letter.topic,
@@ -75,7 +75,9 @@ async def list_all(
     letters, total_count = await dead_letters.page(
         api.database, visible_to(api, caller), topic=topic, reason=reason, skip=skip, limit=limit
     )
-    return DeadLetterList(dead_letters=[DeadLetterView.of(letter) for letter in letters], total_count=total_count)
+    return DeadLetterList(
+        dead_letters=[DeadLetterView.from_dead_letter(letter) for letter in letters], total_count=total_count
+    )
 
 
 @router.post(
@@ -86,4 +88,4 @@ async def list_all(
 )
 async def redrive(api: Api, caller: Writer, dead_letter_id: str) -> DeadLetterView:
     """Send the record again, as it came, to the topic it came from. Once: later requests change nothing."""
-    return DeadLetterView.of(await redrive_dead_letter(api, caller, dead_letter_id))
+    return DeadLetterView.from_dead_letter(await redrive_dead_letter(api, caller, dead_letter_id))

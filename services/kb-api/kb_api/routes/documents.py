@@ -68,7 +68,7 @@ class AcceptedChange(BaseModel):
     )
 
     @classmethod
-    def of(cls, document_id: str, published: Published) -> "AcceptedChange":
+    def from_published(cls, document_id: str, published: Published) -> "AcceptedChange":
         return cls(document_id=document_id, revision=published.revision, changed=published.changes)
 
 
@@ -87,7 +87,7 @@ class MembershipView(BaseModel):
     next_attempt_at: datetime | None
 
     @classmethod
-    def of(cls, kb: KnowledgeBase, listed: ListedDocument | None) -> "MembershipView":
+    def from_listed(cls, kb: KnowledgeBase, listed: ListedDocument | None) -> "MembershipView":
         if listed is None:
             return cls(
                 kb_id=kb.kb_id,
@@ -106,7 +106,7 @@ class MembershipView(BaseModel):
             chunk_count=listed.chunk_count,
             indexed_at=listed.indexed_at,
             attempts=listed.attempts,
-            error=DocumentError.of(listed.error_type, listed.error_message),
+            error=DocumentError.from_fields(listed.error_type, listed.error_message),
             next_attempt_at=listed.next_attempt_at,
         )
 
@@ -126,14 +126,14 @@ class DocumentView(DocumentState):
     def of_overview(cls, overview: Overview) -> "DocumentView":
         document = overview.document
         return cls(
-            **DocumentState.of(document).model_dump(),
+            **DocumentState.from_document(document).model_dump(),
             document_id=document.document_id,
             upload_date=document.text.upload_date if document.text else None,
             content_type=document.text.content_type if document.text else None,
             metadata={key: _as_given(value) for key, value in document.metadata_values.items()},
             accepted_revision=overview.accepted_revision,
-            unsendable_messages=[UnsendableMessageView.of(message) for message in overview.unsendable],
-            knowledge_bases=[MembershipView.of(kb, listed) for kb, listed in overview.knowledge_bases],
+            unsendable_messages=[UnsendableMessageView.from_message(message) for message in overview.unsendable],
+            knowledge_bases=[MembershipView.from_listed(kb, listed) for kb, listed in overview.knowledge_bases],
         )
 
 
@@ -151,14 +151,14 @@ async def get(api: Api, caller: Reader, document_id: str) -> DocumentView:
 async def put(api: Api, caller: Writer, document_id: NewDocumentId, body: PutDocument) -> AcceptedChange:
     """The document's text has come, or has come anew: `document.ocr_completed.v1`."""
     event = body.event(caller, document_id)
-    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
+    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.patch("/documents/{document_id}/tags", status_code=202, response_model=AcceptedChange, responses=responses(409))
 async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: PatchTags) -> AcceptedChange:
     """The document has other tags: `document.tags_changed.v1`."""
     event = body.event(caller, document_id)
-    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
+    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.patch(
@@ -167,14 +167,14 @@ async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: Pa
 async def patch_metadata(api: Api, caller: Writer, document_id: DocumentId, body: PatchMetadata) -> AcceptedChange:
     """The document has other metadata: `document.metadata_changed.v1`."""
     event = body.event(caller, document_id)
-    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=body.revision))
+    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
 
 
 @router.delete("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
 async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Revision = None) -> AcceptedChange:
     """The document is deleted, with everything up to this revision: `document.deleted.v1`."""
     event = deletion(caller, document_id, revision)
-    return AcceptedChange.of(document_id, await publish_document_event(api, event, revision=revision))
+    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=revision))
 
 
 @router.put(

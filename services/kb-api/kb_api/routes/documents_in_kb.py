@@ -14,9 +14,9 @@ from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, knowledge_bases, vectors
-from kb_shared.mongo.database import Row, Session, in_transaction
+from kb_shared.mongo.database import MongoSession, Row, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document
-from kb_shared.mongo.index_jobs import State
+from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
@@ -30,7 +30,7 @@ class EventView(BaseModel):
     applied_at: datetime
 
     @classmethod
-    def of(cls, event: AppliedEvent) -> "EventView":
+    def from_event(cls, event: AppliedEvent) -> "EventView":
         return cls(
             event_id=event.event_id,
             type=event.type,
@@ -52,7 +52,7 @@ class DocumentState(BaseModel):
     deleted_revision: int | None
 
     @classmethod
-    def of(cls, document: Document) -> "DocumentState":
+    def from_document(cls, document: Document) -> "DocumentState":
         return cls(
             document_name=document.text.name if document.text else None,
             alive=document.alive,
@@ -72,7 +72,7 @@ class IndexState(BaseModel):
 
 
 class JobState(BaseModel):
-    state: State
+    state: IndexJobState
     reason: Reason
     forced: bool
     attempts: int
@@ -95,7 +95,7 @@ class ExplanationView(BaseModel):
     job: JobState | None
 
     @classmethod
-    def of(cls, explanation: Explanation, document_id: str) -> "ExplanationView":
+    def from_explanation(cls, explanation: Explanation, document_id: str) -> "ExplanationView":
         kb, document, indexed = explanation.kb, explanation.document, explanation.indexed
         tag_ids = document.tag_ids if document else ()
         return cls(
@@ -105,8 +105,8 @@ class ExplanationView(BaseModel):
             reason=explanation.reason,
             knowledge_base_tag_ids=list(kb.tag_ids),
             shared_tag_ids=sorted(set(kb.tag_ids) & set(tag_ids)),
-            document=DocumentState.of(document) if document else None,
-            events=[EventView.of(event) for event in explanation.events],
+            document=DocumentState.from_document(document) if document else None,
+            events=[EventView.from_event(event) for event in explanation.events],
             indexed=IndexState(
                 version=indexed.version,
                 chunk_count=indexed.chunk_count,
@@ -127,7 +127,7 @@ def _job(explanation: Explanation) -> JobState | None:
         reason=job.reason,
         forced=job.force,
         attempts=job.attempts,
-        error=DocumentError.of(job.error_type, job.error_message),
+        error=DocumentError.from_fields(job.error_type, job.error_message),
         requested_at=job.requested_at,
         next_attempt_at=explanation.listed.next_attempt_at if explanation.listed else None,
         trace_id=tracing.trace_id_of(job.traceparent),
@@ -137,7 +137,7 @@ def _job(explanation: Explanation) -> JobState | None:
 @router.get("/knowledge-bases/{kb_id}/documents/{document_id}/explain", response_model=ExplanationView)
 async def explain(api: Api, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Why the document is, or is not, in the KB."""
-    return ExplanationView.of(await explain_document(api, caller, kb_id, document_id), document_id)
+    return ExplanationView.from_explanation(await explain_document(api, caller, kb_id, document_id), document_id)
 
 
 class ChunkView(BaseModel):
@@ -154,7 +154,7 @@ class ChunkView(BaseModel):
     indexed_at: datetime
 
     @classmethod
-    def of(cls, row: Row) -> "ChunkView":
+    def from_row(cls, row: Row) -> "ChunkView":
         fields = {name: row[name] for name in cls.model_fields if name in row}
         return cls(chunk_id=row["_id"], content=row["chunk_text"], **fields)
 
@@ -179,7 +179,7 @@ async def list_chunks(
     """The chunks of a document as they are indexed now: texts and positions, no vectors."""
     kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
 
-    async def read(session: Session) -> ChunkList:
+    async def read(session: MongoSession) -> ChunkList:
         indexed = await document_index.find(api.database, kb.organization_id, kb_id, document_id, session)
         if indexed is None:
             raise NotFound("document")
@@ -188,7 +188,7 @@ async def list_chunks(
         return ChunkList(
             document_id=document_id,
             version=indexed.version,
-            chunks=[ChunkView.of(row) for row in rows],
+            chunks=[ChunkView.from_row(row) for row in rows],
             total_count=total_count,
         )
 

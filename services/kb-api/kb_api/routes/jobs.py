@@ -41,7 +41,7 @@ class JobView(BaseModel):
     created_at: datetime
 
     @classmethod
-    def of(cls, shown: Progress) -> "JobView":
+    def from_progress(cls, shown: Progress) -> "JobView":
         return cls(
             job_id=shown.job.job_id,
             kind=shown.job.kind,
@@ -85,13 +85,13 @@ def _described(started: Start, what: str) -> dict[str, str | None]:
 
 @router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView)
 async def get_job(api: Api, caller: Reader, kb_id: str, job_id: str) -> JobView:
-    return JobView.of(await progress(api, caller, kb_id, job_id))
+    return JobView.from_progress(await progress(api, caller, kb_id, job_id))
 
 
 @router.delete("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView, responses=responses(409))
 async def cancel_job(api: Api, caller: Writer, kb_id: str, job_id: str) -> JobView:
     """Cancel what the job has not begun. Documents that are being indexed are finished."""
-    return JobView.of(await cancel(api, caller, kb_id, job_id))
+    return JobView.from_progress(await cancel(api, caller, kb_id, job_id))
 
 
 @router.post("/knowledge-bases/{kb_id}/pause", response_model=KnowledgeBaseView, responses=responses(409))

@@ -9,9 +9,9 @@ from kb_api.create_knowledge_base import create_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
 from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, StatusFilter, list_documents
 from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
-from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, Message, ShownStatus
+from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
 from kb_api.services import Api, Reader, Services, Writer
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
@@ -28,7 +28,7 @@ async def create(api: Api, caller: Writer, body: CreateKnowledgeBase, response: 
     """Create a KB. It is searchable once its index is queryable, while its documents are still being indexed."""
     kb = await create_knowledge_base(api, caller, body)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
-    return KnowledgeBaseView.of(kb, documents=0, chunks=0)
+    return KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
 
 
 @router.get("/knowledge-bases", response_model=KnowledgeBaseList)
@@ -71,10 +71,10 @@ async def change(api: Api, caller: Writer, kb_id: str, body: ChangeKnowledgeBase
     return (await views(api, caller.organization_id, [kb]))[0]
 
 
-@router.delete("/knowledge-bases/{kb_id}", response_model=Message)
-async def delete(api: Api, caller: Writer, kb_id: str) -> Message:
+@router.delete("/knowledge-bases/{kb_id}", response_model=MessageResponse)
+async def delete(api: Api, caller: Writer, kb_id: str) -> MessageResponse:
     await delete_knowledge_base(api, caller, kb_id)
-    return Message(message="Knowledge base deleted successfully")
+    return MessageResponse(message="Knowledge base deleted successfully")
 
 
 async def views(api: Services, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
@@ -82,7 +82,7 @@ async def views(api: Services, organization_id: str, kbs: list[KnowledgeBase]) -
     dead_tags = await tags.deleted(api.database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
     nothing: Final = (0, 0)
     return [
-        KnowledgeBaseView.of(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
+        KnowledgeBaseView.from_knowledge_base(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
         for kb in kbs
         for counted in [totals.get(kb.kb_id, nothing)]
     ]
@@ -93,7 +93,7 @@ class DocumentError(BaseModel):
     message: str
 
     @classmethod
-    def of(cls, error_type: str | None, message: str | None) -> "DocumentError | None":
+    def from_fields(cls, error_type: str | None, message: str | None) -> "DocumentError | None":
         return cls(type=error_type, message=message or "") if error_type else None
 
 
@@ -108,7 +108,7 @@ class DocumentView(BaseModel):
     next_attempt_at: datetime | None
 
     @classmethod
-    def of(cls, listed: ListedDocument) -> "DocumentView":
+    def from_listed(cls, listed: ListedDocument) -> "DocumentView":
         return cls(
             document_id=listed.document_id,
             document_name=listed.document_name,
@@ -116,7 +116,7 @@ class DocumentView(BaseModel):
             chunk_count=listed.chunk_count,
             indexed_at=listed.indexed_at,
             attempts=listed.attempts,
-            error=DocumentError.of(listed.error_type, listed.error_message),
+            error=DocumentError.from_fields(listed.error_type, listed.error_message),
             next_attempt_at=listed.next_attempt_at,
         )
 
@@ -142,7 +142,7 @@ async def list_its_documents(
     listed, total_count = await list_documents(
         api.database, kb, status, name_search=name_search, skip=skip, limit=limit
     )
-    return DocumentList(documents=[DocumentView.of(one) for one in listed], total_count=total_count)
+    return DocumentList(documents=[DocumentView.from_listed(one) for one in listed], total_count=total_count)
 
 
 class SearchIndexView(BaseModel):

@@ -4,12 +4,11 @@ from typing import Annotated
 from pydantic import BaseModel, Field, StringConstraints
 
 from kb_api.knowledge_base_request import PerMinute
-from kb_api.knowledge_base_response import Message
 from kb_api.provider_keys import delete_provider_key, keep_provider_key
 from kb_api.services import Admin, Api
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
-from kb_shared.http.model import Model
+from kb_shared.http.model import MessageResponse, Model
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.llm_providers import LlmProvider
@@ -38,7 +37,7 @@ class LlmProviderView(BaseModel):
     updated_by: str
 
     @classmethod
-    def of(cls, kept: LlmProvider) -> "LlmProviderView":
+    def from_provider(cls, kept: LlmProvider) -> "LlmProviderView":
         return cls(
             provider=kept.provider,
             api_key_last4=kept.api_key_last4,
@@ -64,7 +63,7 @@ async def put(api: Api, caller: Admin, provider: str, body: PutLlmProvider) -> L
         requests_per_minute=body.requests_per_minute,
         tokens_per_minute=body.tokens_per_minute,
     )
-    return LlmProviderView.of(kept)
+    return LlmProviderView.from_provider(kept)
 
 
 @router.get("/llm-providers/{provider}", response_model=LlmProviderView)
@@ -72,12 +71,12 @@ async def get(api: Api, caller: Admin, provider: str) -> LlmProviderView:
     kept = await llm_providers.find(api.database, caller.organization_id, provider)
     if kept is None:
         raise NotFound("LLM provider")
-    return LlmProviderView.of(kept)
+    return LlmProviderView.from_provider(kept)
 
 
-@router.delete("/llm-providers/{provider}", response_model=Message)
-async def delete(api: Api, caller: Admin, provider: str) -> Message:
+@router.delete("/llm-providers/{provider}", response_model=MessageResponse)
+async def delete(api: Api, caller: Admin, provider: str) -> MessageResponse:
     """Go back to the key of the deployment, if it has one."""
     if not await delete_provider_key(api, caller, provider):
         raise NotFound("LLM provider")
-    return Message(message="LLM provider deleted successfully")
+    return MessageResponse(message="LLM provider deleted successfully")

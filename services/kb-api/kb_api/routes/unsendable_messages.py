@@ -35,7 +35,7 @@ class UnsendableMessageView(BaseModel):
     redriven_by: str | None
 
     @classmethod
-    def of(cls, message: Unsendable) -> "UnsendableMessageView":
+    def from_message(cls, message: Unsendable) -> "UnsendableMessageView":
         return cls(
             message_id=message.message_id,
             topic=message.topic,
@@ -70,7 +70,8 @@ async def list_all(
         api.database, visible_to(api, caller), topic=topic, reason=reason, skip=skip, limit=limit
     )
     return UnsendableMessageList(
-        unsendable_messages=[UnsendableMessageView.of(message) for message in messages], total_count=total_count
+        unsendable_messages=[UnsendableMessageView.from_message(message) for message in messages],
+        total_count=total_count,
     )
 
 
@@ -84,4 +85,4 @@ async def redrive(api: Api, caller: Writer, message_id: str) -> UnsendableMessag
     message = await outbox.redrive(api.database, visible_to(api, caller), wanted, by=caller.key_id)
     if message is None:
         raise NotFound("unsendable message")
-    return UnsendableMessageView.of(message)
+    return UnsendableMessageView.from_message(message)

@@ -138,7 +138,7 @@ class BudgetView(BaseModel):
     resets_at: datetime
 
     @classmethod
-    def of(cls, state: BudgetState) -> "BudgetView":
+    def from_state(cls, state: BudgetState) -> "BudgetView":
         return cls(
             soft=state.limits.soft,
             hard=state.limits.hard,
@@ -156,7 +156,7 @@ class BudgetView(BaseModel):
 
 @router.get("/budget", response_model=BudgetView)
 async def get_budget(api: Api, caller: Reader) -> BudgetView:
-    return BudgetView.of(await budget_of(api, caller))
+    return BudgetView.from_state(await budget_of(api, caller))
 
 
 @router.put("/budget", response_model=BudgetView)
@@ -165,7 +165,7 @@ async def put_budget(api: Api, caller: Admin, body: PutBudget) -> BudgetView:
 
     Replaces all limits. Documents that a hard limit kept waiting are tried again at once.
     """
-    return BudgetView.of(await change_budget(api, caller, body.limits()))
+    return BudgetView.from_state(await change_budget(api, caller, body.limits()))
 
 
 def _usd(nano_usd: int) -> float:

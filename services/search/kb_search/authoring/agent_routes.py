@@ -6,11 +6,11 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
+from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
-from kb_search.authoring.written import Writing
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
@@ -75,24 +75,20 @@ class AvailableKnowledgeBases(BaseModel):
     knowledge_bases: list[AvailableKnowledgeBase]
 
 
-class Message(BaseModel):
-    message: str
-
-
-def agents_router(writing: Writing) -> APIRouter:
+def agents_router(checks: AuthoringChecks) -> APIRouter:
     router = organization_router("agents")
-    database = writing.database
+    database = checks.database
 
     @router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
     async def create(body: CreateAgent, caller: Writer) -> AgentView:
-        await writing.require_agent_quota(caller)
+        await checks.require_agent_quota(caller)
         created_at = now()
         agent = Agent(
             agent_id=new_id(),
             organization_id=caller.organization_id,
             name=body.name,
             instructions=body.instructions,
-            model=await writing.usable_model(caller, body.model),
+            model=await checks.usable_model(caller, body.model),
             max_iterations=body.max_iterations,
             tools=(),
             version=1,
@@ -118,21 +114,21 @@ def agents_router(writing: Writing) -> APIRouter:
         await agents.get(database, caller.organization_id, agent_id)
         fields = body.model_dump(exclude_none=True)
         if body.model is not None:
-            fields["model"] = await writing.usable_model(caller, body.model)
+            fields["model"] = await checks.usable_model(caller, body.model)
         changed = await agents.change(database, caller.organization_id, agent_id, fields, by=caller.key_id)
         return (await _views(database, caller, [changed]))[0]
 
     @router.delete("/agents/{agent_id}", summary="Delete an agent")
-    async def delete(agent_id: str, caller: Writer) -> Message:
+    async def delete(agent_id: str, caller: Writer) -> MessageResponse:
         await agents.delete(database, caller.organization_id, agent_id)
-        return Message(message="Agent deleted successfully")
+        return MessageResponse(message="Agent deleted successfully")
 
     return router
 
 
-def agent_tools_router(writing: Writing) -> APIRouter:
+def agent_tools_router(checks: AuthoringChecks) -> APIRouter:
     router = organization_router("agents")
-    database = writing.database
+    database = checks.database
 
     @router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
     async def add_tool(agent_id: str, body: AddTool, caller: Writer) -> AgentView:

@@ -5,12 +5,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
+from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
-from kb_search.authoring.written import Writing
 from kb_search.store import prompts
 from kb_search.store.prompts import Prompt
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
@@ -36,7 +36,7 @@ class PromptView(BaseModel):
     updated_by: str
 
     @classmethod
-    def of(cls, prompt: Prompt) -> "PromptView":
+    def from_prompt(cls, prompt: Prompt) -> "PromptView":
         same = ("prompt_id", "name", "content", "model", "created_at", "updated_at", "created_by", "updated_by")
         return cls(
             **{name: getattr(prompt, name) for name in same},
@@ -51,65 +51,61 @@ class PromptList(BaseModel):
     total_count: int
 
 
-class Message(BaseModel):
-    message: str
-
-
-def prompts_router(writing: Writing) -> APIRouter:
+def prompts_router(checks: AuthoringChecks) -> APIRouter:
     router = organization_router("prompts")
-    database = writing.database
+    database = checks.database
 
     @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
     async def create(body: CreatePrompt, caller: Writer) -> PromptView:
-        await writing.require_prompt_quota(caller)
+        await checks.require_prompt_quota(caller)
         kb_ids = body.named_kb_ids or []
-        await writing.check_knowledge_bases(caller, kb_ids)
+        await checks.check_knowledge_bases(caller, kb_ids)
         created_at = now()
         prompt = Prompt(
             prompt_id=new_id(),
             organization_id=caller.organization_id,
             name=body.name,
             content=body.content,
-            model=await writing.usable_model(caller, body.model),
+            model=await checks.usable_model(caller, body.model),
             kb_id=body.kb_id,
             kb_ids=tuple(dict.fromkeys(kb_ids)),
-            schema=await writing.stored_schema(caller, body.answer_schema),
+            schema=await checks.stored_schema(caller, body.answer_schema),
             created_at=created_at,
             updated_at=created_at,
             created_by=caller.key_id,
             updated_by=caller.key_id,
         )
         await prompts.insert(database, prompt)
-        return PromptView.of(prompt)
+        return PromptView.from_prompt(prompt)
 
     @router.get("/prompts", summary="List prompts, the newest first")
     async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
         found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
-        return PromptList(prompts=[PromptView.of(prompt) for prompt in found], total_count=total_count)
+        return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
 
     @router.get("/prompts/{prompt_id}", summary="A prompt")
     async def get(prompt_id: str, caller: Reader) -> PromptView:
-        return PromptView.of(await prompts.get(database, caller.organization_id, prompt_id))
+        return PromptView.from_prompt(await prompts.get(database, caller.organization_id, prompt_id))
 
     @router.put("/prompts/{prompt_id}", summary="Change a prompt")
     async def change(prompt_id: str, body: ChangePrompt, caller: Writer) -> PromptView:
         await prompts.get(database, caller.organization_id, prompt_id)
         fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
         if body.model is not None:
-            fields["model"] = await writing.usable_model(caller, body.model)
+            fields["model"] = await checks.usable_model(caller, body.model)
         if body.named_kb_ids is not None:
-            await writing.check_knowledge_bases(caller, body.named_kb_ids)
+            await checks.check_knowledge_bases(caller, body.named_kb_ids)
             fields["kb_id"] = body.kb_id
             fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
         # Null takes the schema away.
         if "answer_schema" in body.model_fields_set:
-            fields["schema"] = await writing.stored_schema(caller, body.answer_schema)
+            fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
         changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
-        return PromptView.of(changed)
+        return PromptView.from_prompt(changed)
 
     @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
-    async def delete(prompt_id: str, caller: Writer) -> Message:
+    async def delete(prompt_id: str, caller: Writer) -> MessageResponse:
         await prompts.delete(database, caller.organization_id, prompt_id)
-        return Message(message="Prompt deleted successfully")
+        return MessageResponse(message="Prompt deleted successfully")
 
     return router

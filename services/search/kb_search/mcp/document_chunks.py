@@ -6,7 +6,7 @@ from itertools import accumulate
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo import document_index, knowledge_bases, vectors
-from kb_shared.mongo.database import Database, Row, Session, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
@@ -42,7 +42,7 @@ async def document_chunks(
     """
     kb = await knowledge_bases.get(database, organization_id, kb_id)
 
-    async def read(session: Session) -> DocumentChunks:
+    async def read(session: MongoSession) -> DocumentChunks:
         if await document_index.find(database, organization_id, kb_id, document_id, session) is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(database, kb)

@@ -157,7 +157,7 @@ class McpTools:
 
     async def _search_for(self, caller: Caller, asked: _SearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)
-        await self._limits.take("search", caller)
+        await self._limits.count_request("search", caller)
         query = replace(
             asked.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
         )
@@ -168,7 +168,7 @@ class McpTools:
 
     async def _list(self, caller: Caller) -> CallToolResult:
         caller.check(Scope.READ)
-        await self._limits.take("administration", caller)
+        await self._limits.count_request("administration", caller)
         return _returned(
             *shown_knowledge_bases(await knowledge_bases.of_organization(self._database, caller.organization_id))
         )
@@ -176,7 +176,7 @@ class McpTools:
     async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)
         # Reading on in a document counts as a search.
-        await self._limits.take("search", caller)
+        await self._limits.count_request("search", caller)
         read = await document_chunks(
             self._database,
             caller.organization_id,

@@ -16,7 +16,7 @@ class ChunkCounts:
         self._database = database
         self._known: dict[str, tuple[int, float]] = {}
 
-    async def of(self, kb: KnowledgeBase) -> int:
+    async def count_chunks(self, kb: KnowledgeBase) -> int:
         count, valid_until = self._known.get(kb.kb_id, (0, 0.0))
         if monotonic() < valid_until:
             return count

@@ -9,18 +9,18 @@ _GAP: Final = "\n"
 """Between pieces that do not overlap; what stood there in the document was whitespace."""
 
 
-class Place(NamedTuple):
+class ChunkPosition(NamedTuple):
     """Where a chunk stands: the KB, the document and the position in it."""
 
     kb_id: str
     document_id: str
     chunk_index: int
 
-    def moved(self, by: int) -> "Place":
+    def moved(self, by: int) -> "ChunkPosition":
         return self._replace(chunk_index=self.chunk_index + by)
 
 
-class Stretch(NamedTuple):
+class ChunkRange(NamedTuple):
     """Chunks of one document that follow each other; both ends included."""
 
     kb_id: str
@@ -29,24 +29,26 @@ class Stretch(NamedTuple):
     last: int
 
 
-def stretches(matches: Iterable[Place], width: int) -> list[Stretch]:
+def stretches(matches: Iterable[ChunkPosition], width: int) -> list[ChunkRange]:
     """Give what must be read to have `width` neighbours on either side of every match, nothing of it twice."""
     wanted: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for match in matches:
         wanted[match.kb_id, match.document_id].update(
             range(max(match.chunk_index - width, 0), match.chunk_index + width + 1)
         )
-    found: list[Stretch] = []
+    found: list[ChunkRange] = []
     for (kb_id, document_id), indexes in sorted(wanted.items()):
         for index in sorted(indexes):
             if found and found[-1] == (kb_id, document_id, found[-1].first, index - 1):
                 found[-1] = found[-1]._replace(last=index)
             else:
-                found.append(Stretch(kb_id, document_id, index, index))
+                found.append(ChunkRange(kb_id, document_id, index, index))
     return found
 
 
-def groups(matches: Sequence[Place], neighbours: Collection[Place], width: int) -> list[list[Place]]:
+def groups(
+    matches: Sequence[ChunkPosition], neighbours: Collection[ChunkPosition], width: int
+) -> list[list[ChunkPosition]]:
     """Put matches and their neighbours together: each place once, no group across documents or a gap.
 
     Args:
@@ -58,7 +60,7 @@ def groups(matches: Sequence[Place], neighbours: Collection[Place], width: int) 
     rank = {match: number for number, match in enumerate(matches)}
     near = {match.moved(by) for match in matches for by in range(-width, width + 1)}
     chosen = sorted(set(rank) | (set(neighbours) & near))
-    found: list[list[Place]] = []
+    found: list[list[ChunkPosition]] = []
     for place in chosen:
         if found and width and found[-1][-1].moved(1) == place:
             found[-1].append(place)

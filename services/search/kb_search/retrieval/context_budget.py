@@ -33,7 +33,7 @@ _WORD_END: Final = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])(
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class BudgetedPassage:
     text: str
     tokens: int
     """Of `text`."""
@@ -61,7 +61,7 @@ class Fitted:
 
 
 def fit(
-    passages: Sequence[Passage],
+    passages: Sequence[BudgetedPassage],
     *,
     max_tokens: int,
     prioritize_by: PrioritizeBy,
@@ -86,7 +86,7 @@ def fit(
     return Fitted(kept, len(passages) - len(kept), sum(one.tokens for one in kept))
 
 
-def _by_priority(passages: Sequence[Passage], prioritize_by: PrioritizeBy, now: datetime) -> Sequence[int]:
+def _by_priority(passages: Sequence[BudgetedPassage], prioritize_by: PrioritizeBy, now: datetime) -> Sequence[int]:
     if prioritize_by == "similarity":
         # As they were ranked, which says more than the number beside it.
         return range(len(passages))
@@ -94,7 +94,7 @@ def _by_priority(passages: Sequence[Passage], prioritize_by: PrioritizeBy, now: 
     return sorted(range(len(passages)), key=lambda position: -scores[position])
 
 
-def _priority(passage: Passage, prioritize_by: PrioritizeBy, now: datetime) -> float:
+def _priority(passage: BudgetedPassage, prioritize_by: PrioritizeBy, now: datetime) -> float:
     if prioritize_by == "recency":
         return passage.upload_date.timestamp()
     recency = min(max(1 - (now - passage.upload_date) / _OLD, 0.0), 1.0)
@@ -119,14 +119,14 @@ def beginning(text: str, max_tokens: int) -> str | None:
 def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, tokens_at: NDArray[np.uint32]) -> str:
     """Give `text` up to the last of `cuts` that fits; "" if none does."""
     blank = len(text) - len(text.lstrip())
-    room = max_tokens
-    while room > 0:
-        within = bisect_right(cuts, room, key=lambda cut: int(tokens_at[cut]))
+    allowance = max_tokens
+    while allowance > 0:
+        within = bisect_right(cuts, allowance, key=lambda cut: int(tokens_at[cut]))
         if within == 0 or (cut := cuts[within - 1]) <= blank:
             return ""
         # Cut out of the text, its beginning may have a few tokens more than it had within the text.
         surplus = count_tokens(text[:cut]) - max_tokens
         if surplus <= 0:
             return text[:cut]
-        room -= surplus
+        allowance -= surplus
     return ""

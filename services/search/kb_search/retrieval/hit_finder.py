@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 from pymongo.errors import OperationFailure
 
 from kb_search.retrieval.at_once import all_of
-from kb_search.retrieval.coalescing import Place
-from kb_search.retrieval.legs import Ranking, Target, ask
-from kb_search.retrieval.presumption import Outdated, Presumption
+from kb_search.retrieval.coalescing import ChunkPosition
+from kb_search.retrieval.legs import Ranking, Target, query_legs
+from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
 from kb_search.retrieval.query import Mode, SearchQuery
 from kb_search.retrieval.results import width_of
 from kb_search.retrieval.selection import MOST_CANDIDATES, Hit, Page, depth_for, page_of
-from kb_search.retrieval.snapshot import Snapshot
+from kb_search.retrieval.snapshot import ReadSnapshot
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
@@ -30,7 +30,7 @@ class Read:
     """What was found, as it was at one moment."""
 
     page: Page
-    neighbours: Mapping[Place, Row]
+    neighbours: Mapping[ChunkPosition, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +39,13 @@ class HitFinder:
 
     database: Database
     query: SearchQuery
-    presumption: Presumption
+    optimistic_read: OptimisticRead
     failures: MutableMapping[str, KbError]
     """Gets what goes wrong with one KB, by its id."""
     stopwatch: Stopwatch
 
     async def find(self, targets: Sequence[Target]) -> Read:
-        """Find a page. Raises Outdated."""
+        """Find a page. Raises StaleRead."""
         query = self.query
         limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
         words: dict[str, Mapping[str, float] | None] = {}
@@ -67,7 +67,7 @@ class HitFinder:
 
     async def _ask(self, target: Target, limit: int, words: Mapping[str, float] | None) -> Ranking | KbError:
         try:
-            return await ask(target, self.query, limit=limit, stopwatch=self.stopwatch, words=words)
+            return await query_legs(target, self.query, limit=limit, stopwatch=self.stopwatch, words=words)
         except RequestError as error:
             return error
 
@@ -75,24 +75,24 @@ class HitFinder:
         try:
             return await self._read_at_one_moment(ranked)
         except PrimaryChanged as error:
-            raise Outdated from error
+            raise StaleRead from error
         except OperationFailure as error:
             if error.code in _SNAPSHOT_GONE:
                 # A collection was changed in a way that takes its past away: perhaps it went with its KB.
-                raise Outdated from error
+                raise StaleRead from error
             raise
 
     async def _read_at_one_moment(self, ranked: Sequence[tuple[Target, Ranking]]) -> Read:
         query = self.query
         async with current_snapshot(self.database) as session:
-            snapshot = Snapshot(session, self.presumption)
+            snapshot = ReadSnapshot(session, self.optimistic_read)
             found = [
                 await snapshot.hits(target, ranking, query, min_score=_min_score(target, query))
                 for target, ranking in ranked
             ]
             page = page_of(found, skip=query.skip, top_k=query.top_k)
-            hits: dict[Place, Hit] = {}
-            neighbours: dict[Place, Row] = {}
+            hits: dict[ChunkPosition, Hit] = {}
+            neighbours: dict[ChunkPosition, Row] = {}
             for target, _ in ranked:
                 own = [hit for hit in page.hits if hit.kb_id == target.kb.kb_id]
                 hits |= {hit.place: hit for hit in await snapshot.with_relevance(target, own)}

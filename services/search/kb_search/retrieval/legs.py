@@ -50,7 +50,7 @@ class Ranking:
     """All that the index of words has, where that is known."""
 
 
-async def ask(
+async def query_legs(
     target: Target,
     query: SearchQuery,
     *,

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kb_search.retrieval.coalescing import Place, groups
-from kb_search.retrieval.context_budget import Passage, fit
+from kb_search.retrieval.coalescing import ChunkPosition, groups
+from kb_search.retrieval.context_budget import BudgetedPassage, fit
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import Hit
 from kb_shared.mongo.database import Row
@@ -26,7 +26,7 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class KnowledgeBaseResults:
     results: Sequence[Result]
     omitted_count: int
     total_tokens: int
@@ -39,12 +39,12 @@ def width_of(kb: KnowledgeBase, query: SearchQuery) -> int:
 
 def assemble(
     hits: Sequence[Hit],
-    neighbours: Mapping[Place, Row],
+    neighbours: Mapping[ChunkPosition, Row],
     kbs: Mapping[str, KnowledgeBase],
     query: SearchQuery,
     *,
     now: datetime,
-) -> Answered:
+) -> KnowledgeBaseResults:
     """Give the results of a page in their order.
 
     Args:
@@ -54,17 +54,19 @@ def assemble(
     """
     results = _in_order(hits, neighbours, kbs, query)
     if query.max_tokens is None:
-        return Answered(results, 0, sum(result.tokens for result in results))
-    passages = [Passage(result.text, result.tokens, result.likeness, result.chunk["upload_date"]) for result in results]
+        return KnowledgeBaseResults(results, 0, sum(result.tokens for result in results))
+    passages = [
+        BudgetedPassage(result.text, result.tokens, result.likeness, result.chunk["upload_date"]) for result in results
+    ]
     fitted = fit(passages, max_tokens=query.max_tokens, prioritize_by=query.prioritize_by, now=now)
     kept = [
         replace(results[one.position], text=one.text, tokens=one.tokens, truncated=one.truncated) for one in fitted.kept
     ]
-    return Answered(kept, fitted.omitted_count, fitted.total_tokens)
+    return KnowledgeBaseResults(kept, fitted.omitted_count, fitted.total_tokens)
 
 
 def _in_order(
-    hits: Sequence[Hit], neighbours: Mapping[Place, Row], kbs: Mapping[str, KnowledgeBase], query: SearchQuery
+    hits: Sequence[Hit], neighbours: Mapping[ChunkPosition, Row], kbs: Mapping[str, KnowledgeBase], query: SearchQuery
 ) -> list[Result]:
     """Groups by their best match; in a group as in the document.
 
@@ -73,7 +75,7 @@ def _in_order(
     """
     matched = {hit.place: hit for hit in hits}
     rank = {place: number for number, place in enumerate(matched)}
-    found: list[list[Place]] = []
+    found: list[list[ChunkPosition]] = []
     for kb in kbs.values():
         places = [place for place in matched if place.kb_id == kb.kb_id]
         found += groups(places, [place for place in neighbours if place.kb_id == kb.kb_id], width_of(kb, query))

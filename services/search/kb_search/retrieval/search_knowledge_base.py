@@ -23,17 +23,17 @@ from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.legs import Target
-from kb_search.retrieval.presumption import Outdated, Presumption
+from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
 from kb_search.retrieval.query import Asker, Mode, SearchQuery
 from kb_search.retrieval.query_vectors import NoVector, embed_query
-from kb_search.retrieval.results import Answered, assemble
+from kb_search.retrieval.results import KnowledgeBaseResults, assemble
 from kb_search.retrieval.selection import Page
 from kb_search.retrieval.spu_tally import SpuTally, tallied
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_search.store.query_log import LoggedQuery, Outcome
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
-from kb_shared.http.authentication import PresumedKey
+from kb_shared.http.authentication import CachedKey
 from kb_shared.http.problems import as_request_error
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import knowledge_bases, vectors
@@ -59,7 +59,7 @@ class Answer:
     failures: Mapping[str, KbError]
     """Why others were not, by KB id."""
     page: Page
-    answered: Answered
+    answered: KnowledgeBaseResults
     spu_charged: int
     query_vector_cached: bool | None
     """Whether the cache had the query's vectors for all models; None if no vector was used."""
@@ -111,7 +111,7 @@ class KnowledgeBaseSearch:
         self._vector_within_s = vector_within_s
 
     async def search(
-        self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: PresumedKey | None
+        self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: CachedKey | None
     ) -> Answer:
         """Find the chunks of a KB that answer a query best, as they are at one moment; charge for its embedding.
 
@@ -137,7 +137,7 @@ class KnowledgeBaseSearch:
         query: SearchQuery,
         asker: Asker,
         *,
-        key: PresumedKey | None,
+        key: CachedKey | None,
     ) -> Answer:
         """The same over several KBs, or all there are for None: their ranks are fused, whatever their models are.
 
@@ -196,47 +196,47 @@ class KnowledgeBaseSearch:
         )
 
     async def _search(
-        self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, key: PresumedKey | None
+        self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
     ) -> Answer:
         stopwatch = Stopwatch()
         with tallied() as tally:
             for attempt in range(_ATTEMPTS):
-                presumption = await self._presumption(organization_id, kb_ids, key, anew=attempt > 0)
+                optimistic_read = await self._optimistic_read(organization_id, kb_ids, key, anew=attempt > 0)
                 try:
-                    return await self._search_on(presumption, kb_ids, query, stopwatch, tally)
-                except Outdated:
+                    return await self._search_on(optimistic_read, kb_ids, query, stopwatch, tally)
+                except StaleRead:
                     pass
                 except KbError:
-                    if await presumption.holds():
+                    if await optimistic_read.holds():
                         raise
                 SEARCH_RESTARTS.inc()
                 key = None if key is None else await key.look_again()
         raise TransientError("what is searched keeps changing")
 
-    async def _presumption(
-        self, organization_id: str, kb_ids: Sequence[str] | None, key: PresumedKey | None, *, anew: bool
-    ) -> Presumption:
+    async def _optimistic_read(
+        self, organization_id: str, kb_ids: Sequence[str] | None, key: CachedKey | None, *, anew: bool
+    ) -> OptimisticRead:
         known = None if anew or kb_ids is None else self._known.those(organization_id, kb_ids)
         kbs = await self._known.look(organization_id, kb_ids) if known is None else known
-        return Presumption(self._known, organization_id, kbs, key, looked_at=known is None)
+        return OptimisticRead(self._known, organization_id, kbs, key, looked_at=known is None)
 
     async def _search_on(
         self,
-        presumption: Presumption,
+        optimistic_read: OptimisticRead,
         kb_ids: Sequence[str] | None,
         query: SearchQuery,
         stopwatch: Stopwatch,
         tally: SpuTally,
     ) -> Answer:
-        """Raises Outdated; nothing is paid for on what was not looked at for this request."""
+        """Raises StaleRead; nothing is paid for on what was not looked at for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._targets(presumption.kbs, kb_ids, parse(query.criteria), failures)
+        targets = await self._targets(optimistic_read.kbs, kb_ids, parse(query.criteria), failures)
         if query.asks_vectors:
             with stopwatch.stage("embed"):
-                targets = await self._with_vectors(targets, query, presumption, failures)
-        read = await HitFinder(self._database, query, presumption, failures, stopwatch).find(targets)
+                targets = await self._with_vectors(targets, query, optimistic_read, failures)
+        read = await HitFinder(self._database, query, optimistic_read, failures, stopwatch).find(targets)
         # Where there was no snapshot to read, too.
-        await presumption.look()
+        await optimistic_read.look()
         kbs = {target.kb.kb_id: target.kb for target in targets if target.kb.kb_id not in failures}
         if failures and not kbs:
             raise next(iter(failures.values()))
@@ -261,7 +261,7 @@ class KnowledgeBaseSearch:
         self,
         targets: Sequence[Target],
         query: SearchQuery,
-        presumption: Presumption,
+        optimistic_read: OptimisticRead,
         failures: MutableMapping[str, KbError],
     ) -> list[Target]:
         """Give the targets the query's vector; where words may answer, too, a provider that is out is no failure."""
@@ -271,7 +271,7 @@ class KnowledgeBaseSearch:
             query.text,
             [target.kb for target in targets],
             within_s=self._vector_within_s if words_may_answer else None,
-            before_paying=presumption.look,
+            before_paying=optimistic_read.look,
         )
         given = []
         for target in targets:
@@ -301,7 +301,7 @@ class KnowledgeBaseSearch:
         return targets
 
     async def _target(self, kb: KnowledgeBase, clauses: Sequence[Clause]) -> Target:
-        chunk_count = await self._chunk_counts.of(kb)
+        chunk_count = await self._chunk_counts.count_chunks(kb)
         return Target(
             kb,
             vectors.chunks_of(self._database, kb),

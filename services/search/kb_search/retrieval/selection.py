@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kb_search.retrieval.coalescing import Place
+from kb_search.retrieval.coalescing import ChunkPosition
 from kb_search.retrieval.fusion import Candidate
 from kb_search.store.found_chunks import visible
 from kb_shared.mongo.database import Row
@@ -39,8 +39,8 @@ class Hit:
         return None if score is None else min(max(score, 0.0), 1.0)
 
     @property
-    def place(self) -> Place:
-        return Place(self.kb_id, self.chunk["document_id"], self.chunk["chunk_index"])
+    def place(self) -> ChunkPosition:
+        return ChunkPosition(self.kb_id, self.chunk["document_id"], self.chunk["chunk_index"])
 
     @property
     def order(self) -> tuple[object, ...]:

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from kb_search.retrieval.coalescing import Place, stretches
+from kb_search.retrieval.coalescing import ChunkPosition, stretches
 from kb_search.retrieval.fusion import Candidate
 from kb_search.retrieval.legs import Ranking, Target
-from kb_search.retrieval.presumption import Presumption
+from kb_search.retrieval.optimistic_read import OptimisticRead
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import (
     Found,
@@ -21,24 +21,24 @@ from kb_search.retrieval.selection import (
     through_ties,
 )
 from kb_search.store import found_chunks
-from kb_shared.mongo.database import Row, Session
+from kb_shared.mongo.database import MongoSession, Row
 from kb_shared.mongo.vector import Vector, from_binary
 
 _WIDER = 4
 
 
-class Snapshot:
+class ReadSnapshot:
     """One moment of the collections."""
 
-    def __init__(self, session: Session, presumption: Presumption) -> None:
-        """Take what the session sees; `presumption` is checked with the first hits."""
+    def __init__(self, session: MongoSession, optimistic_read: OptimisticRead) -> None:
+        """Take what the session sees; `optimistic_read` is checked with the first hits."""
         self._session = session
-        self._unchecked: Presumption | None = presumption
+        self._unchecked: OptimisticRead | None = optimistic_read
 
     async def hits(self, target: Target, ranking: Ranking, query: SearchQuery, *, min_score: float | None) -> Found:
         """Read candidates, the best first, until all that the page needs may be shown and pass the minimum.
 
-        Fewer, if there are no more. Raises Outdated.
+        Fewer, if there are no more. Raises StaleRead.
         """
         rows: dict[str, Row] = {}
         indexed: set[str] = set()
@@ -90,7 +90,7 @@ class Snapshot:
         scores = dict(zip(embeddings, _scores(target.vector, embeddings.values()), strict=True))
         return [replace(hit, cosine_score=scores[hit.chunk["_id"]]) if hit.relevance is None else hit for hit in hits]
 
-    async def neighbours(self, target: Target, matches: Sequence[Hit], width: int) -> dict[Place, Row]:
+    async def neighbours(self, target: Target, matches: Sequence[Hit], width: int) -> dict[ChunkPosition, Row]:
         """Read the chunks beside matches, of the same version of their documents, in one query."""
         if not width or not matches:
             return {}
@@ -100,7 +100,7 @@ class Snapshot:
         ]
         rows = await found_chunks.read_stretches(target.chunks, self._session, wanted)
         shown = found_chunks.of_the_same_versions(rows, [hit.chunk for hit in matches])
-        return {Place(target.kb.kb_id, row["document_id"], row["chunk_index"]): row for row in shown}
+        return {ChunkPosition(target.kb.kb_id, row["document_id"], row["chunk_index"]): row for row in shown}
 
 
 def _without_score(target: Target, candidates: Sequence[Candidate]) -> list[str]:

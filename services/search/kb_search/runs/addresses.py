@@ -97,7 +97,7 @@ class NeutralPieces:
         self._waits_for: re.Pattern[str] | None = None
         """What the end of a long part looks like that is not looked at again with each piece."""
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be passed on after this piece."""
         if self._waits_for is not None and self._waits_for.search(piece) is None:
             self._held.append(piece)

@@ -72,7 +72,7 @@ class _Budget:
         self._steps_left = MAX_STEPS
         self._ends_at_cpu_s = time.thread_time() + max_cpu_s
 
-    def take(self, keyword: str, value: object) -> None:
+    def charge(self, keyword: str, value: object) -> None:
         """Take what it costs to look at a keyword with this value. Raises _TooLong."""
         self._steps_left -= STEPS_OF_REFERENCE if keyword in _REFERENCES else 1
         if isinstance(value, str):
@@ -112,7 +112,7 @@ def _problem_of(schema: Mapping[str, Any]) -> str | None:
         if keyword == "$ref":
             if not (isinstance(value, str) and value.startswith("#")):
                 return "refers to something outside of itself"
-            _budget.get().take(keyword, value)
+            _budget.get().charge(keyword, value)
             resolver.lookup(value)
     for error in _Validator(jsonschema.Draft202012Validator.META_SCHEMA).iter_errors(schema):
         return f"is no JSON schema: {error.message[:MAX_MESSAGE_CHARACTERS]}"
@@ -152,7 +152,7 @@ def _validator(schema: Mapping[str, Any]) -> Any:
 
 def _in_time(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Violations:
-        _budget.get().take(name, value)
+        _budget.get().charge(name, value)
         yield from keyword(validator, value, instance, schema) or ()
 
     return checked

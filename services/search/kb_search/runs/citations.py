@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from kb_search.runs.json_strings import clean_string
 from kb_search.runs.marks import numbers_in, with_known_marks
-from kb_search.runs.passages import Passage, PassageBook
+from kb_search.runs.passages import CitedPassage, PassageBook
 
 _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)(\s*:)?', re.DOTALL)
 """With the colon behind it if it is a name. A string that is not closed ends with the text."""
@@ -17,7 +17,7 @@ _JSON_TEXT: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)(\s*:)?', re.DOTALL
 
 @dataclass(frozen=True, slots=True)
 class Citations:
-    passages: Sequence[Passage]
+    passages: Sequence[CitedPassage]
     """In the order of their first mention, each once."""
     dropped: int
     """Numbers that no passage of the run has."""

@@ -25,10 +25,10 @@ class CleanPieces:
         self._marks = KnownMarkPieces(is_known)
         self._addresses = NeutralPieces(addresses)
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be passed on after this piece."""
-        return self._addresses.take(self._marks.take(piece))
+        return self._addresses.feed(self._marks.feed(piece))
 
     def end(self) -> str:
         """What is left when no piece follows."""
-        return self._addresses.take(self._marks.end()) + self._addresses.end()
+        return self._addresses.feed(self._marks.end()) + self._addresses.end()

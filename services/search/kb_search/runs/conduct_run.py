@@ -22,7 +22,7 @@ from kb_search.runs.citations import Citations, citations_of
 from kb_search.runs.clean_answers import CleanPieces, clean_text
 from kb_search.runs.events import Tell, tell_nobody
 from kb_search.runs.json_strings import Clean, CleanJsonPieces, clean_json
-from kb_search.runs.loop import Answered, Ask, CallTools, Give, State, Unusable
+from kb_search.runs.loop import Ask, CallTools, ModelAnswered, RunState, StopRun, Unusable
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_tools import Returned, RunTools
 from kb_search.store import runs
@@ -92,16 +92,16 @@ class Conductor:
             plan.organization_id,
             Asker(plan.key_id, "agent", plan.run_id),
             plan.tools,
-            fence=plan.fence,
+            delimiter=plan.delimiter,
             max_spus=plan.budget.max_spus,
             max_passage_tokens=self._max_passage_tokens,
         )
-        making = _Making(plan, self._chat, tools, tell)
-        await runs.begin(self._database, making.run)
+        execution = RunExecution(plan, self._chat, tools, tell)
+        await runs.begin(self._database, execution.run)
         failure: RequestError | None = None
         status = Status.FAILED
         try:
-            await making.converse()
+            await execution.converse()
             status = Status.COMPLETED
         except asyncio.CancelledError:
             status = Status.CANCELLED
@@ -109,7 +109,7 @@ class Conductor:
         except (KbError, PyMongoError) as error:
             failure = explained(error)
         finally:
-            run = making.ended(status, failure)
+            run = execution.ended(status, failure)
             # Also when the caller is gone, and its task with it.
             await asyncio.shield(self._keep(self._store(run)))
         await tell("run.finished", finished(run))
@@ -150,7 +150,7 @@ class Conductor:
         return task
 
 
-class _Making:
+class RunExecution:
     """One run while it is made."""
 
     def __init__(self, plan: Plan, chat: Chat, tools: RunTools, tell: Tell) -> None:
@@ -160,7 +160,7 @@ class _Making:
         self._tell = tell
         self._tools = tools
         self._described = [tool.described() for tool in plan.tools]
-        self._state = State(plan.messages(), plan.schema, has_tools=bool(plan.tools))
+        self._state = RunState(plan.messages(), plan.schema, has_tools=bool(plan.tools))
         self._calls: list[dict[str, Any]] = []
         self._answer: str | None = None
         self._citations = Citations([], 0)
@@ -209,14 +209,14 @@ class _Making:
             elapsed_s=self._elapsed_s,
             next_prompt_tokens=estimated_tokens([*self._state.messages, *self._described]),
         )
-        if isinstance(action, Give):
+        if isinstance(action, StopRun):
             raise _budget_spent(action.stop)
         completion = await self._ask(action)
         self._state, next_action = await self._hear(completion, action)
         match next_action:
             case CallTools():
                 self._state = loop.returned(self._state, await self._call(next_action))
-            case Answered(text):
+            case ModelAnswered(text):
                 await self._answer_with(text)
             case Unusable(text, wrong):
                 clean = self._clean()
@@ -242,7 +242,7 @@ class _Making:
 
         async def on_text(text: str) -> None:
             heard.append(text)
-            await tell(text if shown is None else shown.take(text))
+            await tell(text if shown is None else shown.feed(text))
 
         # Streaming costs more: only for whoever listens.
         listener = None if self._tell is tell_nobody else on_text
@@ -271,7 +271,7 @@ class _Making:
             return CleanPieces(self._tools.book.has, self._known_addresses())
         return CleanJsonPieces(self._clean()) if self._plan.clean_strings else None
 
-    async def _hear(self, completion: Completion, action: Ask) -> tuple[State, loop.Heard]:
+    async def _hear(self, completion: Completion, action: Ask) -> tuple[RunState, loop.Heard]:
         try:
             # Checking an answer against a schema can take half a second.
             return await asyncio.to_thread(loop.heard, self._state, completion, with_tools=action.with_tools)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kb_search.retrieval.context_budget import beginning
-from kb_search.runs.passages import Fence, cleaned
+from kb_search.runs.passages import PromptDelimiter, cleaned
 from kb_shared.chat.completion import Message
 from kb_shared.errors import NotFound, RequestError, TransientError
 from kb_shared.mongo import document_texts, documents
@@ -25,17 +25,17 @@ class DiscussedDocument:
     text: str
     truncated: bool
 
-    def message(self, fence: Fence) -> Message:
+    def message(self, delimiter: PromptDelimiter) -> Message:
         """What the model is told before the question."""
         data: dict[str, Any] = {"document": cleaned(self.name), "text": cleaned(self.text)}
         if self.truncated:
             data["truncated"] = True
-        return {"role": "user", "content": f"The question is about this document:\n{fence.around(data)}"}
+        return {"role": "user", "content": f"The question is about this document:\n{delimiter.around(data)}"}
 
 
-def reminder(name: str, fence: Fence) -> Message:
+def reminder(name: str, delimiter: PromptDelimiter) -> Message:
     """What the model is told before a question of an earlier run that was about a document."""
-    data = fence.around({"document": cleaned(name)})
+    data = delimiter.around({"document": cleaned(name)})
     return {"role": "user", "content": f"The next question was about this document, whose text is left out:\n{data}"}
 
 

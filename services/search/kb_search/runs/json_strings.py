@@ -20,7 +20,7 @@ _HALF_A_CHARACTER: Final = re.compile(r"[\ud800-\udfff]")
 def clean_json(answer: str, clean: Clean) -> str:
     """Return JSON with each of its strings cleaned; it may violate a schema that the answer follows."""
     pieces = CleanJsonPieces(clean)
-    return pieces.take(answer) + pieces.end()
+    return pieces.feed(answer) + pieces.end()
 
 
 class CleanJsonPieces:
@@ -34,7 +34,7 @@ class CleanJsonPieces:
         self._prose: list[str] = []
         """What comes where it can't be JSON any more: it will be refused, but is told before that."""
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be passed on after this piece."""
         if self._prose:
             self._prose.append(piece)

@@ -20,7 +20,7 @@ Stop: TypeAlias = Literal["max_tokens", "max_seconds"]
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class RunBudget:
     """Of one run."""
 
     max_iterations: int
@@ -32,7 +32,7 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RunState:
     messages: Sequence[Message]
     schema: Mapping[str, Any] | None = None
     has_tools: bool = True
@@ -61,7 +61,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Give:
+class StopRun:
     """Nothing more: the budget is spent and there is no answer."""
 
     stop: Stop
@@ -76,7 +76,7 @@ class CallTools:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ModelAnswered:
     text: str
 
 
@@ -93,10 +93,10 @@ class Repair:
     """Ask again; the messages say what was wrong."""
 
 
-Heard: TypeAlias = CallTools | Answered | Repair | Unusable
+Heard: TypeAlias = CallTools | ModelAnswered | Repair | Unusable
 
 
-def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | Give:
+def to_ask(state: RunState, budget: RunBudget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | StopRun:
     """Decide before the model is asked.
 
     Args:
@@ -106,15 +106,15 @@ def to_ask(state: State, budget: Budget, *, elapsed_s: float, next_prompt_tokens
         next_prompt_tokens: of all messages, estimated.
     """
     if elapsed_s >= budget.max_seconds:
-        return Give("max_seconds")
+        return StopRun("max_seconds")
     left = budget.max_tokens - state.tokens - next_prompt_tokens
     if left < 1:
-        return Give("max_tokens")
+        return StopRun("max_tokens")
     with_tools = state.has_tools and not state.is_repair and state.iterations < budget.max_iterations
     return Ask(with_tools, max_completion_tokens=left)
 
 
-def heard(state: State, completion: Completion, *, with_tools: bool) -> tuple[State, Heard]:
+def heard(state: RunState, completion: Completion, *, with_tools: bool) -> tuple[RunState, Heard]:
     """Take in what the model said, and decide what becomes of it. With a schema it can take `MAX_CPU_S`."""
     state = _counted(state, completion)
     if with_tools and completion.tool_calls:
@@ -122,7 +122,7 @@ def heard(state: State, completion: Completion, *, with_tools: bool) -> tuple[St
     text = completion.text or ""
     wrong = [_CUT] if completion.is_cut else _what_is_wrong(text, state.schema)
     if not wrong:
-        return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), Answered(text)
+        return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), ModelAnswered(text)
     if state.is_repair:
         return state, Unusable(text, wrong)
     said: list[Message] = [{"role": "assistant", "content": text}] if text else []
@@ -130,12 +130,12 @@ def heard(state: State, completion: Completion, *, with_tools: bool) -> tuple[St
     return replace(state, messages=[*state.messages, *said, again], is_repair=True), Repair()
 
 
-def broke_off(state: State, completion: Completion) -> State:
+def broke_off(state: RunState, completion: Completion) -> RunState:
     """Count an answer that ended in its middle: it was paid for."""
     return _counted(state, completion)
 
 
-def returned(state: State, results: Sequence[tuple[ToolCall, str]]) -> State:
+def returned(state: RunState, results: Sequence[tuple[ToolCall, str]]) -> RunState:
     """Add what the calls returned: one message each, in their order."""
     said: list[Message] = [
         {"role": "tool", "tool_call_id": call.call_id, "content": content} for call, content in results
@@ -143,7 +143,7 @@ def returned(state: State, results: Sequence[tuple[ToolCall, str]]) -> State:
     return replace(state, messages=[*state.messages, *said])
 
 
-def _counted(state: State, completion: Completion) -> State:
+def _counted(state: RunState, completion: Completion) -> RunState:
     known = state.cost_usd is not None and completion.cost_usd is not None
     return replace(
         state,
@@ -154,7 +154,7 @@ def _counted(state: State, completion: Completion) -> State:
     )
 
 
-def _with_calls(state: State, completion: Completion) -> tuple[State, CallTools]:
+def _with_calls(state: RunState, completion: Completion) -> tuple[RunState, CallTools]:
     calls: list[ToolCall] = []
     taken = set(state.call_ids)
     for call in completion.tool_calls:

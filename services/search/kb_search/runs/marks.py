@@ -49,7 +49,7 @@ def numbers_in(text: str) -> Iterator[int]:
 def with_known_marks(text: str, is_known: Callable[[int], bool]) -> str:
     """Return the text without the marks of what is not known."""
     pieces = KnownMarkPieces(is_known)
-    return pieces.take(text) + pieces.end()
+    return pieces.feed(text) + pieces.end()
 
 
 class KnownMarkPieces:
@@ -64,7 +64,7 @@ class KnownMarkPieces:
         self._last = "\n"
         """Character that was passed on."""
 
-    def take(self, piece: str) -> str:
+    def feed(self, piece: str) -> str:
         """What can be passed on after this piece."""
         self._held.append(piece)
         if self._waits_for is not None and self._waits_for.search(piece) is None:

@@ -18,7 +18,7 @@ _UNSEEN: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+"
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
+class CitedPassage:
     """A chunk that a search of this run has returned."""
 
     number: int
@@ -55,9 +55,9 @@ class Passage:
 class PassageBook:
     """All passages of one run; one that is found twice keeps its number."""
 
-    _by_chunk: dict[tuple[str, str], Passage] = field(default_factory=dict)
+    _by_chunk: dict[tuple[str, str], CitedPassage] = field(default_factory=dict)
 
-    def enter(self, passage: Passage) -> Passage:
+    def enter(self, passage: CitedPassage) -> CitedPassage:
         """Return it with its number, and with the longest text of it that was found so far."""
         key = passage.kb_id, passage.citation
         known = self._by_chunk.get(key)
@@ -72,7 +72,7 @@ class PassageBook:
             yield cleaned(passage.document_name)
             yield cleaned(passage.text)
 
-    def find(self, number: int) -> Passage | None:
+    def find(self, number: int) -> CitedPassage | None:
         """The passage cited by `[number]`."""
         return next((each for each in self._by_chunk.values() if each.number == number), None)
 
@@ -82,13 +82,13 @@ class PassageBook:
 
 
 @dataclass(frozen=True, slots=True)
-class Fence:
+class PromptDelimiter:
     """What marks data of one run; nobody who wrote a document could have known it."""
 
     mark: str
 
     @classmethod
-    def fresh(cls) -> "Fence":
+    def fresh(cls) -> "PromptDelimiter":
         return cls(secrets.token_hex(8))
 
     def around(self, data: Any) -> str:
@@ -97,9 +97,9 @@ class Fence:
         return f"<<<{self.mark}>>>\n{encoded}\n<<<end {self.mark}>>>"
 
 
-def shown(passages: Sequence[Passage], *, omitted_count: int, fence: Fence) -> str:
+def shown(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
     """What a model is given of a search."""
-    return fence.around(
+    return delimiter.around(
         {
             "passages": [
                 {

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from kb_search.runs.discussed_document import DiscussedDocument
 from kb_search.runs.knowledge_tools import KnowledgeTool
-from kb_search.runs.loop import Budget
-from kb_search.runs.passages import Fence, cleaned
+from kb_search.runs.loop import RunBudget
+from kb_search.runs.passages import PromptDelimiter, cleaned
 from kb_search.store.runs import Run, Status
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
@@ -40,8 +40,8 @@ class Plan:
     """The caller's own messages; the last one is the user's."""
     tools: Sequence[KnowledgeTool]
     schema: Mapping[str, Any] | None
-    budget: Budget
-    fence: Fence
+    budget: RunBudget
+    delimiter: PromptDelimiter
     thread_id: str | None = None
     prompt_id: str | None = None
     agent_id: str | None = None
@@ -51,9 +51,9 @@ class Plan:
 
     def messages(self) -> list[Message]:
         """What the model is told first."""
-        rules = _RULES.format(mark=self.fence.mark)
+        rules = _RULES.format(mark=self.delimiter.mark)
         system: Message = {"role": "system", "content": f"{rules}\n\n{self.instructions}".strip()}
-        document = [] if self.document is None else [self.document.message(self.fence)]
+        document = [] if self.document is None else [self.document.message(self.delimiter)]
         return [system, *self.history, *document, *self.question]
 
     def texts(self) -> Iterator[str]:

@@ -10,8 +10,8 @@ from kb_search.runs.answer_schema import UnusableSchema, check_schema
 from kb_search.runs.citations import without_marks
 from kb_search.runs.discussed_document import DiscussedDocument, read_discussed, reminder
 from kb_search.runs.knowledge_tools import PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, KnowledgeTool
-from kb_search.runs.loop import Budget
-from kb_search.runs.passages import Fence
+from kb_search.runs.loop import RunBudget
+from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_request import RunRequest
 from kb_search.settings import Settings
@@ -72,7 +72,7 @@ class Preparation:
         organization_id = caller.organization_id
         await self.check_answer_schema(organization_id, "response_schema", request.response_schema)
         source = await self._source(organization_id, request)
-        fence = Fence.fresh()
+        delimiter = PromptDelimiter.fresh()
         asked: list[Message] = [message.model_dump() for message in request.messages]
         budget = self._budget(request, source)
         return Plan(
@@ -82,13 +82,13 @@ class Preparation:
             model=await self.model(organization_id, source.model),
             instructions=source.instructions,
             history=await self._history(
-                organization_id, request.thread_id, fence, max_tokens=int(budget.max_tokens * HISTORY_SHARE)
+                organization_id, request.thread_id, delimiter, max_tokens=int(budget.max_tokens * HISTORY_SHARE)
             ),
             question=[*source.question, *asked],
             tools=source.tools,
             schema=source.schema if request.response_schema is None else request.response_schema,
             budget=budget,
-            fence=fence,
+            delimiter=delimiter,
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
             agent_id=request.agent_id,
@@ -147,13 +147,13 @@ class Preparation:
             await knowledge_bases.get(self._database, organization_id, kb_id)
 
     async def _history(
-        self, organization_id: str, thread_id: str | None, fence: Fence, *, max_tokens: int
+        self, organization_id: str, thread_id: str | None, delimiter: PromptDelimiter, *, max_tokens: int
     ) -> list[Message]:
         if thread_id is None:
             return []
         await runs.get_thread(self._database, organization_id, thread_id)
         earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
-        return newest_turns([_turn(run, fence) for run in earlier], max_tokens=max_tokens)
+        return newest_turns([_turn(run, delimiter) for run in earlier], max_tokens=max_tokens)
 
     async def _document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
@@ -161,9 +161,9 @@ class Preparation:
         max_tokens = self._settings.run_document_tokens
         return await read_discussed(self._database, organization_id, document_id, max_tokens=max_tokens)
 
-    def _budget(self, request: RunRequest, source: _Source) -> Budget:
+    def _budget(self, request: RunRequest, source: _Source) -> RunBudget:
         asked, settings = request.budget, self._settings
-        return Budget(
+        return RunBudget(
             max_iterations=request.max_iterations or source.max_iterations or DEFAULT_ITERATIONS,
             max_tokens=int(_at_most("max_tokens", asked.max_tokens, settings.run_max_tokens)),
             max_spus=int(_at_most("max_spus", asked.max_spus, settings.run_max_spus)),
@@ -183,8 +183,8 @@ def newest_turns(turns: Sequence[Sequence[Message]], *, max_tokens: int) -> list
     return kept
 
 
-def _turn(run: Run, fence: Fence) -> list[Message]:
-    about = [] if run.document_name is None else [reminder(run.document_name, fence)]
+def _turn(run: Run, delimiter: PromptDelimiter) -> list[Message]:
+    about = [] if run.document_name is None else [reminder(run.document_name, delimiter)]
     answer = without_marks(run.answer or "", is_json=run.is_json)
     return [*about, *run.question, {"role": "assistant", "content": answer}]
 

@@ -15,7 +15,7 @@ from kb_search.store import runs
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import lasting
 from kb_shared.http.authentication import Caller, CallerWith
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.request_limits import LimitedCallerWith, RequestLimits
@@ -43,7 +43,7 @@ class ThreadView(BaseModel):
     created_at: datetime
 
     @classmethod
-    def of(cls, thread: Thread) -> "ThreadView":
+    def from_thread(cls, thread: Thread) -> "ThreadView":
         return cls(thread_id=thread.thread_id, title=thread.title, created_at=thread.created_at)
 
 
@@ -57,10 +57,6 @@ class ThreadWithRuns(ThreadView):
 
     runs: list[RunSummary]
     total_count: int
-
-
-class Message(BaseModel):
-    message: str
 
 
 def runs_router(
@@ -80,23 +76,23 @@ def runs_router(
         if body.document_id is not None:
             # Its text is shown to the model, which repeats it when it is asked to.
             caller.check(Scope.READ)
-        await limits.take("run", caller)
+        await limits.count_request("run", caller)
         plan = await preparation.plan(caller, body)
         if EVENT_STREAM in request.headers.get("accept", ""):
             events = events_of(request, lambda tell: conductor.conduct(plan, tell))
             # Told to proxies that would keep events back until there are enough of them.
             headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
             return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
-        return RunView.of(await unless_left(request, conductor.conduct(plan, tell_nobody)))
+        return RunView.from_run(await unless_left(request, conductor.conduct(plan, tell_nobody)))
 
     @router.get("/runs", summary="List runs, the newest first")
     async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
         found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
-        return RunList(runs=[RunSummary.of(run) for run in found], total_count=total_count)
+        return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
 
     @router.get("/runs/{run_id}", summary="The whole story of a run")
     async def get(run_id: str, caller: Reader) -> RunView:
-        return RunView.of(await runs.get(database, caller.organization_id, run_id))
+        return RunView.from_run(await runs.get(database, caller.organization_id, run_id))
 
     @router.post("/threads", status_code=201, summary="Begin a conversation", responses=responses(409))
     async def create_thread(body: CreateThread, caller: Talker) -> ThreadView:
@@ -108,12 +104,12 @@ def runs_router(
         )
         thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
         await runs.insert_thread(database, thread)
-        return ThreadView.of(thread)
+        return ThreadView.from_thread(thread)
 
     @router.get("/threads", summary="List conversations, the newest first")
     async def list_threads(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
         found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
-        return ThreadList(threads=[ThreadView.of(thread) for thread in found], total_count=total_count)
+        return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
     @router.get("/threads/{thread_id}", summary="A conversation with its runs and their citations")
     async def get_thread(
@@ -123,12 +119,12 @@ def runs_router(
         found, total_count = await runs.page(
             database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit
         )
-        summaries = [RunSummary.of(run) for run in found]
-        return ThreadWithRuns(**ThreadView.of(thread).model_dump(), runs=summaries, total_count=total_count)
+        summaries = [RunSummary.from_run(run) for run in found]
+        return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
 
     @router.delete("/threads/{thread_id}", summary="Delete a conversation and its runs")
-    async def delete_thread(thread_id: str, caller: Writer) -> Message:
+    async def delete_thread(thread_id: str, caller: Writer) -> MessageResponse:
         await runs.delete_thread(database, caller.organization_id, thread_id)
-        return Message(message="Thread deleted successfully")
+        return MessageResponse(message="Thread deleted successfully")
 
     return router

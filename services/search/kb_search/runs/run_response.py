@@ -47,7 +47,7 @@ class RunSummary(BaseModel):
     finished_at: datetime | None
 
     @classmethod
-    def of(cls, run: Run) -> "RunSummary":
+    def from_run(cls, run: Run) -> "RunSummary":
         return cls(
             **{name: getattr(run, name) for name in RunSummary.model_fields if name != "citations"},
             citations=[CitationView(**each) for each in run.citations],
@@ -61,8 +61,8 @@ class RunView(RunSummary):
     tool_calls: list[dict[str, Any]]
 
     @classmethod
-    def of(cls, run: Run) -> "RunView":
-        summary = RunSummary.of(run).model_dump()
+    def from_run(cls, run: Run) -> "RunView":
+        summary = RunSummary.from_run(run).model_dump()
         return cls(**summary, messages=run.messages, tool_calls=run.tool_calls)
 
 

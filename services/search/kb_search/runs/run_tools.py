@@ -13,7 +13,7 @@ from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import Answer, KnowledgeBaseSearch
 from kb_search.retrieval.spu_tally import SpuTally, tallied
 from kb_search.runs.knowledge_tools import Asked, KnowledgeTool, UnusableCall, understood
-from kb_search.runs.passages import Fence, Passage, PassageBook, shown
+from kb_search.runs.passages import CitedPassage, PassageBook, PromptDelimiter, shown
 from kb_shared.chat.completion import ToolCall
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
 
@@ -32,7 +32,7 @@ class Returned:
 
     content: str
     """For the model."""
-    passages: Sequence[Passage] = ()
+    passages: Sequence[CitedPassage] = ()
     omitted_count: int = 0
     spus: int = 0
     problem: str | None = None
@@ -50,7 +50,7 @@ class RunTools:
         asker: Asker,
         tools: Sequence[KnowledgeTool],
         *,
-        fence: Fence,
+        delimiter: PromptDelimiter,
         max_spus: int,
         max_passage_tokens: int,
     ) -> None:
@@ -70,7 +70,7 @@ class RunTools:
         self._organization_id = organization_id
         self._asker = asker
         self._tools: Mapping[str, KnowledgeTool] = {tool.name: tool for tool in tools}
-        self._fence = fence
+        self._fence = delimiter
         self._spus_left = max_spus
         self._max_passage_tokens = max_passage_tokens
         self._tallies: list[SpuTally] = []
@@ -110,15 +110,15 @@ class RunTools:
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
                 # More of what failed may have been charged than was heard of: the budget has all of it for spent.
-                return Returned(_told(error), problem=_told(error), spus=tally.spus)
+                return Returned(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
         return self._shown(answer)
 
     def _shown(self, answer: Answer) -> Returned:
-        problem = " ".join(dict.fromkeys(map(_told, answer.failures.values()))) or None
+        problem = " ".join(dict.fromkeys(map(_describe_error, answer.failures.values()))) or None
         passages = [self.book.enter(_passage(result)) for result in answer.answered.results]
         omitted_count = answer.answered.omitted_count
-        content = shown(passages, omitted_count=omitted_count, fence=self._fence)
+        content = shown(passages, omitted_count=omitted_count, delimiter=self._fence)
         return Returned(
             f"{problem}\n{content}" if problem else content,
             passages,
@@ -128,7 +128,7 @@ class RunTools:
         )
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """What a model is told of a search that failed."""
     match error:
         case NotFound():
@@ -141,9 +141,9 @@ def _told(error: Exception) -> str:
             return _FAILED
 
 
-def _passage(result: Result) -> Passage:
+def _passage(result: Result) -> CitedPassage:
     chunk = result.chunk
-    return Passage(
+    return CitedPassage(
         number=0,
         citation=chunk["_id"],
         kb_id=result.kb.kb_id,

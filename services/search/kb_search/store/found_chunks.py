@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from pymongo import ASCENDING
 
 from kb_shared.mongo import document_index
-from kb_shared.mongo.database import Row, Session, in_one_batch
+from kb_shared.mongo.database import MongoSession, Row, in_one_batch
 from kb_shared.mongo.vectors import Chunks, document_of
 
 SHOWN_AFTER_RETIREMENT = timedelta(seconds=30)
@@ -51,7 +51,7 @@ class ReadChunks(NamedTuple):
 
 async def read(
     chunks: Chunks,
-    session: Session,
+    session: MongoSession,
     ids: Collection[str],
     *,
     query_filter: Mapping[str, Any],
@@ -109,13 +109,13 @@ def _united_with_count(chunks: Chunks, matching: Mapping[str, Any], up_to: int) 
     return {"$unionWith": {"coll": chunks.collection.name, "pipeline": live}}
 
 
-async def embeddings(chunks: Chunks, session: Session, ids: Collection[str]) -> dict[str, bytes]:
+async def embeddings(chunks: Chunks, session: MongoSession, ids: Collection[str]) -> dict[str, bytes]:
     """The vectors of chunks by their ids, as they are stored, as of the snapshot of `session`."""
     rows = chunks.collection.find({"_id": {"$in": list(ids)}, **chunks.scope}, {"embedding": 1}, session=session)
     return {row["_id"]: row["embedding"] for row in await rows.to_list()}
 
 
-async def read_stretches(chunks: Chunks, session: Session, stretches: Iterable[tuple[str, int, int]]) -> list[Row]:
+async def read_stretches(chunks: Chunks, session: MongoSession, stretches: Iterable[tuple[str, int, int]]) -> list[Row]:
     """The rows of documents from one chunk_index to another, both included; retired ones too."""
     ranges = [
         {"document_id": document_id, "chunk_index": {"$gte": first, "$lte": last}}

@@ -18,8 +18,8 @@ from kb_shared.mongo.index_jobs.job import (
     SUSPECT_AFTER,
     UNCLAIMED_GRACE,
     UNDONE,
-    Job,
-    State,
+    IndexJob,
+    IndexJobState,
     row_id,
 )
 from kb_shared.mongo.index_jobs.queries import (
@@ -57,10 +57,10 @@ __all__ = [
     "SUSPECT_AFTER",
     "UNCLAIMED_GRACE",
     "UNDONE",
-    "Job",
+    "IndexJob",
+    "IndexJobState",
     "Opened",
     "Request",
-    "State",
     "any_open",
     "claim",
     "claim_all",

@@ -9,28 +9,28 @@ from kb_shared.mongo.index_jobs.job import (
     NAME,
     PUBLISH_GRACE,
     UNCLAIMED_GRACE,
-    Job,
-    State,
+    IndexJob,
+    IndexJobState,
     from_row,
     milliseconds,
     row_id,
 )
 
 
-async def take_due(database: Database, *, limit: int) -> list[Job]:
+async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
     """Jobs whose time has come by the server's clock, each given to one caller, who says when they are `published`."""
-    due: list[Job] = []
+    due: list[IndexJob] = []
     while len(due) < limit:
         row = await database[NAME].find_one_and_update(
             {
-                "state": {"$in": [State.PENDING, State.RUNNING]},
+                "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
                 "$expr": {"$lte": ["$next_attempt_at", "$$NOW"]},
                 "$or": [{"lease_until": None}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
             },
             [
                 {
                     "$set": {
-                        "state": State.PENDING,
+                        "state": IndexJobState.PENDING,
                         "next_attempt_at": {"$add": ["$$NOW", milliseconds(PUBLISH_GRACE)]},
                     }
                 }
@@ -44,7 +44,7 @@ async def take_due(database: Database, *, limit: int) -> list[Job]:
     return due
 
 
-async def published(database: Database, jobs: Collection[Job]) -> None:
+async def published(database: Database, jobs: Collection[IndexJob]) -> None:
     """The commands of `jobs`, as `take_due` gave them, wait in their lanes. What became of one already stays."""
     if jobs:
         later = {"$set": {"next_attempt_at": {"$add": ["$$NOW", milliseconds(UNCLAIMED_GRACE)]}}}
@@ -64,7 +64,7 @@ async def make_due(database: Database, organization_id: str, *, error_type: str,
     """Try at once what was postponed for `error_type`, in one KB or all: its cause is mended."""
     postponed = {
         "organization_id": organization_id,
-        "state": State.PENDING,
+        "state": IndexJobState.PENDING,
         "error_type": error_type,
         "lease_owner": None,
         **({} if kb_id is None else {"kb_id": kb_id}),
@@ -77,7 +77,7 @@ async def make_all_due(database: Database) -> int:
     """After the broker lost its messages: publish every open job again."""
     with long_commands():
         changed = await database[NAME].update_many(
-            {"state": {"$in": [State.PENDING, State.RUNNING]}},
+            {"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}},
             [{"$set": {"next_attempt_at": {"$max": ["$$NOW", "$postponed_until"]}}}],
         )
     return changed.modified_count

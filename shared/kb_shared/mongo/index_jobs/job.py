@@ -25,7 +25,7 @@ SUSPECT_AFTER = 3
 """So many of its workers may have died of another document; then this one is worked on alone, to find out."""
 
 
-class State(StrEnum):
+class IndexJobState(StrEnum):
     WAITING_FOR_TEXT = "waiting_for_text"
     PENDING = "pending"
     RUNNING = "running"
@@ -33,16 +33,16 @@ class State(StrEnum):
     PAUSED = "paused"
 
 
-UNDONE = (State.PENDING, State.RUNNING, State.PAUSED)
+UNDONE = (IndexJobState.PENDING, IndexJobState.RUNNING, IndexJobState.PAUSED)
 """Of jobs that somebody will do: now, or when their KB is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class IndexJob:
     organization_id: str
     kb_id: str
     document_id: str
-    state: State
+    state: IndexJobState
     reason: Reason
     force: bool
     token: str
@@ -79,12 +79,12 @@ def row_id(kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{document_id}"
 
 
-def from_row(row: Row) -> Job:
-    return Job(
+def from_row(row: Row) -> IndexJob:
+    return IndexJob(
         organization_id=row["organization_id"],
         kb_id=row["kb_id"],
         document_id=row["document_id"],
-        state=State(row["state"]),
+        state=IndexJobState(row["state"]),
         reason=Reason(row["reason"]),
         force=row["force"],
         token=row["token"],

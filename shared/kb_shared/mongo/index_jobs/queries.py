@@ -5,26 +5,26 @@ from datetime import datetime
 
 from pymongo import ASCENDING
 
-from kb_shared.mongo.database import Database, Row, Session
-from kb_shared.mongo.index_jobs.job import NAME, UNDONE, Job, State, from_row, row_id
+from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.index_jobs.job import NAME, UNDONE, IndexJob, IndexJobState, from_row, row_id
 
 
-async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> Job | None:
+async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> IndexJob | None:
     row = await database[NAME].find_one({"_id": row_id(kb_id, document_id), "organization_id": organization_id})
     return from_row(row) if row else None
 
 
 async def of_documents(
     database: Database, organization_id: str, document_ids: Collection[str]
-) -> dict[str, dict[str, State]]:
+) -> dict[str, dict[str, IndexJobState]]:
     """By document: the KBs that have open work for it, and the state that is in; a document without is absent."""
     rows = database[NAME].find(
         {"organization_id": organization_id, "document_id": {"$in": list(document_ids)}},
         {"document_id": 1, "kb_id": 1, "state": 1, "_id": 0},
     )
-    found: dict[str, dict[str, State]] = {}
+    found: dict[str, dict[str, IndexJobState]] = {}
     async for row in rows:
-        found.setdefault(row["document_id"], {})[row["kb_id"]] = State(row["state"])
+        found.setdefault(row["document_id"], {})[row["kb_id"]] = IndexJobState(row["state"])
     return found
 
 
@@ -42,7 +42,7 @@ async def count_open(database: Database, organization_id: str, kb_id: str, *, li
     query = {
         "organization_id": organization_id,
         "kb_id": kb_id,
-        "state": {"$in": [State.PENDING, State.RUNNING]},
+        "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
     }
     if limit:
         return await database[NAME].count_documents(query, limit=limit)
@@ -50,7 +50,7 @@ async def count_open(database: Database, organization_id: str, kb_id: str, *, li
 
 
 async def any_open(
-    database: Database, session: Session, organization_id: str, kb_id: str, *, requested_by: datetime
+    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, requested_by: datetime
 ) -> bool:
     """Whether a KB has jobs to be done, paused or not, that were requested up to a time of the server's clock."""
     query = {
@@ -63,20 +63,20 @@ async def any_open(
 
 
 async def count_all_open(database: Database) -> int:
-    return await database[NAME].count_documents({"state": {"$in": [State.PENDING, State.RUNNING]}})
+    return await database[NAME].count_documents({"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}})
 
 
-async def count_by_state(database: Database) -> dict[State, int]:
+async def count_by_state(database: Database) -> dict[IndexJobState, int]:
     """Count the jobs of all organizations in each state."""
     # Each count reads keys of an index only; a group would read all rows.
-    return {state: await database[NAME].count_documents({"state": state}) for state in State}
+    return {state: await database[NAME].count_documents({"state": state}) for state in IndexJobState}
 
 
 async def in_states(
     database: Database,
     organization_id: str,
     kb_id: str,
-    states: Collection[State],
+    states: Collection[IndexJobState],
     *,
     after: str | None,
     limit: int,
@@ -89,13 +89,15 @@ async def in_states(
     return [row["document_id"] async for row in rows]
 
 
-async def count_failed(database: Database, organization_id: str, kb_id: str, session: Session | None = None) -> int:
-    query = {"organization_id": organization_id, "kb_id": kb_id, "state": State.FAILED}
+async def count_failed(
+    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
+) -> int:
+    query = {"organization_id": organization_id, "kb_id": kb_id, "state": IndexJobState.FAILED}
     return await database[NAME].count_documents(query, session=session)
 
 
 async def count_of_backfill(
-    database: Database, organization_id: str, kb_id: str, backfill_id: str, session: Session | None = None
+    database: Database, organization_id: str, kb_id: str, backfill_id: str, session: MongoSession | None = None
 ) -> tuple[int, int]:
     """How many jobs that a backfill asked for are open, paused ones among them, and how many failed."""
     stages: list[Row] = [
@@ -104,10 +106,12 @@ async def count_of_backfill(
     ]
     rows = await database[NAME].aggregate(stages, session=session)
     jobs = {row["_id"]: row["jobs"] async for row in rows}
-    return sum(jobs.get(state, 0) for state in UNDONE), jobs.get(State.FAILED, 0)
+    return sum(jobs.get(state, 0) for state in UNDONE), jobs.get(IndexJobState.FAILED, 0)
 
 
-async def of_kb(database: Database, organization_id: str, kb_id: str, state: State | None = None) -> AsyncIterator[Job]:
+async def of_kb(
+    database: Database, organization_id: str, kb_id: str, state: IndexJobState | None = None
+) -> AsyncIterator[IndexJob]:
     query: Row = {"organization_id": organization_id, "kb_id": kb_id}
     if state is not None:
         query["state"] = state

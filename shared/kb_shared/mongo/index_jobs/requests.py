@@ -15,7 +15,7 @@ from kb_shared.mongo.index_jobs.job import (
     PUBLISH_GRACE,
     SUSPECT_AFTER,
     UNCLAIMED_GRACE,
-    State,
+    IndexJobState,
     milliseconds,
     row_id,
 )
@@ -79,7 +79,7 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                 "$set": {
                     "kb_id": command.kb_id,
                     "document_id": {"$literal": command.document_id},
-                    "state": State.PENDING,
+                    "state": IndexJobState.PENDING,
                     "reason": command.reason,
                     # A forced request is not forgotten because an ordinary one came after it.
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
@@ -101,7 +101,7 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                     # Of work that has been open since an earlier event, the earlier time counts.
                     "occurred_at": {
                         "$cond": [
-                            {"$in": ["$state", [State.PENDING, State.RUNNING, State.PAUSED]]},
+                            {"$in": ["$state", [IndexJobState.PENDING, IndexJobState.RUNNING, IndexJobState.PAUSED]]},
                             "$occurred_at",
                             request.occurred_at,
                         ]
@@ -132,7 +132,7 @@ async def unforce(database: Database, organization_id: str, kb_id: str, *, backf
         "organization_id": organization_id,
         "kb_id": kb_id,
         "backfill_id": backfill_id,
-        "state": {"$in": [State.PENDING, State.PAUSED]},
+        "state": {"$in": [IndexJobState.PENDING, IndexJobState.PAUSED]},
         "lease_owner": None,
     }
     await database[NAME].update_many(unbegun, {"$set": {"force": False}})

@@ -5,12 +5,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 from kb_contracts.commands import SyncDocument
-from kb_shared.mongo.database import Database, Row, Session
-from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, Job, State, from_row, milliseconds, row_id
+from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, IndexJob, IndexJobState, from_row, milliseconds, row_id
 from kb_shared.mongo.majority import seen_by_later_reads
 
 
-async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> Job | None:
+async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> IndexJob | None:
     """Take the job of `command` for `lease`, on the server's clock.
 
     What a worker held that died goes on with the attempt that it was at: that one crashed, it did not fail.
@@ -21,7 +21,7 @@ async def claim(database: Database, command: SyncDocument, *, owner: str, lease:
 
 async def claim_all(
     database: Database, commands: Collection[SyncDocument], *, owner: str, lease: timedelta
-) -> dict[SyncDocument, Job]:
+) -> dict[SyncDocument, IndexJob]:
     """Take the jobs of `commands` as `claim` does; those that are not to be had are absent."""
     wanted = {row_id(command.kb_id, command.document_id): command for command in commands}
     ours = {
@@ -34,7 +34,7 @@ async def claim_all(
         claimed = await database[NAME].update_many(
             {
                 **ours,
-                "state": {"$in": [State.PENDING, State.RUNNING]},
+                "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
                 "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
                 # A command that is delivered again must not use up its attempts.
                 "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},
@@ -42,7 +42,7 @@ async def claim_all(
             [
                 {
                     "$set": {
-                        "state": State.RUNNING,
+                        "state": IndexJobState.RUNNING,
                         "lease_owner": {"$literal": owner},
                         "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
                         "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
@@ -70,7 +70,7 @@ def _died_of_it(owner: str) -> Row:
     return {"$and": [died, {"$or": ["$alone", {"$lt": ["$crashes", SUSPECT_AFTER]}]}]}
 
 
-async def note_alone(database: Database, job: Job) -> None:
+async def note_alone(database: Database, job: IndexJob) -> None:
     """Say that the holder of the lease works on nothing else: if it dies from here on, it dies of this job."""
     await database[NAME].update_one(
         {
@@ -82,7 +82,7 @@ async def note_alone(database: Database, job: Job) -> None:
     )
 
 
-async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: timedelta) -> int:
+async def extend(database: Database, jobs: Sequence[IndexJob], *, owner: str, lease: timedelta) -> int:
     """Keep the leases of work that takes long; return how many of them are still the owner's."""
     if not jobs:
         return 0
@@ -105,20 +105,20 @@ async def extend(database: Database, jobs: Sequence[Job], *, owner: str, lease: 
     return extended.matched_count
 
 
-async def finish(database: Database, job: Job, session: Session | None = None) -> bool:
+async def finish(database: Database, job: IndexJob, session: MongoSession | None = None) -> bool:
     """Delete the job unless another request has come since it was claimed."""
     deleted = await database[NAME].delete_one(_as_claimed(job), session=session)
     return deleted.deleted_count == 1
 
 
-async def give_back(database: Database, job: Job, *, owner: str, uncount_attempt: bool = False) -> None:
+async def give_back(database: Database, job: IndexJob, *, owner: str, uncount_attempt: bool = False) -> None:
     """Let the job be due at once, for the request that came meanwhile or for another worker."""
     await database[NAME].update_one(
         {"_id": row_id(job.kb_id, job.document_id), "organization_id": job.organization_id, "lease_owner": owner},
         [
             {
                 "$set": {
-                    "state": State.PENDING,
+                    "state": IndexJobState.PENDING,
                     "lease_owner": None,
                     "lease_until": None,
                     "next_attempt_at": "$$NOW",
@@ -131,7 +131,7 @@ async def give_back(database: Database, job: Job, *, owner: str, uncount_attempt
 
 async def postpone(
     database: Database,
-    job: Job,
+    job: IndexJob,
     *,
     delay: timedelta,
     error_type: str,
@@ -139,11 +139,11 @@ async def postpone(
     count_attempt: bool = True,
 ) -> None:
     """Try again later; if another request came meanwhile, that one is due at once instead."""
-    await _settle(
+    await _close_job(
         database,
         job,
         {
-            "state": State.PENDING,
+            "state": IndexJobState.PENDING,
             "attempts": job.attempts if count_attempt else job.attempts - 1,
             "next_attempt_at": {"$add": ["$$NOW", milliseconds(delay)]},
             "postponed_until": {"$add": ["$$NOW", milliseconds(delay)]},
@@ -153,13 +153,15 @@ async def postpone(
     )
 
 
-async def fail(database: Database, job: Job, session: Session, *, error_type: str, error_message: str) -> bool:
+async def fail(
+    database: Database, job: IndexJob, session: MongoSession, *, error_type: str, error_message: str
+) -> bool:
     """Give up until something changes; False if something has: the caller then gives the job back."""
     failed = await database[NAME].update_one(
         _as_claimed(job),
         {
             "$set": {
-                "state": State.FAILED,
+                "state": IndexJobState.FAILED,
                 "next_attempt_at": None,
                 "error_type": error_type,
                 "error_message": error_message,
@@ -172,10 +174,10 @@ async def fail(database: Database, job: Job, session: Session, *, error_type: st
     return failed.matched_count == 1
 
 
-async def pause(database: Database, job: Job, session: Session) -> bool:
+async def pause(database: Database, job: IndexJob, session: MongoSession) -> bool:
     """Keep the job until its KB is resumed, this attempt uncounted; False if it has been requested anew meanwhile."""
     fields: Row = {
-        "state": State.PAUSED,
+        "state": IndexJobState.PAUSED,
         "attempts": job.attempts - 1,
         "next_attempt_at": None,
         "lease_owner": None,
@@ -185,15 +187,15 @@ async def pause(database: Database, job: Job, session: Session) -> bool:
     return paused.matched_count == 1
 
 
-async def wait_for_text(database: Database, job: Job) -> None:
-    await _settle(
+async def wait_for_text(database: Database, job: IndexJob) -> None:
+    await _close_job(
         database,
         job,
-        {"state": State.WAITING_FOR_TEXT, "attempts": 0, "next_attempt_at": None},
+        {"state": IndexJobState.WAITING_FOR_TEXT, "attempts": 0, "next_attempt_at": None},
     )
 
 
-async def _settle(database: Database, job: Job, fields: Row) -> None:
+async def _close_job(database: Database, job: IndexJob, fields: Row) -> None:
     settled = await database[NAME].update_one(
         _as_claimed(job), [{"$set": {**fields, "lease_owner": None, "lease_until": None}}]
     )
@@ -201,7 +203,7 @@ async def _settle(database: Database, job: Job, fields: Row) -> None:
         await give_back(database, job, owner=job.lease_owner)
 
 
-def _as_claimed(job: Job) -> Row:
+def _as_claimed(job: IndexJob) -> Row:
     """The row, if no newer request has come since the job was claimed."""
     return {
         "_id": row_id(job.kb_id, job.document_id),

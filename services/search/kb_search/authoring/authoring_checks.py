@@ -13,7 +13,7 @@ from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.database import Database
 
 
-class Writing:
+class AuthoringChecks:
     """Made once a process."""
 
     def __init__(self, database: Database, preparation: Preparation, settings: Settings) -> None:

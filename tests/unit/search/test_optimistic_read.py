@@ -4,9 +4,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from kb_search.retrieval import presumption
+from kb_search.retrieval import optimistic_read
 from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
-from kb_search.retrieval.presumption import Presumption
+from kb_search.retrieval.optimistic_read import OptimisticRead
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
@@ -20,7 +20,7 @@ class _WithoutAnswer(KnownKnowledgeBases):
 async def test_a_failed_search_does_not_wait_for_a_mongodb_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(presumption, "_TO_EXPLAIN_S", 0.01)
-    begun = Presumption(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, looked_at=True)
+    monkeypatch.setattr(optimistic_read, "_TO_EXPLAIN_S", 0.01)
+    begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, looked_at=True)
     async with asyncio.timeout(5):
         assert await begun.holds()

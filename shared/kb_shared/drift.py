@@ -8,7 +8,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
-async def behind(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
+async def find_drift(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
     """What is to be done about those of `document_ids` that are behind in `kb`."""
     # What is indexed is read before the truth: a document indexed in between then looks behind and is looked at
     # once more. The other way round, it would look as if it had to leave.

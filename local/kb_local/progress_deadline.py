@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from time import monotonic
 
 
-class Patience:
+class ProgressDeadline:
     """Ends a wait once nothing new has been seen for a while, however long it has been in all."""
 
     def __init__(self, limit_s: float) -> None:

@@ -5,7 +5,7 @@ import time
 from kb_shared.errors import ProviderUnavailable
 
 
-class Patience:
+class RetryPolicy:
     """For one sub-batch; `decide` is a stamina hook: whether to try again, or after how many seconds exactly.
 
     A provider that asks for more time than is left gets it from whoever queues the work, not from a sleeping task.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
-from kb_shared.http.authentication import PresumedKey
+from kb_shared.http.authentication import CachedKey
 from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.database import Row, mongo_errors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -19,37 +19,37 @@ _TO_EXPLAIN_S: Final = 3.0
 """For looking again after a failure. MongoDB may be what failed, and the caller has waited for it once already."""
 
 
-class Outdated(Exception):
-    """The key or a KB is not what the search began with: it has to begin again."""
+class StaleRead(Exception):
+    """The key or a KB has changed since the search began; the search has to restart."""
 
 
-class Presumption:
-    """A key and KBs as they were when they were last looked at: what they have to be in all that is answered."""
+class OptimisticRead:
+    """A key and KBs as they were last read. The hits are valid only if both are still the same when these are read."""
 
     def __init__(
         self,
         known: KnownKnowledgeBases,
         organization_id: str,
         kbs: Mapping[str, KnowledgeBase],
-        key: PresumedKey | None,
+        key: CachedKey | None,
         *,
         looked_at: bool,
     ) -> None:
-        """Presume these.
+        """Start from these.
 
         Args:
             known: for looking again.
-            organization_id: whose all of them are.
+            organization_id: of the key and of all KBs.
             kbs: by id.
-            key: None: who takes the answer has looked at it.
-            looked_at: the KBs are as they were a moment ago, for this request.
+            key: None if the caller has read it for this request.
+            looked_at: whether the KBs were read for this request.
         """
         self.kbs = kbs
         self._known = known
         self._organization_id = organization_id
         self._key = key
         self._confirmed = looked_at and (key is None or key.looked_at)
-        self._outdated = False
+        self._stale = False
         self._looking = asyncio.Lock()
 
     @property
@@ -64,7 +64,7 @@ class Presumption:
         return len(self.kbs) + int(self._key is not None)
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Compare with what the stages added. Raises Outdated."""
+        """Compare with what the stages added. Raises StaleRead."""
         keys = [api_keys.stored_key(row["api_key"]) for row in rows if "api_key" in row]
         kbs = [knowledge_bases.from_row(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
         self._confirm(
@@ -76,13 +76,13 @@ class Presumption:
         """Look again now, unless that was done for this request.
 
         Raises:
-            Outdated: it is not what it was.
+            StaleRead: it is not what it was.
             RequestError, NotFound: the key is refused.
             TransientError: MongoDB is away.
         """
         async with self._looking:
-            if self._outdated:
-                raise Outdated
+            if self._stale:
+                raise StaleRead
             if self._confirmed:
                 return
             with mongo_errors():
@@ -103,16 +103,16 @@ class Presumption:
         try:
             async with asyncio.timeout(_TO_EXPLAIN_S):
                 await self.look()
-        except Outdated:
+        except StaleRead:
             return False
         except TimeoutError:
             return True
         return True
 
     def _confirm(self, *, same: bool) -> None:
-        self._confirmed, self._outdated = same, not same
+        self._confirmed, self._stale = same, not same
         if not same:
-            raise Outdated
+            raise StaleRead
 
 
 def _lasting(kbs: Mapping[str, KnowledgeBase]) -> dict[str, KnowledgeBase]:
