@@ -50,7 +50,7 @@ def main() -> int:
         assert pip.stdout is not None
         for line in pip.stdout:
             said.append(line)
-            progress.take(line)
+            progress.read_line(line)
     progress.end()
     if pip.returncode != 0:
         sys.stderr.write("".join(said))
