@@ -55,7 +55,7 @@ class KnowledgeBase:
 
 @contextmanager
 def folder_for(kept: Path | None) -> Iterator[Path]:
-    """Where a stack lives: a folder that is kept, or one that goes. Its logs go to stderr: stdout is for figures."""
+    """Open the folder of a stack, kept or temporary. Its logs go to stderr: stdout is for figures."""
     logs.configure("benchmark", "WARNING")
     if kept is not None:
         yield kept

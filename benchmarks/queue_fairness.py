@@ -47,7 +47,7 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 class _Queue:
-    """What is not indexed yet of the documents of one KB."""
+    """Documents of one KB that are not indexed yet."""
 
     def __init__(self, system: System, kb_id: str, *, documents: int) -> None:
         self._database = system.mongod[system.stack.database]

@@ -30,14 +30,14 @@ Client = AsyncMongoClient[RawBSONDocument]
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """What the pipeline wrote for its documents."""
+    """Writes of the pipeline for its documents."""
 
     documents: Sequence[Rows]
     """The chunks of each."""
     requests: Sequence[Rows]
     """The rows of the cache, as many together as one request to the embedding server holds."""
     texts: Sequence[Sequence[str]]
-    """Of each request."""
+    """Texts in each request."""
     search_indexes: Sequence[SearchIndexModel]
 
 

@@ -24,7 +24,7 @@ BACKGROUND: Final = frozenset(
         "collStats",
     }
 )
-"""Of the drivers, of the search node's change stream and of this benchmark: not caused by a document."""
+"""Commands of the drivers, the search node's change stream and this benchmark: no document causes them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ class System:
 
 
 def add_options(parser: argparse.ArgumentParser, *, words: int = 3_000, dims: int = 1_536) -> None:
-    """Of the documents and of the KBs they go into."""
+    """Add the options of the documents and of the KBs they go into."""
     parser.add_argument("--words", type=int, default=words, help="a document; 68 make a chunk of 200 tokens")
     parser.add_argument("--dims", type=int, default=dims)
     parser.add_argument("--chunk-size", type=int, default=200, help="tokens")

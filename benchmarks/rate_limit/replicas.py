@@ -16,7 +16,7 @@ class Spending:
     asks: int
     asks_per_command: float
     used_share: float
-    """Of what the limit allowed in that time."""
+    """Share of the limit that was used in that time."""
     most_over_limit_s: float
     """By how much any stretch of time was over the limit, at most, in seconds of the rate."""
     per_replica: list[int]

@@ -19,7 +19,7 @@ DRAWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Of B to A."""
+    """Difference of B to A."""
 
     mean: float
     low: float

@@ -22,7 +22,7 @@ class Query:
     query_id: str
     text: str
     group: str
-    """What figures are given for beside the whole: its language, where the data tells."""
+    """Group that has figures of its own: the language, if the data names it."""
     relevant: Judgements
 
 

@@ -152,7 +152,7 @@ async def _compare(kb: KnowledgeBase, raw: Raw, service: Service, questions: Seq
 
 
 async def _with_cpu(kb: KnowledgeBase, asking: Awaitable[T]) -> tuple[T, float]:
-    """What it gives, and how many seconds of CPU the service took meanwhile."""
+    """Run it; return its result and the seconds of CPU that the service used."""
     before = _cpu_s(kb)
     return await asking, _cpu_s(kb) - before
 

@@ -13,7 +13,7 @@ from kb_contracts.errors import Rejected
 
 CONTENT_TYPE: Final = "application/cloudevents+json"
 MAX_EVENT_BYTES: Final = 1_000_000
-"""Of an encoded event. Larger texts go to kb-api first and are named by `text_ref`."""
+"""Limit of an encoded event. Larger texts go to kb-api first and are named by `text_ref`."""
 
 
 class Payload(BaseModel):

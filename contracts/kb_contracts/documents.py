@@ -64,7 +64,7 @@ Metadata = Annotated[dict[MetadataKey, MetadataValue], Field(max_length=MAX_META
 
 
 class Page(BaseModel):
-    """Where a page stands in the text: characters `start` (included) to `end` (excluded)."""
+    """Position of a page in the text: characters `start` (included) to `end` (excluded)."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,7 +89,7 @@ class OcrCompleted(DocumentEvent):
     upload_date: Moment
     text: Text | None = None
     text_ref: Annotated[str, Field(max_length=512)] | None = None
-    """Of a text stored earlier through kb-api for the same organization and document."""
+    """Reference of a text stored earlier through kb-api for the same organization and document."""
     metadata: Metadata | None = None
     """Left as it was when absent."""
     pages: list[Page] = Field(default_factory=list, max_length=20_000)

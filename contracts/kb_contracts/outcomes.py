@@ -17,7 +17,7 @@ class DocumentIndexed(_InKnowledgeBase):
 
     document_id: Identifier
     revision: int
-    """Of the text that is searchable now."""
+    """Revision of the text that is searchable now."""
     chunk_count: int
 
 
@@ -49,14 +49,14 @@ class DocumentRejected(Payload):
     event_type: str | None = None
     """Its `type`, likewise."""
     topic: str | None = None
-    """That it was written to, or was to be; without the prefix of the deployment."""
+    """Topic of the record, without the prefix of the deployment."""
     partition: int | None = None
-    """Where it was written; absent if it was not."""
+    """Partition of the record; absent, like `offset`, if it was not written."""
     offset: int | None = None
     dead_letter_id: str | None = None
-    """Of `GET /dead-letters`, if it was written."""
+    """Id in `GET /dead-letters`, if the record was written."""
     message_id: str | None = None
-    """Of `GET /unsendable-messages`, if it was not written."""
+    """Id in `GET /unsendable-messages`, if the record was not written."""
 
 
 class KnowledgeBaseCreated(_InKnowledgeBase):
@@ -126,7 +126,7 @@ def key_of(outcome: Outcome) -> str:
 
 
 def ordering_of(outcome: Outcome) -> str:
-    """What an outcome must be told in order with."""
+    """Return the ordering key of an outcome."""
     match outcome:
         case DocumentIndexed() | DocumentRemoved() | DocumentIndexFailed():
             return f"{outcome.kb_id}/{outcome.document_id}"

@@ -108,7 +108,7 @@ def _schema(payload: type[Payload]) -> dict[str, Any]:
 
 
 def asyncapi() -> dict[str, Any]:
-    """Which messages travel on which topics; payloads refer to the schema files beside it."""
+    """Describe which topic carries which messages; payloads refer to the schema files beside it."""
     return {
         "asyncapi": "3.0.0",
         "info": {

@@ -20,7 +20,7 @@ class MongoDeployment:
 
     uri: str
     has_search: bool
-    """Whether it answers Atlas search commands itself."""
+    """True if it answers Atlas search commands itself."""
     members: Sequence[str]
     """`host:port` of those that hold data, as the replica set's configuration has them; empty without one."""
     set_name: str

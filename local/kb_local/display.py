@@ -108,7 +108,7 @@ For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledg
 
 
 def _kafka(state: StackState) -> str:
-    """Where upstreams publish: our own broker, or the deployment that was named."""
+    """Return the address that upstreams publish to: our own broker, or the deployment that was named."""
     ours = next((process for process in state.processes if process.name == "broker"), None)
     return f"{LOOPBACK}:{ours.port}" if ours is not None else os.environ.get("KB_KAFKA", "")
 

@@ -23,7 +23,7 @@ from kb_shared.embedding.models import LOCAL_MODELS
 
 MIN_FREE_DISK_GB = 2.0
 LEAST_FREE_DISK_GB = 0.5
-"""What mongod sets aside for its journal before it has stored anything."""
+"""Space that mongod reserves for its journal before it has stored anything."""
 MIN_MEMORY_GB = 1.5
 GB = 1024**3
 
@@ -35,7 +35,7 @@ class Check:
     found: str
     remedy: str = ""
     is_needed: bool = True
-    """Whether nothing can be started as long as the check fails."""
+    """True if nothing can be started as long as the check fails."""
 
 
 async def require_fit(environment: Mapping[str, str]) -> list[Check]:

@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 
 class LocalStackError(Exception):
-    """What went wrong on this machine, and what its user can do about it.
+    """A failure on this machine, with what its user can do about it.
 
     `LocalStackError`
     ├── `ServerDied`: a server ended before it was ready

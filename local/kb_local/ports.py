@@ -127,7 +127,7 @@ class Ports:
 
     @property
     def remembered(self) -> dict[str, int]:
-        """What to remember for the next time."""
+        """Return the ports to store for the next start."""
         return {**self._remembered, **self._taken}
 
     def _another(self) -> int:

@@ -111,7 +111,7 @@ class ModelServer(PythonServer):
 
     @property
     def api_base(self) -> str:
-        """What an OpenAI client takes as its base URL."""
+        """Return the base URL for an OpenAI client."""
         return f"{self.url}/v1"
 
     def _arguments(self) -> Sequence[str]:

@@ -58,7 +58,7 @@ class Server(ABC):
         self._is_wanted = False
         self._was_ready = False
         self.paused = False
-        """Whether `pause` was called and `resume` was not yet."""
+        """True between `pause` and `resume`."""
         self.started_at: float | None = None
 
     @abstractmethod
@@ -149,12 +149,12 @@ class Server(ABC):
 
     @property
     def crashed(self) -> bool:
-        """Whether the process ended although nobody here asked it to."""
+        """Return whether the process ended by itself."""
         return self._is_wanted and not self.running
 
     @property
     def starting(self) -> bool:
-        """Whether it runs but has not been ready since it was launched."""
+        """Return whether it runs but has not been ready since it was launched."""
         return self.running and not self._was_ready
 
     @property

@@ -188,7 +188,7 @@ class Stack:
 
     @property
     def servers(self) -> list[Server]:
-        """What this stack has launched and will stop, in the order of starting."""
+        """Return the servers that this stack has started and will stop, in the order of starting."""
         foundations: list[Server | None] = [
             self.mongod,
             *(self.search_nodes.nodes if self.search_nodes is not None else ()),

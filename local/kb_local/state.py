@@ -39,7 +39,7 @@ class Problem(BaseModel):
 
 
 class StackState(BaseModel):
-    """What the supervisor last wrote about itself and its processes."""
+    """State of the supervisor and its processes, as last written."""
 
     phase: Phase = "stopped"
     supervisor_pid: int | None = None

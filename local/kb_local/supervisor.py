@@ -54,7 +54,7 @@ LAUNCH_SETTINGS = frozenset(
 
 @dataclass(slots=True)
 class History:
-    """What has become of one process so far."""
+    """History of one process so far."""
 
     restarts: int = 0
     last_exit: str | None = None

@@ -33,7 +33,7 @@ HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForkRequest:
-    """What a forked child shall become: `main()` of a module, with this environment and log file."""
+    """Program of a forked child: `main()` of a module, with this environment and log file."""
 
     module: str
     env: dict[str, str]

@@ -9,7 +9,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
 async def find_drift(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
-    """What is to be done about those of `document_ids` that are behind in `kb`."""
+    """Return the action for each of `document_ids` that has drift in `kb`."""
     # What is indexed is read before the truth: a document indexed in between then looks behind and is looked at
     # once more. The other way round, it would look as if it had to leave.
     rows = await document_index.by_ids(database, kb.organization_id, kb.kb_id, document_ids)

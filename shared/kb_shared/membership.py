@@ -56,7 +56,7 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
 
 
 def snapshot_digest(document: Document) -> str:
-    """Of everything that each chunk carries of its document."""
+    """Compute the digest of all document fields that each chunk carries."""
     if document.text is None:
         raise ValueError("a document without text has no snapshot")
     parts = (

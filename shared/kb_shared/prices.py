@@ -13,23 +13,23 @@ from pydantic import BaseModel, ConfigDict, Field
 NANO_USD: Final = 1_000_000_000
 """In a US dollar."""
 MAX_USD: Final = 1_000_000.0
-"""That a price may be."""
+"""Limit of a price."""
 _MILLION: Final = 1_000_000
 
 
 class ModelPrice(BaseModel):
-    """What a deployment says a model costs, in US dollars for a million tokens."""
+    """Price of a model as the deployment sets it, in US dollars for a million tokens."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     prompt: float = Field(ge=0, le=MAX_USD, allow_inf_nan=False)
-    """Of an embedding model: of the texts."""
+    """Price of input tokens; of an embedding model, of the texts."""
     completion: float = Field(default=0.0, ge=0, le=MAX_USD, allow_inf_nan=False)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingPrice:
-    """What one embedding costs: so much for itself and so much for each token of its text."""
+    """Price of one embedding: a fixed part and a part for each token of its text."""
 
     usd_per_embedding: float = 0.0
     usd_per_token: float = 0.0
@@ -47,7 +47,7 @@ class Prices:
     """The prices that a deployment sets itself."""
 
     usd_per_spu: float | None = None
-    """Of an embedding of any model that has no price of its own in `by_model`."""
+    """Price of an embedding of any model without a price of its own in `by_model`."""
     by_model: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def of_embedding(self, model: str, *, listed_usd_per_token: float | None) -> EmbeddingPrice | None:

@@ -18,7 +18,7 @@ from kb_shared.secrets.peppers import Peppers
 
 
 class CommonSettings(BaseSettings):
-    """What it takes to reach the other parts. Each service adds its own."""
+    """Settings to reach MongoDB and Kafka. Each service adds its own."""
 
     # Of what is wrong the name is told and not the value: among the settings are secrets.
     model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore", hide_input_in_errors=True)
@@ -39,7 +39,7 @@ class CommonSettings(BaseSettings):
     kafka_ssl_key_password_file: Path | None = None
     kafka_topic_prefix: str = ""
     kafka_replication_factor: int | None = None
-    """Of topics that a service creates because they are missing; by default 3, or all brokers if they are fewer."""
+    """Replicas of topics that a service creates because they are missing; default 3, or all brokers if fewer."""
     kafka_idempotence: bool = True
     """Off only for a broker without it, as the local one."""
     kafka_leave_group: bool = True
@@ -107,18 +107,18 @@ class EmbeddingSettings(CommonSettings):
     provider_keys: SecretStr | None = None
     """Seals organizations' keys of providers: `<key id>:<base64 of 32 bytes>`, joined by commas; the first seals."""
     allow_private_providers: bool = False
-    """Whether an organization may name an address of its provider that is not https and public."""
+    """True if an organization may name an address of its provider that is not https and public."""
     late_models: dict[str, str] = {}
     """By name, the folder (or the name at the hub) of models of sentence-transformers, for the `late` chunker."""
 
     usd_per_spu: float | None = Field(default=None, ge=0, le=MAX_USD, allow_inf_nan=False)
-    """Of an embedding of any model without a price in `model_prices`; None: as LiteLLM's table has it."""
+    """Price of an embedding of any model without a price in `model_prices`; None: as in LiteLLM's table."""
     model_prices: dict[str, ModelPrice] = {}
     """By the name of an embedding or chat model, in US dollars for a million tokens, instead of LiteLLM's table."""
 
     @property
     def prices(self) -> Prices:
-        """What this deployment says models cost."""
+        """Return the prices of models as the deployment sets them."""
         return Prices(self.usd_per_spu, self.model_prices)
 
     @field_validator("late_models")
@@ -133,7 +133,7 @@ class ChatSettings(EmbeddingSettings):
     """For services that ask chat models."""
 
     chat_timeout_s: float = 60.0
-    """Of one call, until the last piece of its answer."""
+    """Time limit of one call, until the last piece of its answer."""
     chat_patience_s: float = 10.0
     """How long a call is tried again while its provider fails."""
     chat_models: Annotated[tuple[str, ...] | None, NoDecode] = None
@@ -157,17 +157,17 @@ class HttpSettings(CommonSettings):
     api_key_pepper: SecretStr = SecretStr("local-pepper")
     """Keeps stolen `api_keys` rows useless; set your own in production."""
     api_key_former_peppers: list[SecretStr] = []
-    """Those that `api_key_pepper` has replaced, while keys are in use whose hashes were made with them."""
+    """Peppers that `api_key_pepper` has replaced, while keys are in use whose hashes were made with them."""
     api_key_next_pepper: SecretStr | None = None
-    """That some replicas have as `api_key_pepper` already, or will have soon."""
+    """Pepper that some replicas have as `api_key_pepper` already, or will have soon."""
     http_max_requests: Annotated[int, Field(ge=1)] = 500
     """Worked on at once by this process, without streams."""
     http_max_requests_of_organization: Annotated[int, Field(ge=1)] = 50
-    """Of those."""
+    """Limit per organization."""
     http_max_streams: Annotated[int, Field(ge=1)] = 500
     """Runs and calls of MCP that this process works on at once."""
     http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
-    """Of those."""
+    """Limit per organization."""
     http_max_active_of_organization: Annotated[int, Field(ge=1)] = 2
     """Requests of one organization that this process works on while other organizations call, too; more of them wait.
     What waits for a provider does not count."""
@@ -175,7 +175,7 @@ class HttpSettings(CommonSettings):
     """0, here and below: no limit. Administrative is all but searches, runs and what is said of documents."""
     administrative_calls_per_minute_of_organization: int = Field(default=12_000, ge=0)
     failed_authentications_per_minute_of_address: int = Field(default=1_000, ge=0)
-    """Of one process. What is refused is failures only, never a right key."""
+    """Limit per process. Only failures are refused, never a valid key."""
     failed_authentications_per_minute_of_key: int = Field(default=100, ge=0)
 
     @property

@@ -46,6 +46,6 @@ async def counters(url: str) -> dict[str, float]:
 
 
 async def spus_charged(mongo_uri: str, database: str, organization_id: str) -> int:
-    """What the ledger says: the truth of all bills."""
+    """Read the charges from the ledger, from which all bills are made."""
     async with AsyncMongoClient[dict[str, Any]](mongo_uri) as client:
         return await spu_ledger.total(client[database], organization_id)

@@ -40,7 +40,7 @@ class ChatRequest(BaseModel):
 
     @property
     def answer_schema(self) -> dict[str, Any] | None:
-        """That the answer must follow, if any."""
+        """Return the JSON schema of the answer, if there is one."""
         if (self.response_format or {}).get("type") != "json_schema":
             return None
         described = (self.response_format or {}).get("json_schema") or {}
@@ -53,7 +53,7 @@ class ChatRequest(BaseModel):
 
     @property
     def words(self) -> int:
-        """What the prompt counts for: its words."""
+        """Count the words of the prompt, as its tokens."""
         return sum(len(text_of(message).split()) for message in self.messages)
 
     def last(self, role: str) -> str:
@@ -147,7 +147,7 @@ def chat_events(request: ChatRequest, reply: ChatReply) -> Iterator[str]:
 
 WORDS_AT_ONCE = 4
 _SECOND_HALF = re.compile("(?=[\udc00-\udfff])")
-"""Of a surrogate pair: it comes in a piece of its own."""
+"""Half of a surrogate pair: it comes in a piece of its own."""
 
 
 def _pieces(text: str) -> Iterator[str]:

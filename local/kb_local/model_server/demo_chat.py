@@ -23,7 +23,7 @@ NOTHING_FOUND = "No passage was found that answers this."
 MOST_CALLS = 4
 MOST_SENTENCES = 3
 MOST_CHARACTERS = 400
-"""Of a sentence; code and tables are one sentence of any length."""
+"""Limit of a sentence; code and tables are one sentence of any length."""
 
 _WORD = re.compile(r"[^\W_]+")
 _SENTENCE = re.compile(r"[^.!?\n]+[.!?]*")

@@ -18,7 +18,7 @@ EncodingFormat = Literal["float", "base64"]
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What a model made of the texts of one request, in their order."""
+    """Vectors of the texts of one request, in their order."""
 
     vectors: Sequence[Vector]
     prompt_tokens: int

@@ -47,7 +47,7 @@ class Turn(BaseModel):
     or a user's message."""
     status: int | None = Field(default=None, ge=400, le=599)
     code: str | None = None
-    """Of the error."""
+    """Code of the error."""
     retry_after_s: float | None = Field(default=None, ge=0)
     delay_s: float = Field(default=0.0, ge=0)
     """Before the answer."""
@@ -64,7 +64,7 @@ class Turn(BaseModel):
 
 
 class Script(BaseModel):
-    """What a model says; after its last turn it says that one again and again."""
+    """Turns of a scripted model; the last one is repeated."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -94,7 +94,7 @@ class ScriptedChat:
         self._running.pop(model, None)
 
     def report(self, model: str) -> dict[str, Any]:
-        """What the model was asked, in order, and how many of its callers left early."""
+        """Return the requests to the model, in order, and how many callers left early."""
         running = self._of(model)
         return {"requests": running.requests, "left": running.left}
 
@@ -167,7 +167,7 @@ def _with_halves(text: str) -> str:
 
 
 def _orders(request: ChatRequest) -> Iterator[ScriptedCall]:
-    """What the newest messages tell the model to do: it takes data for instructions."""
+    """Extract the instructions in the newest messages: this model obeys data."""
     for message in request.after_last("assistant"):
         if message.get("role") == "system":
             continue

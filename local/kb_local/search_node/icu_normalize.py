@@ -12,7 +12,7 @@ _IGNORABLE = regex.compile(r"\p{Default_Ignorable_Code_Point}+")
 
 
 class _Folds(dict[int, str]):
-    """What each character becomes, worked out when it is first met."""
+    """Folding of each character, computed when it is first met."""
 
     def __missing__(self, code_point: int) -> str:
         folded = self[code_point] = _folded(chr(code_point))

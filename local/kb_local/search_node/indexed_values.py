@@ -30,7 +30,7 @@ class TextKey(NamedTuple):
 
 @dataclass(slots=True)
 class Found:
-    """Of one document: the terms of analyzed fields, the values of others, and all indexed paths it has."""
+    """Values of one document: terms of analyzed fields, values of others, and all indexed paths it has."""
 
     terms: dict[TextKey, Terms] = field(default_factory=dict)
     keys: dict[str, list[FilterKey]] = field(default_factory=dict)

@@ -35,7 +35,7 @@ class Matches(NamedTuple):
 
 
 class Searchable(Protocol):
-    """What of an index clauses are matched with."""
+    """Parts of an index that clauses are matched with."""
 
     @property
     def live(self) -> Mask:

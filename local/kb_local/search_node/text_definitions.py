@@ -52,7 +52,7 @@ class DocumentMapping:
 
 @dataclass(frozen=True, slots=True)
 class FieldMapping:
-    """What is indexed of the values of one field; each value by its type."""
+    """Mapping of one field: each value is indexed by its type."""
 
     text: StringField | None = None
     token: bool = False
@@ -72,7 +72,7 @@ DYNAMIC = FieldMapping(
 
 @dataclass(frozen=True, slots=True)
 class TextDefinition:
-    """What is indexed. `source` is the definition as it was sent, which is what listing shows."""
+    """Definition of an index. `source` is the definition as it was sent, which is what listing shows."""
 
     source: dict[str, Any]
     mapping: DocumentMapping = field(compare=False)

@@ -61,7 +61,7 @@ class ValueField:
 
 
 class PathRows:
-    """Which rows have something at each path."""
+    """Rows that have a value, for each path."""
 
     def __init__(self) -> None:
         self._rows: dict[str, array[int]] = {}

@@ -29,7 +29,7 @@ class VectorField:
 
 @dataclass(frozen=True, slots=True)
 class VectorDefinition:
-    """What is indexed. `source` is the definition as it was sent, which is what listing shows."""
+    """Definition of an index. `source` is the definition as it was sent, which is what listing shows."""
 
     source: dict[str, Any]
     vectors: dict[str, VectorField]

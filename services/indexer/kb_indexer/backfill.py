@@ -34,7 +34,7 @@ _STATES: Final = {
     Phase.FAILED: (IndexJobState.FAILED,),
     Phase.PAUSED: (IndexJobState.PAUSED,),
 }
-"""Of the jobs a phase goes through; what they rest for may have changed, so each of them is asked for."""
+"""States of the jobs of a phase. The cause for which they wait may be gone, so each is requested."""
 
 log = structlog.get_logger()
 

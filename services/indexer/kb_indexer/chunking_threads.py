@@ -10,7 +10,7 @@ from kb_shared.concurrency.shared_thread import SharedThread
 LARGE_TEXT: Final = 500_000
 """Characters. From about half a second of chunking on, a document waits for its like only."""
 SHARE_OF_ORGANIZATION: Final = 0.5
-"""Of the time of the thread for large texts: 20 MB take 6 s of CPU. To embed a large text takes longer than to chunk
+"""Share of the thread's time for large texts: 20 MB take 6 s of CPU. To embed a large text takes longer than to chunk
 it, so that an organization which is alone hardly notices."""
 
 T = TypeVar("T")

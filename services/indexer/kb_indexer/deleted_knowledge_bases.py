@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 
 class DeletedKnowledgeBases:
-    """Of one process."""
+    """Interrupts the work of this process for KBs that are deleted."""
 
     def __init__(self, state_reader: StateReader, embedder: Embedder) -> None:
         self._state_reader = state_reader

@@ -16,7 +16,7 @@ log = structlog.get_logger()
 
 
 class ForgottenSeries:
-    """Of this process."""
+    """Drops the metric series of KBs that no longer exist, in this process."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -34,9 +34,9 @@ _GENTLEST_OF_DOCUMENTS: Final = 0.8
 """Fewer documents at once share fewer commands: half of them have two thirds of the throughput."""
 _GENTLEST_OF_EVENTS: Final = 0.5
 _SHARE_OF_LIFETIME: Final = 0.125
-"""Of the time that a transaction has, which swaps aim at: documents differ in size, and other processes write, too."""
+"""Share of a transaction's time limit that swaps aim at: documents differ in size, and other processes write, too."""
 _SHARE_OF_DEADLINE: Final = 0.25
-"""Of the time that a command has, which an event aims at: it takes several commands, each with its own deadline."""
+"""Share of a command's deadline that an event aims at: it takes several commands, each with its own deadline."""
 
 log = structlog.get_logger()
 

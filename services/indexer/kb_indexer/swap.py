@@ -206,7 +206,7 @@ async def _replace(
 
 
 def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: KnowledgeBase) -> bool:
-    """Whether the chunks that are there are those of `document`: others may have replaced them since the decision."""
+    """Return whether the stored chunks are those of `document`: others may have replaced them since the decision."""
     text_id = document.text.text_id if document.text else None
     return before is not None and (before.content_digest, before.config_hash) == (text_id, kb.config_hash)
 

@@ -19,7 +19,7 @@ class BudgetState:
     used: Spent
     """By the ledger."""
     reserved: Spent
-    """What work under way may still use."""
+    """Amount that running work may still use."""
     month: str
     status: BudgetStatus
 

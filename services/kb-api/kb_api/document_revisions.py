@@ -15,7 +15,7 @@ NAME = "document_revisions"
 GREATEST: Final = 2**63 - 1
 
 Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
-"""What of a document has a revision of its own."""
+"""Part of a document that has a revision of its own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ class ListedDocument:
     """None until its text has come."""
     status: IndexStatus | JobStatus
     chunk_count: int
-    """Of what is searchable now, also while a newer text is being indexed."""
+    """Number of chunks that are searchable now, also while a newer text is being indexed."""
     indexed_at: datetime | None
     attempts: int
     error_type: str | None

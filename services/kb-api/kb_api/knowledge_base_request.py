@@ -57,7 +57,7 @@ IMMUTABLE: Final = (
 
 
 class RateLimits(Model):
-    """Of embedding for a KB, beside those of its provider; null: none."""
+    """Limits of embedding for a KB, beside those of its provider; null: none."""
 
     requests_per_minute: PerMinute | None = None
     tokens_per_minute: PerMinute | None = None
@@ -83,7 +83,7 @@ class CreateKnowledgeBase(Model):
 
 
 def _unchanged() -> Any:
-    """Of a field that may be absent but, if its type does not say so, not null."""
+    """Remove the default of a field that may be absent but not null."""
     return Field(default=None, json_schema_extra=_without_default)
 
 
@@ -92,7 +92,7 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 class ChangeKnowledgeBase(Model):
-    """What is absent stays as it is."""
+    """Changes of a KB. Fields that are left out stay as they are."""
 
     # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
 

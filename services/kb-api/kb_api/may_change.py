@@ -8,7 +8,7 @@ from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFa
 
 
 def facets_of(event: DocumentEvent) -> Sequence[Facet]:
-    """What an event is about."""
+    """Return the facets that an event is about."""
     match event:
         case OcrCompleted():
             return ("text", "tags") if event.metadata is None else ("text", "tags", "metadata")

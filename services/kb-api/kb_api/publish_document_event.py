@@ -20,7 +20,7 @@ from kb_shared.mongo.documents import Document
 from kb_shared.observability import tracing
 
 _MARGIN_BYTES: Final = 32
-"""That an event can still grow by: its revision is not known yet, and its time can get longer."""
+"""Bytes by which an event can still grow: its revision is not known yet, and its time can get longer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ class Progress:
     status: JobStatus
     total: int
     done: int
-    """Of `total`: indexed, removed or failed by now."""
+    """Number of documents of `total` that are indexed, removed or failed by now."""
     failed: int
     eta_s: float | None
     """None while nothing is done yet, and when it is over."""

@@ -12,7 +12,7 @@ from kb_shared.mongo.database import Database
 COUNTED_FOR_S: Final = 10.0
 """So an organization can store a few seconds' texts more than its limit."""
 _COSTS_AT_MOST: Final = 0.05
-"""Of the time may be spent counting the texts of an organization that has very many."""
+"""Share of time that may be spent counting the texts of an organization that has very many."""
 _MOST_KNOWN: Final = 10_000
 
 

@@ -21,20 +21,20 @@ class Settings(ChatSettings, HttpSettings):
     runs_per_minute_of_key: int = Field(default=1_200, ge=0)
     runs_per_minute_of_organization: int = Field(default=6_000, ge=0)
     chat_model: str = "gpt-4o-mini"
-    """Of a prompt, agent or run that names none."""
+    """Model of a prompt, agent or run that names none."""
     run_max_tokens: int = 100_000
-    """Of one run, prompts and completions together."""
+    """Tokens of one run, prompts and completions together."""
     run_max_spus: int = 100
-    """Of one run, all its searches together."""
+    """SPUs of one run, all its searches together."""
     run_max_seconds: float = 120.0
-    """Of one run."""
+    """Seconds of one run."""
     run_passage_tokens: int = 4_000
-    """Of the passages that one call of a tool returns."""
+    """Tokens of the passages that one call of a tool returns."""
     run_document_tokens: int = 8_000
-    """Of the document that a run is about; what comes after them is left out."""
+    """Tokens of the document that a run is about; the rest is left out."""
 
     max_prompts: int = Field(default=1_000, ge=0)
-    """Of an organization; 0, here and below: no limit."""
+    """Limit per organization; 0, here and below: no limit."""
     max_agents: int = Field(default=1_000, ge=0)
     max_threads: int = Field(default=100_000, ge=0)
 

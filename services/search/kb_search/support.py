@@ -12,7 +12,7 @@ from typing import Final
 from kb_shared.mongo.vectors import document_of
 
 _NEXT: Final = 0.5
-"""What each further chunk counts beside the one before: a long document gains little by its length."""
+"""Weight of each further chunk relative to the one before: a long document gains little by its length."""
 
 
 def supported(scores: Mapping[str, float], share: float) -> dict[str, float]:

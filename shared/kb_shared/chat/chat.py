@@ -161,7 +161,7 @@ class Chat:
 
 
 def was_paid_for(error: BaseException) -> bool:
-    """Whether a model was at work when it was left, though nobody knows for how long."""
+    """Return whether a model was working when the call was abandoned, for an unknown time."""
     match error:
         case asyncio.CancelledError():
             return True
@@ -172,7 +172,7 @@ def was_paid_for(error: BaseException) -> bool:
 
 
 class _Heard:
-    """What of an answer was passed on: if anything was, it can't be asked for again."""
+    """Part of an answer that was passed on: if there is any, the call can't be repeated."""
 
     def __init__(self, on_text: OnText | None) -> None:
         self._pieces: list[str] = []

@@ -30,13 +30,13 @@ class WholeCharacters:
         self._half = ""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after this piece."""
+        """Take the next piece; return the text that can be passed on."""
         text = self._half + piece
         self._half = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return whole_characters(text[: len(text) - len(self._half)])
 
     def end(self) -> str:
-        """What is left when no piece follows."""
+        """Return the rest, when no piece follows."""
         return whole_characters(self._half)
 
 
@@ -71,4 +71,4 @@ class Question:
     schema: Mapping[str, Any] | None = None
     """JSON schema that the answer must follow, asked for where the model takes one."""
     max_completion_tokens: int | None = None
-    """That the model may write, its thoughts included."""
+    """Tokens that the model may write, its reasoning included."""

@@ -19,13 +19,13 @@ DEMO_MODEL: Final = "demo-extractive"
 
 _OPENAI_COMPATIBLE: Final = "hosted_vllm/"
 _OUTPUT_TOKENS_OF_ALL: Final = 4_096
-"""What a model may be allowed that LiteLLM says nothing about."""
+"""Completion tokens of a model that LiteLLM does not know."""
 _SCRIPTED_MODEL: Final = re.compile(r"scripted(-[A-Za-z0-9_-]{1,64})?")
 
 
 @dataclass(frozen=True, slots=True)
 class BundledChatModel:
-    """What LiteLLM's own list says about a model."""
+    """Entry of a model in LiteLLM's list."""
 
     provider: str
     max_input_tokens: int | None
@@ -33,7 +33,7 @@ class BundledChatModel:
     usd_per_prompt_token: float | None
     usd_per_completion_token: float | None
     takes_schema: bool
-    """Whether the provider makes it answer by a JSON schema."""
+    """True if the provider enforces a JSON schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +56,12 @@ class ChatModel:
     usd_per_completion_token: float | None
     takes_schema: bool
     fingerprint: str
-    """Of provider and address: whose circuit it is."""
+    """Fingerprint of provider and address: the key of the circuit."""
     access: Access | None = None
     """Set where an organization's own key is used."""
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
-        """What so many tokens cost; None where the prices are not known."""
+        """Return the price of so many tokens; None if the prices are not known."""
         if self.usd_per_prompt_token is None or self.usd_per_completion_token is None:
             return None
         return prompt_tokens * self.usd_per_prompt_token + completion_tokens * self.usd_per_completion_token

@@ -22,13 +22,13 @@ OnText: TypeAlias = Callable[[str], Awaitable[None]]
 _BYTES_PER_TOKEN: Final = 3
 _LONGEST_TOKEN_BYTES: Final = 64
 _BYTES_PER_PIECE: Final = 1_024
-"""Of a piece of a streamed answer beside its text; a piece holds a token at least."""
+"""Bytes of a piece of a streamed answer beside its text; a piece holds a token at least."""
 _BYTES_AROUND_ANSWER: Final = 1_048_576
 _TOKENS_UNLESS_SAID: Final = 131_072
 _LATE_S: Final = 0.001
-"""Of the event loop: it is busy when it takes longer to come back to a stream."""
+"""Delay of the event loop from which it counts as busy."""
 _REST: Final = 20.0
-"""Of a stream, in the time for which the event loop was late."""
+"""Pause of a stream, in multiples of the time by which the event loop was late."""
 
 
 class _BadAnswer(Exception):

@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Payment:
-    """Of one call."""
+    """Costs of one call."""
 
     def __init__(self) -> None:
         self.nano_usd = 0
@@ -92,7 +92,7 @@ class Purse:
 
 
 def _most_tokens(question: Question, model: ChatModel) -> tuple[int, int]:
-    """Of the prompt, estimated, and of the longest answer."""
+    """Return the tokens of the prompt, estimated, and of the longest answer."""
     limits = [limit for limit in (question.max_completion_tokens, model.max_output_tokens) if limit is not None]
     prompt_tokens = estimated_tokens([*question.messages, *question.tools, question.schema or {}])
     return prompt_tokens, min(limits, default=_LONGEST_ANSWER_TOKENS)

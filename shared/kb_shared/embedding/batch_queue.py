@@ -28,7 +28,7 @@ class Wanted:
     chunk_hash: str
     text: str
     purpose: Purpose
-    """Of who wanted it first, and pays."""
+    """Purpose of the first caller, who pays."""
     nano_usd: int
     """The price of its embedding; 0 where no price is known."""
     delivery: "asyncio.Future[Delivered]"

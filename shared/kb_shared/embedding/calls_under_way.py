@@ -9,7 +9,7 @@ from kb_shared.errors import TransientError
 
 
 class CallsUnderWay:
-    """Of one process."""
+    """Calls to providers that run in this process, by KB."""
 
     def __init__(self) -> None:
         self._calls: dict[asyncio.Timeout, Sequence[Wanted]] = {}

@@ -40,9 +40,9 @@ from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.providers.retry_policy import RetryPolicy
 
 SHORT_LIFETIME: Final = timedelta(days=7)
-"""Of queries, which seldom come back, and of dimension probes, so that a changed provider is noticed."""
+"""Lifetime of vectors of queries, which seldom repeat, and of dimension probes, to notice a changed provider."""
 LIFETIME: Final = timedelta(days=90)
-"""Of all others, from their last use on."""
+"""Lifetime of all other vectors, from their last use."""
 QUERIES: Final = "queries/"
 """Before the model's name in circuits: what documents do to a provider refuses no query."""
 MAX_PACES: Final = 1_000
@@ -444,13 +444,13 @@ def _bucket_of_model(organization_id: str, model: Model) -> Bucket:
 
 
 def _is_paid(wanted: Wanted, is_first: bool) -> bool:
-    """Whether this caller's purchase of it was stored and charged."""
+    """Return whether this caller's purchase of it was stored and charged."""
     delivery = wanted.delivery
     return is_first and delivery.done() and delivery.exception() is None and delivery.result().charged
 
 
 def _may_cost(wanted: Wanted, is_first: bool, queue: BatchQueue) -> bool:
-    """Whether this caller's purchase was charged, or will be though the caller is gone."""
+    """Return whether this caller's purchase was charged, or will be although the caller is gone."""
     return _is_paid(wanted, is_first) or (is_first and queue.is_under_way(wanted))
 
 

@@ -38,7 +38,7 @@ class KnownVectors:
     async def find(
         self, space: VectorSpace, chunk_hashes: Collection[str], *, keep_for: timedelta | None
     ) -> dict[str, Vector]:
-        """Those that there are, by chunk hash; `keep_for` as in `embedding_cache.find`."""
+        """Return the vectors that are known, by chunk hash; `keep_for` as in `embedding_cache.find`."""
         recent = self._recent.find(space, chunk_hashes)
         if len(recent) == len(chunk_hashes):
             return recent

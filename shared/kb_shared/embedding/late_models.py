@@ -25,13 +25,13 @@ class LateModelFailed(Exception):
 
 
 class TokenModel(Protocol):
-    """Of one model; blocks."""
+    """Loaded model; its methods block."""
 
     max_tokens: int
     """It reads at once."""
 
     def offsets(self, text: str) -> Sequence[tuple[int, int]]:
-        """Where each token of `text` stands, without those the model adds."""
+        """Return the position of each token of `text`, without those that the model adds."""
         ...
 
     def token_vectors(self, text: str) -> tuple[Sequence[tuple[int, int]], NDArray[np.float32]]:

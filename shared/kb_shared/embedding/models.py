@@ -20,7 +20,7 @@ InputType = Literal["document", "query"]
 
 OPENAI_API_BASE: Final = "https://api.openai.com/v1"
 MAX_DIMENSIONS: Final = 8192
-"""Of a vector: an Atlas index takes no more."""
+"""Limit of dimensions: an Atlas index takes no more."""
 
 _OPENAI_COMPATIBLE: Final = "hosted_vllm/"
 _HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
@@ -28,7 +28,7 @@ _HASH_MODEL: Final = re.compile(r"hash-([1-9]\d{0,3})")
 
 @dataclass(frozen=True, slots=True)
 class BundledModel:
-    """What is known of a model before it is asked: LiteLLM's own list, and ours of the local ones."""
+    """Facts about a model, from LiteLLM's list or from ours of the local ones."""
 
     provider: str
     max_input_tokens: int | None
@@ -46,7 +46,7 @@ LOCAL_MODELS: Final[Mapping[str, BundledModel]] = {
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """Of a model that may be named, whether there is a key for it or not."""
+    """Description of a model that may be named, whether there is a key for it or not."""
 
     name: str
     provider: str
@@ -70,17 +70,17 @@ class Model:
     max_input_tokens: int | None
     """Longer texts are cut or refused by the provider; None where that is not known."""
     default_dimensions: int | None
-    """What the model gives when it is not told; None where that is not known."""
+    """Dimensions that the model returns by default; None if unknown."""
     fingerprint: str
-    """Of provider, address and deployment: the same name behind another address is another vector space."""
+    """Fingerprint of provider, address and deployment: the same name at another address is another vector space."""
     base64: bool = False
-    """Whether vectors may be asked for as base64."""
+    """True if vectors may be requested as base64."""
     input_types: Mapping[InputType, str] = field(default_factory=dict)
     """The provider's words for what a text is; empty where the model makes no difference."""
     access: Access | None = None
     """Set where an organization's own key is used: what it pays for it shares with nobody."""
     late_source: str | None = None
-    """Of a late model: the folder or the name at the hub that it is loaded from. It is not asked through LiteLLM."""
+    """Source of a late model: the folder or the name at the hub. It is not called through LiteLLM."""
     price: EmbeddingPrice | None = None
     """None where it is not known."""
 
@@ -177,7 +177,7 @@ class ModelCatalogue:
         return sorted(found, key=lambda each: each.name)
 
     def has_key(self, provider: str) -> bool:
-        """Whether the environment has all that it takes to ask `provider`."""
+        """Return whether the environment has all keys of `provider`."""
         return provider == LOCAL or not _missing(PROVIDERS[provider].keys, self._environment)
 
     def _bundled_model(self, name: str) -> BundledModel:

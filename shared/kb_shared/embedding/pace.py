@@ -11,15 +11,15 @@ from kb_shared.concurrency.adaptive_limit import AdaptiveLimit
 from kb_shared.embedding.sub_batches import MAX_TEXTS
 
 FIRST_TEXTS: Final = 8
-"""Of the first requests, before anything is known. At one text a second, two of them end in 16 s."""
+"""Texts of the first requests, before anything is known. At one text a second, two of them end in 16 s."""
 FIRST_AT_ONCE: Final = 2
 MOST_NEARBY: Final = 4
 """Requests at once to a provider that answers so soon that more would only be smaller."""
 MOST_AT_ONCE: Final = 32
 KEPT_FOR_FULL: Final = 2
-"""Of the requests at once: a batch that is not full waits for more rather than to begin the last ones."""
+"""Number of the concurrent requests that only full batches may begin; others wait for more texts."""
 LONGEST_ANSWER_S: Final = 5.0
-"""That is aimed at: a query that stands behind such a request in the provider's queue waits no longer for it."""
+"""Target duration of a request: a query behind it in the provider's queue waits no longer."""
 _SHARE_OF_DEADLINE: Final = 0.125
 _FASTER: Final = 0.5
 """How much of a better figure is believed at once; a worse one is believed whole."""

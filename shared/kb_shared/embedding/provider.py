@@ -26,7 +26,7 @@ from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litell
 STARVED_AFTER_S: Final = 1.0
 """A deadline that is noticed so late says more of this process than of the provider."""
 _BYTES_PER_DIMENSION: Final = 40
-"""Of a vector in JSON: a number with all its digits, a comma, a line of its own that is indented."""
+"""Bytes of a number in JSON: all its digits, a comma, an indented line of its own."""
 _BYTES_AROUND_VECTORS: Final = 65_536
 
 

@@ -32,7 +32,7 @@ _SHORTEST_ATTEMPT_S: Final = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Purpose:
-    """Who pays for an embedding, and what for."""
+    """Payer and reason of an embedding."""
 
     organization_id: str
     kb_id: str | None
@@ -50,7 +50,7 @@ class Bought:
     vector: Vector
     purpose: Purpose
     nano_usd: int = 0
-    """What it costs; 0 where the price is not known."""
+    """Price; 0 if it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Purchase:
     space: VectorSpace
     lifetime: timedelta
     label: str
-    """Of the model, for metrics."""
+    """Name of the model, for metrics."""
 
 
 async def keep(database: Database, purchase: Purchase) -> set[str]:

@@ -26,7 +26,7 @@ class RecentVectors:
         self._kept: OrderedDict[tuple[VectorSpace, str], tuple[Vector, float]] = OrderedDict()
 
     def find(self, space: VectorSpace, chunk_hashes: Collection[str]) -> dict[str, Vector]:
-        """Those that are known, by chunk hash."""
+        """Return the known vectors, by chunk hash."""
         now = monotonic()
         found: dict[str, Vector] = {}
         for chunk_hash in chunk_hashes:

@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Whose key came with the request; it is the organization of the path."""
+    """Caller of a request: the owner of its key, in the organization of the path."""
 
     organization_id: str
     key_id: str
@@ -49,7 +49,7 @@ class CachedKey:
     """A key that was right when this process last looked at it: whoever does something for it looks at it again."""
 
     stored: StoredKey
-    """What it was then."""
+    """Row of the key as last read."""
     looked_at: bool
     """For this request."""
     look_again: Callable[[], Awaitable["CachedKey"]]
@@ -109,7 +109,7 @@ class Authentication:
         return is_rehashed
 
     def known(self, whole_key: str) -> StoredKey | None:
-        """What the key was when it was last looked at; None if it was not right then, and when its time is over."""
+        """Return the key as last read; None if it was not valid then, or has expired."""
         stored = self._known.get(api_keys.key_id_of(whole_key) or "")
         return stored if api_keys.authenticated(stored, whole_key, peppers=self._peppers) else None
 
@@ -187,7 +187,7 @@ class CachedKeyWith(ForOrganization):
 
 
 async def caller_of(request: Request) -> Caller:
-    """Whose key came with the request. Raises RequestError 401."""
+    """Read the key of the request from MongoDB. Raises RequestError 401."""
     return _caller((await _looked_at(request, await _whole_key(request))).key)
 
 

@@ -6,7 +6,7 @@ from typing import Final
 FIRST_CHANCE_S: Final = 0.1
 """How long a new connection is kept for its first request, however many others come."""
 SURPLUS: Final = 0.25
-"""Of the limit. So many more there may be for as long as new connections have their first chance."""
+"""Share of the limit by which it may be exceeded while new connections send their first request."""
 
 Close = Callable[[], None]
 

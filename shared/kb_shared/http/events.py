@@ -6,7 +6,7 @@ from typing import Final
 import h11
 
 MAX_PIECES: Final = 20_000
-"""Of a chunked body. Each piece takes 5 microseconds, however small it is."""
+"""Limit of pieces of a chunked body. Each takes 5 microseconds, however small it is."""
 PIECES_AT_ONCE: Final = 200
 """A connection parses that many, a millisecond's work, before others have their turn."""
 
@@ -38,7 +38,7 @@ class Events(h11.Connection):
 
     @property
     def has_more(self) -> bool:
-        """Whether something has come that is not an event yet, such as a part of a head."""
+        """Return whether data is buffered that is no event yet, such as a part of a head."""
         return bool(self.trailing_data[0])
 
     def next_event(self) -> Event:

@@ -27,7 +27,7 @@ class Exchange:
         self._scope = scope
         self._begun = perf_counter()
         self.status: int | None = None
-        """Of the answer; None until it begins."""
+        """Status of the answer; None until it begins."""
 
     @property
     def route(self) -> str:

@@ -17,7 +17,7 @@ from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import AUTHENTICATION_FAILURES
 
 BURST_S: Final = 60.0
-"""Of its rate may come at once."""
+"""Seconds of its rate that may come at once."""
 MOST_KNOWN: Final = 10_000
 """Addresses, and key ids: the one that failed longest ago is forgotten."""
 
@@ -66,7 +66,7 @@ class _Debt:
 
 
 class _Failures:
-    """Of one kind, by name."""
+    """Failures of one kind, by name."""
 
     def __init__(self, per_minute: int) -> None:
         self._cost_s = 60.0 / per_minute if per_minute else 0.0

@@ -8,12 +8,12 @@ from kb_shared.concurrency.shared_thread import SharedThread
 from kb_shared.http.places import Places
 
 LARGE_BYTES: Final = 64_000
-"""What is smaller is parsed on the loop: that takes less time than a thread would delay the loop."""
+"""Size up to which a body is parsed on the loop: that takes less time than a thread would delay the loop."""
 MOST: Final = 64
 MOST_OF_ORGANIZATION: Final = 16
 """In memory at once."""
 SHARE_ALONE: Final = 0.5
-"""Of the time of the thread that parses, for an organization that calls alone."""
+"""Share of the parsing thread's time for an organization that calls alone."""
 SHARE_AMONG_OTHERS: Final = 0.04
 """For one of several that call. While the thread works the event loop is slower, for all of them: fewer than one of
 twenty calls may meet it, or their 95th percentile rises."""

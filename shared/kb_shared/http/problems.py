@@ -38,14 +38,14 @@ JsonResponses = dict[int | str, dict[str, Any]]
 
 
 class FieldProblem(BaseModel):
-    """What is wrong with one field; `field` is its path, such as `rate_limits.tokens_per_minute`."""
+    """Problem of one field; `field` is its path, such as `rate_limits.tokens_per_minute`."""
 
     field: str
     message: str
 
 
 class Problem(BaseModel):
-    """What every error answer looks like. Some types carry fields of their own beside these."""
+    """Body of every error answer. Some types have fields of their own beside these."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -151,7 +151,7 @@ async def _expected_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def as_request_error(error: KbError) -> RequestError:
-    """What an error that may pass, or a used up budget, is to an HTTP caller."""
+    """Return the HTTP error for a transient error or an exhausted budget."""
     match error:
         case RequestError():
             return error

@@ -24,7 +24,7 @@ from kb_shared.http.security_headers import with_security_headers
 from kb_shared.observability import metrics
 
 MAX_HEAD_BYTES: Final = 64 * 1024
-"""Of URL and headers; what comes in one read, of 256 KB at most, may have more."""
+"""Limit of URL and headers; one read, of 256 KB at most, may exceed it."""
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 2_000
 PAUSE_S: Final = 0.005

@@ -82,7 +82,7 @@ def _request_id(given: str | None) -> str:
 
 
 def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dict[str, object]:
-    """What every problem has."""
+    """Build the fields that every problem has."""
     return {
         "type": slug,
         "title": slug.replace("-", " ").capitalize(),

@@ -24,7 +24,7 @@ from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.settings import HttpSettings
 
 BURST_S: Final = 10.0
-"""Of its rate may come at once."""
+"""Seconds of its rate that may come at once."""
 ASK_AFTER_S: Final = 1.0
 MOST_KNOWN: Final = 10_000
 """Meters; what a forgotten one has spent in its last second is forgotten, too."""
@@ -107,7 +107,7 @@ class LimitedCallerWith(CallerWith):
 
 
 class _Meter:
-    """What is spent of one bucket, as far as this process knows; in seconds until it is made good."""
+    """Debt of one bucket, as far as this process knows, in seconds until it is paid off."""
 
     def __init__(self, database: Database, bucket: Bucket, per_minute: int) -> None:
         self.per_minute = per_minute
@@ -117,7 +117,7 @@ class _Meter:
         self._debt_s = 0.0
         self._at = monotonic()
         self._unposted_s = 0.0
-        """Of the debt, what MongoDB does not know yet; less than 0 for what was given back."""
+        """Part of the debt that MongoDB does not know yet; negative for what was given back."""
         self._asked_at: float | None = None
         self._asking = asyncio.Lock()
         self._posting: asyncio.Task[None] | None = None

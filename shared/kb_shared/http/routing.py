@@ -30,7 +30,7 @@ ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
 TO_EXPLAIN_S: Final = 3.0
 """For looking at a key again before an error is told."""
 MAX_ERRORS: Final = 1_000
-"""Of a body. To list more would take long."""
+"""Limit of problems listed for a body. To list more would take long."""
 
 
 def organization_router(tag: str) -> APIRouter:

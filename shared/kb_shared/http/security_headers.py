@@ -9,7 +9,7 @@ SECURITY_HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 NO_STORE: Final = (b"cache-control", b"no-store")
-"""Of every answer that does not say otherwise: each belongs to the organization of a key, and some hold a secret."""
+"""Default header: answers belong to the organization of a key, and some hold a secret."""
 
 
 def with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

@@ -73,7 +73,7 @@ class Commits:
                 return
 
     def _is_member(self) -> bool:
-        """Whether the broker still counts us in, as far as we know.
+        """Return whether this client is still a member of the group, as far as it knows.
 
         A commit without a membership is taken by a broker that knows no other member, even for a log that is not the
         one the offsets came from: after a restart of a broker without storage, records below them would be skipped.

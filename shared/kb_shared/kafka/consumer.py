@@ -106,7 +106,7 @@ class Consumer:
 
     @property
     def ready(self) -> bool:
-        """Whether it has joined the group and asks for records. Without partitions it is ready, too."""
+        """Return whether it has joined the group and fetches records. Without partitions it is ready, too."""
         return self._session is not None and self._session.ready
 
     def lag(self) -> dict[TopicPartition, int]:

@@ -18,7 +18,7 @@ class OffsetTracker:
         self.next_offset = first_offset
         """One past the last record that was begun or is known not to be there."""
         self.committed: int | None = first_offset
-        """What the group would resume from; None if it has no offset."""
+        """Offset that the group would resume from; None if it has none."""
 
     def begin(self, offset: int, *, at: float = 0.0) -> None:
         """Note that the record at `offset` has come.
@@ -113,7 +113,7 @@ class OffsetLedger:
             self._trackers[partition].committed = offset
 
     def committed(self, partition: TopicPartition) -> int | None:
-        """What the group would resume `partition` from; None if nothing is known of it."""
+        """Return the offset that the group would resume `partition` from; None if it is unknown."""
         tracker = self._trackers.get(partition)
         return None if tracker is None else tracker.committed
 

@@ -29,7 +29,7 @@ Commit = Callable[[Mapping[TopicPartition, int]], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is to be done with records, and how much of it at once."""
+    """Handler of records, with the limits of what runs at once."""
 
     handler: Handler
     dead_letters: DeadLetters
@@ -87,7 +87,7 @@ class PartitionAssignment:
 
     @property
     def open(self) -> bool:
-        """Whether records may still be admitted."""
+        """Return whether records may still be admitted."""
         return self._closing is None
 
     def admit(self, records: Iterable[Record]) -> None:

@@ -85,7 +85,7 @@ class PositionMonitor:
         return int(await self._client.position(ClientTopicPartition(*partition)))
 
     async def _told_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """What the broker says: the end of what can be read, which is before the first open transaction.
+        """Ask the broker for the last stable offsets.
 
         It is too low on Tansu, which counts a batch of records as one. The end that came with the last fetch is old
         while we pause, and counts records of open transactions. So the greater of both is taken.

@@ -33,7 +33,7 @@ async def accept_loss(topic: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where reading of a partition begins."""
+    """Start of reading a partition."""
 
     position: int
     committed: int | None
@@ -149,7 +149,7 @@ class Positions:
         return "" if topic_id is None else f"{_ID_MARK}{topic_id}"
 
     def _is_other_log(self, topic: str, mark: str, topic_ids: Mapping[str, UUID]) -> bool:
-        """Whether a committed offset is of another log than the one that is there now.
+        """Return whether a committed offset belongs to another log than the current one.
 
         A broker that does not keep marks leaves what this process knows. An offset without either is trusted: an older
         version of this service or an operator has committed it.

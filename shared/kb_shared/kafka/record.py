@@ -33,19 +33,19 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class OrderingKey:
-    """Where a record stands in line: organizations take turns, and so do the groups within each of them.
+    """Ordering key of a record: organizations take turns, and so do the groups within each of them.
 
     Records of one place are handled one after the other.
     """
 
     organization_id: str
     group: str
-    """Of the organization's work, such as what concerns one knowledge base."""
+    """Group of the organization's work, such as one knowledge base."""
     key: str
 
 
 class Handler(Protocol):
-    """What a service does with records."""
+    """Handler of records in a service."""
 
     def ordering_key(self, record: Record) -> OrderingKey:
         """Say whose turn the record takes and what it must stay in order with. Pure; must not raise."""
@@ -62,7 +62,7 @@ class Handler(Protocol):
 
 
 class DeadLetters(Protocol):
-    """Where records go that nobody can use."""
+    """Publisher of dead letters."""
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
         """Return once the record is safe there. May raise: it is asked again."""

@@ -23,7 +23,7 @@ SLOTS_FOR_EACH_FREE_ONE = 7
 """An organization may hold so many for each that is still free: seven eighths of all while it is alone, and less the
 more the others hold. Several that never finish leave slots free together, too."""
 COUNTED_SHARE = 0.25
-"""Of the slots: as many records of one organization count as work in stock."""
+"""Share of the slots: that many records of one organization count as work in stock."""
 
 
 class Lane(Enum):

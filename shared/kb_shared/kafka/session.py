@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupConfig:
-    """Who joins which group for what."""
+    """Group, topics and client settings of a consumer."""
 
     topics: Mapping[str, Lane]
     group_id: str
@@ -78,7 +78,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     @property
     def ready(self) -> bool:
-        """Whether partitions are assigned (be it none) and records were asked for lately."""
+        """Return whether partitions are assigned (be it none) and the last poll is recent."""
         assigned = self._assignment is not None and self._assignment.open
         return assigned and self._polled_at is not None and time.monotonic() - self._polled_at < STALE_POLL_S
 
@@ -89,7 +89,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     @property
     def was_assigned(self) -> bool:
-        """Whether the group ever gave this session partitions, be it none."""
+        """Return whether the group ever assigned partitions to this session, be it none."""
         return self._assignment is not None
 
     @property

@@ -18,14 +18,14 @@ class FoundTopic:
 
     partitions: int
     replicas: int
-    """Of the partition that has the fewest."""
+    """Number of replicas of the partition that has the fewest."""
     settings: Mapping[str, str]
-    """Those that the broker tells: none if it knows no settings of topics, or if we may not read them."""
+    """Settings that the broker returns: none if it knows no settings of topics, or if we may not read them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What is wrong with a topic, and what an operator can do about it."""
+    """Problem of a topic, with what an operator can do about it."""
 
     topic: str
     reason: str

@@ -132,7 +132,7 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Which topics the brokers know. One that was just created shows up at each of them at another time."""
+    """Topics that the brokers know. A new one appears at each broker at another time."""
 
     brokers: int
     somewhere: Mapping[str, tuple[int, int]]

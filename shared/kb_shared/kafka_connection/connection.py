@@ -21,7 +21,7 @@ class UnusableKafkaConnection(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """What all Kafka clients of a process are made from.
+    """Connection settings of all Kafka clients of a process.
 
     Secrets are named by their files. A client reads the files whenever it opens a connection: a new password, token
     or certificate is used without a restart. Errors call a field by its environment variable, such as

@@ -15,7 +15,7 @@ class Announcement:
     seq: int
     """It is sent after those of its ordering with a lower one."""
     traceparent: str | None = None
-    """Of what caused it; by default of what the process is at."""
+    """Trace of its cause; by default that of the current work."""
 
 
 async def announce(database: Database, session: MongoSession, *announcements: Announcement, source: str) -> None:

@@ -177,7 +177,7 @@ def _named_by(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class EventName:
-    """What an event is called, as far as it can be read."""
+    """Name of an event, as far as it can be read."""
 
     event_id: str | None = None
     type: str | None = None

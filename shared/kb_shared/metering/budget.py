@@ -90,7 +90,7 @@ class Spending:
 
 
 class SpendAllowance:
-    """What one piece of work may spend, in one purchase after the other: `settle` it whatever becomes of the work."""
+    """Amount that one piece of work may spend, over several purchases. Call `settle` however the work ends."""
 
     def __init__(self, spending: Spending, organization_id: str) -> None:
         self._spending = spending

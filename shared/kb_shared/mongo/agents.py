@@ -21,13 +21,13 @@ class KnowledgeBaseTool:
     tool_id: str
     kb_id: str
     tool_name: str
-    """Of the agent's own choice, unique in the agent."""
+    """Name of the tool, unique in the agent."""
     tool_description: str
     default_top_k: int
     default_min_score: float | None
-    """Of relevance, 0..1; None: what the KB says."""
+    """Minimum relevance, 0 to 1; None: the setting of the KB."""
     kb_name: str | None = None
-    """What the KB was called when the tool was made or the KB was deleted; None if neither was recorded."""
+    """Name of the KB when the tool was made or the KB was deleted; None if neither was recorded."""
     type: Literal["knowledge_base"] = "knowledge_base"
     """Kind of the tool; a row without it was written before there were kinds."""
 

@@ -81,13 +81,13 @@ class StoredKey:
 
 
 def key_id_of(whole_key: str) -> str | None:
-    """What a key is found by; None if no key looks like that."""
+    """Return the id of a whole key; None if it has not the form of a key."""
     matched = _WHOLE_KEY.match(whole_key)
     return matched[1] if matched else None
 
 
 async def find_all(database: Database, key_ids: Collection[str]) -> dict[str, StoredKey]:
-    """Those of the keys that there are, of whatever organization, by id."""
+    """Read the keys that exist, of any organization, by id."""
     rows = database[NAME].find({"_id": {"$in": list(key_ids)}})
     return {row["_id"]: stored_key(row) async for row in rows}
 
@@ -99,7 +99,7 @@ def united_with(key: ApiKey) -> Row:
 
 
 def stored_key(row: Row) -> StoredKey:
-    """What a row says."""
+    """Convert a row."""
     return StoredKey(_from_row(row), row["hmac"])
 
 

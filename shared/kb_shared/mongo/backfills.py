@@ -37,7 +37,7 @@ class Kind(StrEnum):
 
 
 class Phase(StrEnum):
-    """Which documents a backfill goes through."""
+    """Phase of a backfill: the documents that it goes through."""
 
     DOCUMENTS = "documents"
     INDEXED = "indexed"

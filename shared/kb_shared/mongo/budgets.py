@@ -29,7 +29,7 @@ Unit: TypeAlias = Literal["spu", "usd"]
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Of one unit in a row."""
+    """Field names of one unit in a row."""
 
     soft: str
     used: str
@@ -55,7 +55,7 @@ class Limits:
 
     @property
     def in_usd(self) -> bool:
-        """Whether money is limited, so that everything needs a known price."""
+        """Return whether money is limited, so that everything needs a known price."""
         return self.soft_nano_usd is not None or self.hard_nano_usd is not None
 
 
@@ -73,7 +73,7 @@ class MonthlyBudget:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What may be spent. Whoever made it settles it."""
+    """Reserved amount. The code that reserved it settles it."""
 
     organization_id: str
     reservation_id: str | None
@@ -228,7 +228,7 @@ async def note_warning(
 
 
 def _fits(amount: int, used: str, reserved: str, hard: str) -> list[Row]:
-    """Whether there is room for `amount`; what costs nothing needs none."""
+    """Build the condition that there is room for `amount`; what costs nothing needs none."""
     if not amount:
         return []
     total = {"$add": [f"${used}", {"$sum": f"$reservations.{reserved}"}, amount]}

@@ -21,7 +21,7 @@ TEXT_INDEX: Final = "kb_text_index"
 NAMES: Final = (VECTOR_INDEX, TEXT_INDEX)
 
 TEXT_PATHS: Final = ("chunk_text", "heading_path")
-"""Where the words of a chunk stand."""
+"""Paths of the text that the word index reads."""
 TOKEN_PATHS: Final = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
 DATE_PATH: Final = "upload_date"
 FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")
@@ -33,7 +33,7 @@ _ANY_VALUE: Final[list[Row]] = [{"type": "token"}, {"type": "number"}, {"type": 
 
 
 class IndexState(StrEnum):
-    """Of both indexes together; the first of these that one of them is in."""
+    """State of both indexes: the first of these that one of them is in."""
 
     FAILED = "failed"
     MISSING = "missing"

@@ -102,7 +102,7 @@ _PASSING_CODES = frozenset(
     # While a password is being changed, events wait and are no dead letters.
     | {AUTHENTICATION_FAILED}
 )
-"""Of server errors that say: not now (elections, shutdowns, lost connections, write conflicts, time limits)."""
+"""Codes of transient server errors (elections, shutdowns, lost connections, write conflicts, time limits)."""
 
 
 @contextmanager
@@ -217,12 +217,12 @@ async def in_transaction(
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """Of the time that a transaction may take."""
+    """Time limits of a transaction."""
 
     end: float
-    """Of all attempts, on the monotonic clock."""
+    """Deadline of all attempts, on the monotonic clock."""
     lifetime_s: float
-    """Of each, by the server."""
+    """Time limit of each attempt, kept by the server."""
 
     def have_passed(self, error: BaseException, *, since: float) -> bool:
         """Say whether an attempt that began at `since` failed because its time was over."""

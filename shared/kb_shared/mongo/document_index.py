@@ -29,9 +29,9 @@ class IndexedDocument:
     chunk_count: int
     text_revision: int
     content_digest: str
-    """Of the text with its pages."""
+    """Digest of the text with its pages."""
     snapshot_digest: str
-    """Of name, tags, date and metadata as the chunks carry them."""
+    """Digest of name, tags, date and metadata as the chunks carry them."""
     config_hash: str
     document_name: str
     indexed_at: datetime | None = None

@@ -199,7 +199,7 @@ async def find_beginning(database: Database, organization_id: str, identity: str
 
 
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
-    """Those of the texts that are stored, by id; one whose file is damaged is as good as lost."""
+    """Read the stored texts, by id; one whose file is damaged counts as lost."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
     found = [(row["_id"], await _from_row(database, row)) async for row in rows]
     return {identity: stored for identity, stored in found if stored is not None}

@@ -25,7 +25,7 @@ INDEXES = [
 
 @dataclass(frozen=True, slots=True)
 class TextFacet:
-    """Where the text of a revision is, and what else came with it."""
+    """Location of the text of a revision, with what else came with it."""
 
     revision: int
     digest: str
@@ -71,7 +71,7 @@ class Document:
     tags: TagsFacet | None = None
     metadata: MetadataFacet | None = None
     projection_version: int = 0
-    """Of the row this was read from; 0 when there is none yet."""
+    """Version of the row this was read from; 0 if there is none yet."""
 
     @property
     def alive(self) -> bool:
@@ -255,7 +255,7 @@ async def by_ids(database: Database, organization_id: str, document_ids: Collect
 
 
 async def referred_texts(database: Database, text_ids: Sequence[str]) -> set[str]:
-    """Of `text_ids`, of any organization, those that a document refers to."""
+    """Return the `text_ids`, of any organization, that a document refers to."""
     row_ids = {text_id.rpartition("/")[0] for text_id in text_ids}
     rows = database[NAME].find({"_id": {"$in": sorted(row_ids)}}, {"text_id": 1})
     return {row["text_id"] async for row in rows}

@@ -77,7 +77,7 @@ class NewVector:
     chunk_hash: str
     embedding: Binary
     ledger_id: str
-    """Of the charge that pays for it."""
+    """Id of the charge that pays for it."""
 
 
 async def store(
@@ -135,7 +135,7 @@ async def paid_by(
     chunk_hashes: Collection[str],
     ledger_ids: Collection[str],
 ) -> set[str]:
-    """Of `chunk_hashes`, those whose vectors one of `ledger_ids` paid for."""
+    """Return the `chunk_hashes` whose vectors one of `ledger_ids` paid for."""
     rows = database[NAME].find(
         {
             "_id": {"$in": [space.key(chunk_hash) for chunk_hash in chunk_hashes]},

@@ -78,7 +78,7 @@ async def mentioning(
 
 
 async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
-    """Whether the index of words knows one of these chunks of a document."""
+    """Return whether the word index has one of these chunks of a document."""
     filters = [
         {"equals": {"path": path, "value": value}} for path, value in chunks.filter_document(document_id).items()
     ]

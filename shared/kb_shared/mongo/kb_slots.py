@@ -90,7 +90,7 @@ async def fence(
 async def fence_paused(
     database: Database, session: MongoSession, *, organization_id: str, kb_id: str, document_id: str
 ) -> bool:
-    """Whether the KB is paused, and stays so until the transaction of `session` has ended. False means abort."""
+    """Return whether the KB is paused, and stays so until the transaction of `session` ends. False means abort."""
     written = await database[NAME].update_one(
         {"_id": row_id(kb_id, document_id), "organization_id": organization_id, "paused": True, **_DOOR_IS_OPEN},
         {"$inc": {"writes": 1}},

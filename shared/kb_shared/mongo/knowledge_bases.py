@@ -86,7 +86,7 @@ class KnowledgeBase:
     """Normalization of texts for the model and the word index; a row from before this field counts as 1."""
     filterable_metadata: tuple[str, ...] = ()
     filters_building: tuple[str, ...] = ()
-    """Those of `filterable_metadata` that the search indexes do not know yet."""
+    """Keys of `filterable_metadata` that the search indexes do not have yet."""
     rate_limits: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     last_searched_at: datetime | None = None
@@ -95,7 +95,7 @@ class KnowledgeBase:
 
     @property
     def config_hash(self) -> str:
-        """Of all that decides what the chunks and vectors of a text are."""
+        """Compute the hash of all settings that determine the chunks and vectors of a text."""
         parts = (
             self.chunker_type,
             self.chunk_size,
@@ -220,7 +220,7 @@ async def active(database: Database) -> list[KnowledgeBase]:
 
 
 async def existing(database: Database, kb_ids: Collection[str]) -> set[str]:
-    """Those of `kb_ids`, of whatever organization, that are there."""
+    """Return the `kb_ids`, of any organization, that exist."""
     return set(await database[NAME].distinct("_id", {"_id": {"$in": list(kb_ids)}}))
 
 
@@ -339,7 +339,7 @@ def _to_row(kb: KnowledgeBase) -> Row:
 
 
 def from_row(row: Row) -> KnowledgeBase:
-    """What a row says."""
+    """Convert a row."""
     fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
     fields |= {name: tuple(row.get(name, ())) for name in _LISTS}
     return KnowledgeBase(

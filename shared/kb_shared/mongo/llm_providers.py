@@ -55,7 +55,7 @@ async def delete(database: Database, organization_id: str, provider: str) -> boo
 
 
 async def sealed_otherwise(database: Database, key_id: str) -> Sequence[LlmProvider]:
-    """Those of all organizations whose key was sealed with another key than this one."""
+    """Return the providers, of all organizations, whose key was sealed with another key than this one."""
     return [_from_row(row) async for row in database[NAME].find({"key_id": {"$ne": key_id}})]
 
 

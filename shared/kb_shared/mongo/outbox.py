@@ -72,7 +72,7 @@ class Unsendable:
     topic: str
     reason: str
     size_bytes: int
-    """Of the whole record: key, value, headers and what the batch adds."""
+    """Size of the whole record: key, value, headers and what the batch adds."""
     traceparent: str
     created_at: datetime
     unsendable_at: datetime | None

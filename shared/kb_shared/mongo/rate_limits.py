@@ -20,7 +20,7 @@ NAME = "rate_limits"
 INDEXES = [IndexModel([("at", ASCENDING)], expireAfterSeconds=7 * 24 * 3600)]
 
 BURST_S: Final = 0.5
-"""Of its rate a bucket holds."""
+"""Seconds of its rate that a bucket holds."""
 
 _DEBTS: Final = ("requests_ms", "tokens_ms")
 _DECAYING: Final = (*_DEBTS, "closed_ms")
@@ -28,14 +28,14 @@ _DECAYING: Final = (*_DEBTS, "closed_ms")
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """What is limited, and to how much; None: not. The limits are the caller's, so that a change counts at once."""
+    """Limited resource with its limits; None: no limit. The caller passes them, so that a change counts at once."""
 
     organization_id: str
     name: str
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     closable: bool = False
-    """Whether it has to be looked at even without a limit: its provider may ask for a pause."""
+    """True if it is checked even without a limit: its provider may ask for a pause."""
 
     @classmethod
     def of_knowledge_base(cls, organization_id: str, kb_id: str, limits: Mapping[str, int]) -> "Bucket":
@@ -73,7 +73,7 @@ class Closing:
     left_s: float
     """Until the bucket opens; 0 while it is open."""
     total_s: float
-    """Of all pauses, past and present: by how much it grew since is how much later a reservation may go."""
+    """Sum of all pauses, past and present: a reservation may go as much later as the sum has grown since."""
 
 
 @dataclass(frozen=True, slots=True)

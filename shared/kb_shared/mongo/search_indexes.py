@@ -13,7 +13,7 @@ from kb_shared.mongo.database import Collection, Database
 
 _NAMESPACE_NOT_FOUND: Final = 26
 _WITHOUT_SEARCH: Final = frozenset({59, 115, 31082, 40324, 6047401})
-"""What a mongod without search answers: an unknown command (59) or stage (40324) up to 6.0, later that it is not
+"""Error codes of a mongod without search: an unknown command (59) or stage (40324) up to 6.0, later that it is not
 supported here (115), not enabled (31082), or for Atlas only (6047401)."""
 
 

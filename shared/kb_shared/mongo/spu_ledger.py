@@ -92,7 +92,7 @@ async def _spent(database: Database, match: Row) -> Spent:
 async def usage(
     database: Database, organization_id: str, *, since: datetime, until: datetime, by: Collection[Dimension]
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
-    """What was charged from `since` up to, and without, `until`, by the values of some dimensions, in their order."""
+    """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order."""
     within = {"organization_id": organization_id, "created_at": {"$gte": since, "$lt": until}}
     group = {
         "_id": {name: _DIMENSIONS[name] for name in by},

@@ -61,7 +61,7 @@ async def set_state(
 
 
 async def unknown(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
-    """Of `tag_ids`, those that no event, request or document of the organization has named, or that were deleted."""
+    """Return the `tag_ids` that no event, request or document of the organization has named, or that were deleted."""
     rows = database[NAME].find(
         {
             "_id": {"$in": [row_id(organization_id, tag_id) for tag_id in tag_ids]},
@@ -74,7 +74,7 @@ async def unknown(database: Database, organization_id: str, tag_ids: Collection[
 
 
 async def deleted(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
-    """Those of `tag_ids` that were deleted."""
+    """Return the `tag_ids` that were deleted."""
     if not tag_ids:
         return set()
     rows = database[NAME].find(

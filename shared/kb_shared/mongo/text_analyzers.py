@@ -50,7 +50,7 @@ _ELISIONS: Final = {
     "french": "c|d|j|jusqu|l|lorsqu|m|n|puisqu|qu|quoiqu|s|t",
     "italian": "agl|all|c|d|dagl|dall|degl|dell|gl|l|m|negl|nell|pell|s|sugl|sull|t|un|v",
 }
-"""What an apostrophe joins to the next word, where Lucene's analyzer of the language parts them."""
+"""Words that an apostrophe joins to the next word, where Lucene's analyzer of the language splits them."""
 
 
 def folding(analyzer: str) -> Row:

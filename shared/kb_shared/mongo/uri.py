@@ -15,7 +15,7 @@ from kb_shared.errors import Misconfigured
 Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
 
 _SECRETS: Final = ("@", "password")
-"""What a URI contains if it holds a secret: user and password before an `@`, or the password of a key file."""
+"""Parts of a URI that holds a secret: user and password before an `@`, or the password of a key file."""
 
 
 def create_client(uri: str, **options: Any) -> Client:

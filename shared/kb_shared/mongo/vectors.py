@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
     from kb_shared.mongo.vector import Vector
 
 RETIRED_LIFETIME = timedelta(seconds=60)
-"""What no probe has deleted is deleted by the TTL."""
+"""Lifetime of retired chunks that no probe has deleted: then the TTL index deletes them."""
 INDEXES = [
     IndexModel([("document_id", ASCENDING), ("chunk_index", ASCENDING)]),
     IndexModel([("retired_at", ASCENDING)], expireAfterSeconds=int(RETIRED_LIFETIME.total_seconds())),
@@ -55,7 +55,7 @@ def chunks_of(database: Database, kb: KnowledgeBase) -> Chunks:
 
 @dataclass(frozen=True, slots=True)
 class ChunkMetadata:
-    """What every chunk of a document carries of it."""
+    """Fields of a document that each of its chunks carries."""
 
     document_name: str
     tag_ids: tuple[str, ...]
@@ -131,7 +131,7 @@ async def stored(chunks: Chunks, session: MongoSession, document_id: str) -> lis
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What a swap has to write."""
+    """Writes of a swap."""
 
     writes: list[Write]
     inserted: tuple[str, ...]

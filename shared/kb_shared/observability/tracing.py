@@ -32,7 +32,7 @@ def current() -> str:
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """What a trace is searched by; None where there is none."""
+    """Return the trace id; None if there is none."""
     return traceparent.split("-")[1] if traceparent and _PATTERN.fullmatch(traceparent) else None
 
 

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import httpx
 
 MAX_ERROR_BYTES: Final = 65_536
-"""Of an answer that is an error: the rest is left out."""
+"""Limit of an error answer: the rest is left out."""
 _UNLESS_SAID_BYTES: Final = 1_048_576
 _PIECE_BYTES: Final = 65_536
 _WINDOW_BITS: Final = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}

@@ -19,7 +19,7 @@ StatusClass = Literal["2xx", "429", "4xx", "5xx", "timeout", "bad_answer"]
 
 
 class Meaning(Enum):
-    """Of a failure."""
+    """Meaning of a failure."""
 
     TIMEOUT = auto()
     RATE_LIMITED = auto()
@@ -84,21 +84,21 @@ _MEANING_OF_STATUS: Final[Mapping[int, Meaning]] = {
     504: Meaning.TIMEOUT,
 }
 _QUOTA_CODES: Final = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
-"""That OpenAI, and who speaks like it, gives with a 429 which no waiting for a minute ends."""
+"""Error codes that OpenAI, and compatible providers, send with a 429 that lasts longer than a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What is known of a call that failed."""
+    """Facts of a failed call."""
 
     classes: Iterable[str] = ()
     """Names of the exception's class and its bases, the nearest first."""
     status: int | None = None
-    """Of the HTTP answer; None or 500 where there was none."""
+    """Status of the HTTP answer; None or 500 if there was none."""
     code: str | None = None
-    """Of the body's `error`."""
+    """Code of the body's `error`."""
     retry_after_s: float | None = None
-    """What the provider asked for."""
+    """Seconds that the provider asked to wait."""
 
     @property
     def meaning(self) -> Meaning:

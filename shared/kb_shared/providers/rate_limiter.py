@@ -20,9 +20,9 @@ from kb_shared.mongo.rate_limits import Bucket, Closing, Reservation
 from kb_shared.observability.metrics import RATE_LIMIT_REJECTED, RATE_LIMIT_WAIT_SECONDS
 
 BLOCK_S: Final = 0.05
-"""Of its rate is taken at once for a line of small asks."""
+"""Seconds of its rate that are reserved at once for a queue of small requests."""
 LIFETIME_S: Final = 0.5
-"""Of what was reserved and not spent when it could be; later it would come on top of what others spend."""
+"""Lifetime of a reservation that was not spent; later it would come on top of what others spend."""
 FRESH_S: Final = 0.25
 """For so long a bucket is believed to be open: no longer does a pause take to be known everywhere."""
 LONGEST_PAUSE_S: Final = 3_600.0
@@ -57,14 +57,14 @@ class _Block:
 
 @dataclass(slots=True)
 class _Line:
-    """Those of this process who want of one bucket, and what is known of it."""
+    """Queue of this process at one bucket, and the known state of the bucket."""
 
     asks: deque[_Ask] = field(default_factory=deque)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     block: _Block | None = None
     opens_at: float = 0.0
     paused_s: float = 0.0
-    """Of all pauses of the bucket together."""
+    """Sum of all pauses of the bucket."""
     known_at: float = float("-inf")
 
     def learn(self, closing: Closing) -> None:

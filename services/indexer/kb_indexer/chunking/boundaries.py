@@ -9,12 +9,12 @@ _SKIN_TONES = frozenset("\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff")
 
 
 def starts_word(text: str, offset: int) -> bool:
-    """Whether whitespace, or an end of the text, is on either side of `offset`."""
+    """Return whether whitespace, or an end of the text, is on either side of `offset`."""
     return offset in (0, len(text)) or text[offset].isspace() or text[offset - 1].isspace()
 
 
 def starts_grapheme(text: str, offset: int) -> bool:
-    """Whether a cut at `offset` leaves base letters with their marks and joined emoji whole.
+    """Return whether a cut at `offset` leaves base letters with their marks and joined emoji whole.
 
     An approximation of UAX #29 that needs no tables: pairs of regional indicators (flags) may be parted.
     """
@@ -27,7 +27,7 @@ def starts_grapheme(text: str, offset: int) -> bool:
 
 
 def is_heading(text: str, offset: int) -> bool:
-    """Whether what starts at `offset`, the first character of a line but for blanks, is a Markdown heading."""
+    """Return whether a Markdown heading starts at `offset`, the first non-blank character of a line."""
     return _HEADING.match(text, offset) is not None
 
 

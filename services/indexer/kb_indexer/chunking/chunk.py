@@ -69,12 +69,12 @@ class SizedSpan(NamedTuple):
     end: int
     token_count: int
     table_header: str = ""
-    """Of the table whose rows the span goes on with, to be repeated before them."""
+    """Header of the table whose rows continue in the span, repeated before them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageSpan:
-    """Where a page stands in the text: offsets in code points, `end` exclusive."""
+    """Position of a page in the text: offsets in code points, `end` exclusive."""
 
     page: int
     start: int

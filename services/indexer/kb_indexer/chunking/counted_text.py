@@ -24,7 +24,7 @@ class CountedText:
     def __init__(self, text: str) -> None:
         self.text = text
         self._torn: list[int] = []
-        """Where the text had to be cut for the tokenizer with no such place near."""
+        """Offsets at which the text had to be cut for the tokenizer with no such place near."""
         self._before = self._encoded().data
         """For each offset, how many tokens of the text begin before it."""
 

@@ -26,7 +26,7 @@ _Found = TypeVar("_Found", "Heading", Table)
 
 class Heading(NamedTuple):
     start: int
-    """Of the first `#`."""
+    """Offset of the first `#`."""
     level: int
     title: str
     parent: int | None
@@ -62,7 +62,7 @@ class Outline:
         return path
 
     def is_heading(self, offset: int) -> bool:
-        """Whether a heading starts at `offset`."""
+        """Return whether a heading starts at `offset`."""
         index = bisect_left(self._heading_starts, offset)
         return index < len(self._heading_starts) and self._heading_starts[index] == offset
 

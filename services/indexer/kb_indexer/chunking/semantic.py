@@ -27,7 +27,7 @@ _SKIP_WINDOW: Final = {ChunkerType.SEMANTIC: 0, ChunkerType.SDPM: 1}
 
 @dataclass(frozen=True, slots=True)
 class VectorsWanted:
-    """Of these texts, in their order.
+    """Request for the vectors of these texts, in their order.
 
     Attributes:
         texts: distinct, none of them blank, each within the limit of a chunk's own text.

@@ -54,7 +54,7 @@ async def _id_to_give(document_id: str) -> str:
 
 DocumentId = Annotated[str, Depends(_usable_id)]
 NewDocumentId = Annotated[str, Depends(_id_to_give)]
-"""Of a request that makes a document if there is none."""
+"""Id in a request that creates the document if there is none."""
 
 
 class AcceptedChange(BaseModel):

@@ -41,7 +41,7 @@ class EventView(BaseModel):
 
 
 class DocumentState(BaseModel):
-    """What upstream said of the document."""
+    """State of the document as the upstream described it."""
 
     document_name: str | None
     alive: bool

@@ -45,7 +45,7 @@ GroupBy = Annotated[
 
 
 class UsageRow(BaseModel):
-    """What it is not grouped by is absent; `kb_id` is null for charges that no KB caused."""
+    """Usage of one group. Dimensions that it is not grouped by are absent; `kb_id` is null for charges without a KB."""
 
     kb_id: str | None = None
     model: str | None = None
@@ -72,7 +72,7 @@ async def get_usage(
     until: Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")] = None,
     group_by: GroupBy = "kb",
 ) -> Usage:
-    """What was charged, by the ledger: 1 SPU for each embedding generated and stored, and the price of models.
+    """Return the charges in the ledger: 1 SPU for each embedding generated and stored, and the price of models.
 
     The operation `chat` is the calls of chat models: they cost money and no SPU.
     """

@@ -47,7 +47,7 @@ class CreatePrompt(_NamesKnowledgeBases):
 
 
 class ChangePrompt(_NamesKnowledgeBases):
-    """What is left out stays as it is."""
+    """Changes. Fields that are left out stay as they are."""
 
     name: Name | None = None
     content: Content | None = None
@@ -63,7 +63,7 @@ class CreateAgent(Model):
 
 
 class ChangeAgent(Model):
-    """What is left out stays as it is."""
+    """Changes. Fields that are left out stay as they are."""
 
     name: Name | None = None
     instructions: Instructions | None = None
@@ -82,7 +82,7 @@ class AddTool(Model):
 
 
 class ChangeTool(Model):
-    """What is left out stays as it is; a `default_min_score` of null takes the minimum away."""
+    """Changes. Fields that are left out stay as they are; a `default_min_score` of null removes the minimum."""
 
     tool_name: ToolName | None = None
     tool_description: ToolDescription | None = None

@@ -17,7 +17,7 @@ from kb_shared.mongo.database import Row
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a caller asked for. Ids are checked by now; `metadata_filter` is as it came."""
+    """Criteria of a search. Ids are checked by now; `metadata_filter` is as it came."""
 
     document_ids: Sequence[str] = ()
     tag_ids: Sequence[str] = ()

@@ -39,13 +39,13 @@ class NameCompared:
 
 @dataclass(frozen=True, slots=True)
 class MetadataCompared:
-    """What only a filter path of its own can tell of a metadata key."""
+    """Facts of a metadata key that only a filter path of its own can tell."""
 
     key: str
     operator: Literal["$ne", "$gt", "$gte", "$lt", "$lte"]
     value: Scalar
     field: str
-    """Where the caller said it, for an error."""
+    """Path of the clause in the request, for errors."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ from kb_shared.text.metadata_pairs import metadata_pair
 MAX_CLAUSES: Final = 50
 MAX_VALUES: Final = 100
 MAX_DEPTH: Final = 3
-"""Of `$and` and `$or` within each other."""
+"""Depth of nested `$and` and `$or`."""
 METADATA_KEY_PATTERN: Final = r"[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*"
 MAX_KEY_CHARACTERS: Final = 64
 

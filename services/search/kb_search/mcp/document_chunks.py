@@ -20,7 +20,7 @@ class DocumentChunks:
 
     @property
     def next_skip(self) -> int | None:
-        """Where to read on; None at the end."""
+        """Return the position of the next page; None at the end."""
         after = self.skip + len(self.chunks)
         return after if self.chunks and after < self.total_count else None
 

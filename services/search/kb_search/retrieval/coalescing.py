@@ -10,7 +10,7 @@ _GAP: Final = "\n"
 
 
 class ChunkPosition(NamedTuple):
-    """Where a chunk stands: the KB, the document and the position in it."""
+    """Position of a chunk: the KB, the document and the index in it."""
 
     kb_id: str
     document_id: str

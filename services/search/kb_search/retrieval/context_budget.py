@@ -19,11 +19,12 @@ from kb_shared.text.tokens import count_tokens, tokens_before
 PrioritizeBy: TypeAlias = Literal["similarity", "recency", "balanced"]
 
 DEFAULT_MAX_TOKENS: Final = 4_000
-"""Of a context that somebody asks for without saying how large."""
+"""Size of a context whose request names none."""
 CUT_ABOVE_TOKENS: Final = 100
 """With so few tokens left, the beginning of a passage says nothing."""
 _MAX_CHARACTERS_PER_TOKEN: Final = 16
-"""Of a beginning, three times as many as text has. 32 line feeds are one token, and to count them takes long."""
+"""Limit of characters per token when a beginning is cut, three times as many as text has. Counting tokens of longer
+texts takes long: 32 line feeds are one token."""
 _WEIGHT_OF_SIMILARITY: Final = 0.7
 _OLD: Final = timedelta(days=365)
 """At this age nothing is recent any more."""
@@ -36,7 +37,7 @@ _WORD_END: Final = re.compile(r"(?<=\S)(?=\s)|(?<=[\u3040-\u30ff\u3400-\u9fff])(
 class BudgetedPassage:
     text: str
     tokens: int
-    """Of `text`."""
+    """Tokens of `text`."""
     relevance: float
     """0..1."""
     upload_date: datetime
@@ -45,7 +46,7 @@ class BudgetedPassage:
 @dataclass(frozen=True, slots=True)
 class Kept:
     position: int
-    """Of the passage among those given."""
+    """Index of the passage among those given."""
     text: str
     """All of it, or its beginning."""
     tokens: int

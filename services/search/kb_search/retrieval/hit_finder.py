@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """What was found, as it was at one moment."""
+    """Hits as they were at one moment."""
 
     page: Page
     neighbours: Mapping[ChunkPosition, Row]

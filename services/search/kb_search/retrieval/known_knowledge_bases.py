@@ -22,13 +22,16 @@ class KnownKnowledgeBases:
         self._known: dict[OrganizationKey, KnowledgeBase] = {}
 
     def those(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
-        """What they were, by id; None if one of them was never looked at."""
+        """Return the KBs as last read, by id; None if one of them was never read."""
         known = {kb_id: self._known.get(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
         there = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
         return there if len(there) == len(known) else None
 
     async def look(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
-        """What those are that there are, or all of them for None; searches of the same moment ask together."""
+        """Read the current state of the given KBs that exist; of all KBs of the organization if None.
+
+        Searches of the same moment share a query.
+        """
         if kb_ids is None:
             return {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
         # What no KB is called must not spoil the question of others.

@@ -32,12 +32,12 @@ class Target:
     small: bool
     """So few chunks that they are counted faster than an index is asked once more."""
     vector: Vector | None = None
-    """Of the query, by the KB's model; None where no vectors are asked, or where its provider gave none."""
+    """Vector of the query; None if vectors are not searched, or if the provider gave none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """What the indexes of one KB know, the best first."""
+    """Candidates from the indexes of one KB, best first."""
 
     candidates: Sequence[Candidate]
     exhausted: bool

@@ -28,7 +28,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Asker:
-    """Who searches, for the log."""
+    """Caller of a search, for the log."""
 
     key_id: str
     origin: Origin
@@ -42,11 +42,11 @@ class SearchQuery:
     top_k: int = 5
     skip: int = 0
     min_score: float | None = None
-    """Of relevance; what the KB says when None."""
+    """Minimum relevance; None: the setting of the KB."""
     coalesce_neighbors: int | None = None
     """Chunks on either side of a match; what the KB says when None."""
     max_tokens: int | None = None
-    """Of all results together; None: as many as there are."""
+    """Token budget of all results; None: no limit."""
     prioritize_by: PrioritizeBy = "similarity"
     criteria: Criteria = field(default_factory=Criteria)
 

@@ -22,7 +22,7 @@ class Result:
     tokens: int
     truncated: bool
     likeness: float
-    """Of the best match of its group, 0..1: what a budget goes by."""
+    """Similarity of the best match of its group, 0 to 1: the order in which a budget is spent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,14 +55,14 @@ log = structlog.get_logger()
 @dataclass(frozen=True, slots=True)
 class Answer:
     kbs: Sequence[KnowledgeBase]
-    """Those that were searched."""
+    """KBs that were searched."""
     failures: Mapping[str, KbError]
     """Why others were not, by KB id."""
     page: Page
     answered: KnowledgeBaseResults
     spu_charged: int
     query_vector_cached: bool | None
-    """Whether the cache had the query's vectors for all models; None if no vector was used."""
+    """True if the cache had the query's vectors for all models; None if no vector was used."""
     timings_ms: Mapping[str, float]
     by_words_alone: bool = False
     """The query has no vector for some of them, because of a provider: what was found there was found by its words."""
@@ -70,7 +70,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Logged:
-    """What the log says of how a search ended."""
+    """Outcome of a search, for the log."""
 
     kb_ids: Sequence[str]
     outcome: Outcome
@@ -334,5 +334,5 @@ def _outcome_of(error: Exception) -> Outcome:
 
 
 def _is_of_nobody(error: Exception) -> bool:
-    """Whether the key was refused: what its owner asks is no query of the organization."""
+    """Return whether the key was refused: then the query is not logged as one of the organization."""
     return isinstance(error, RequestError) and error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}

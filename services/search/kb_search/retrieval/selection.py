@@ -55,10 +55,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is known of the hits in one KB."""
+    """Candidates and hits of one KB."""
 
     hits: Sequence[Hit]
-    """Those that may be shown and pass the minimum, best first; enough of them for the page if there are."""
+    """Hits that may be shown and pass the minimum, best first; enough for the page if there are."""
     unread: int
     """Candidates beyond."""
     is_all: bool
@@ -104,7 +104,7 @@ def through_ties(candidates: Sequence[Candidate], size: int) -> int:
 
 
 def giving_way(hits: Iterable[Hit], unread: Iterable[Candidate]) -> bool:
-    """Whether a hit was replaced and others of its document are unread: one that is live is shown instead."""
+    """Return whether a hit was replaced and others of its document are unread: a live one is shown instead."""
     replaced = {hit.chunk["document_id"] for hit in hits if hit.chunk["until"] is not None}
     return bool(replaced) and any(document_of(one.chunk_id) in replaced for one in unread)
 

@@ -104,7 +104,7 @@ class ReadSnapshot:
 
 
 def _without_score(target: Target, candidates: Sequence[Candidate]) -> list[str]:
-    """Those whose vectors have to be compared here."""
+    """Return the ids of the chunks whose vectors have to be compared here."""
     return [] if target.vector is None else [one.chunk_id for one in candidates if one.vector is None]
 
 

@@ -15,7 +15,7 @@ class SpuTally:
     spus: int = 0
     query_vectors: int = 0
     query_vectors_not_cached: int = 0
-    """Of them; a search that is done again has it that it was not cached the first time."""
+    """Number of query vectors that were not cached; a search that restarts keeps the count of its first time."""
 
 
 _tally: ContextVar[SpuTally | None] = ContextVar("spu_tally", default=None)

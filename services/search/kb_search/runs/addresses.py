@@ -20,10 +20,10 @@ _ADDRESS: Final = re.compile(rf"(?:(?:https?|ftp)\\?:|www\\?\.)[^{_NO_PART}]*", 
 _END: Final = re.compile(f"[{_NO_PART}]")
 _BEGINNING: Final = re.compile(r"(https?|ftp|www)\\?([:.])", re.IGNORECASE)
 _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
-"""Of an address among other text, such as in Markdown of its own."""
+"""Characters that end an address within other text, such as Markdown."""
 _NO_PART_AT_END: Final = "?!.,:;*_~'\"`|)]}>/"
 _SHORT_END: Final = re.compile(r"/?[^/]{0,4}")
-"""Of an address. A long one could spell something."""
+"""Pattern of a short end of an address. A long one could carry data."""
 _DESTINATION: Final = re.compile(r"\](?=[(:])")
 """Before where a link, an image or the definition of one leads."""
 _REFERENCE: Final = re.compile(
@@ -36,14 +36,14 @@ _TAG: Final = re.compile(r"<(?=[a-z])[^>=]*=?", re.IGNORECASE)
 """An HTML tag up to its first attribute that has a value; a name in it may begin with "<"."""
 _TAG_BEGINS: Final = re.compile("<(?=[a-z])", re.IGNORECASE)
 _OTHER_BEGINS: Final = re.compile(r"<(?=(?:style|script)\b|(?!(?:https?|ftp):)[a-z][a-z0-9+.-]{1,31}:)", re.IGNORECASE)
-"""Of a tag whose text inside can name what is loaded, and of an address of any other scheme, such as `<smb://...>`."""
+"""Pattern of a tag whose text can name what is loaded, and of other schemes, such as `<smb://...>`."""
 _MAY_BE_TAG: Final = re.compile(r"<(?:[a-z]|\Z)", re.IGNORECASE)
 _UNFINISHED_TAG: Final = re.compile(r"<(?:[a-z][^>=]*)?\Z", re.IGNORECASE)
 _TAG_IS_CLEAR: Final = re.compile("[>=]")
 _UNFINISHED: Final = re.compile(
     rf"(?:{_ADDRESS.pattern}|h|ht|htt|f|ft|w{{1,2}}|(?:https?|ftp|www)\\?|\]|&#?[0-9a-z]*)\Z", re.IGNORECASE
 )
-"""What a piece can end with that the next one has a say in."""
+"""Pattern of an end whose meaning depends on the next piece."""
 
 _LONG_PARTS: Final = ((_ADDRESS, _END), (re.compile("&"), re.compile("[^0-9a-z]", re.IGNORECASE)))
 """How what can go on for long begins, and what ends it."""
@@ -95,10 +95,10 @@ class NeutralPieces:
         self._known = known
         self._held: list[str] = []
         self._waits_for: re.Pattern[str] | None = None
-        """What the end of a long part looks like that is not looked at again with each piece."""
+        """Pattern of the end of a long part, which is not searched again with each piece."""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after this piece."""
+        """Take the next piece; return the text that can be passed on."""
         if self._waits_for is not None and self._waits_for.search(piece) is None:
             self._held.append(piece)
             return ""
@@ -118,5 +118,5 @@ class NeutralPieces:
         return neutral(text[:end], self._known)
 
     def end(self) -> str:
-        """What is left when no piece follows."""
+        """Return the rest, when no piece follows."""
         return neutral("".join(self._held), self._known)

@@ -24,13 +24,13 @@ MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
 MAX_STEPS: Final = 55_000
-"""Of one check, each of 3 microseconds; the largest schema takes 51,000."""
+"""Steps of one check, each of 3 microseconds; the largest schema takes 51,000."""
 STEPS_OF_REFERENCE: Final = 6
 """Any other keyword is one."""
 MAX_CPU_S: Final = 0.5
-"""Of one check, where a keyword has much to read in the answer."""
+"""CPU seconds of one check, where a keyword has much to read in the answer."""
 ELEMENTS_OF_STEP: Final = 4
-"""What a keyword reads counts as well: so many elements of its value as a step."""
+"""Elements of a keyword's value that count as one step."""
 CHARACTERS_OF_STEP: Final = 64
 
 _NOT_TAKEN: Final = frozenset(
@@ -66,7 +66,7 @@ class _TooLong(Exception):
 
 
 class _Budget:
-    """Of one check."""
+    """Budget of one check."""
 
     def __init__(self, max_cpu_s: float) -> None:
         self._steps_left = MAX_STEPS

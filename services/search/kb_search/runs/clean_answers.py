@@ -26,9 +26,9 @@ class CleanPieces:
         self._addresses = NeutralPieces(addresses)
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after this piece."""
+        """Take the next piece; return the text that can be passed on."""
         return self._addresses.feed(self._marks.feed(piece))
 
     def end(self) -> str:
-        """What is left when no piece follows."""
+        """Return the rest, when no piece follows."""
         return self._addresses.feed(self._marks.end()) + self._addresses.end()

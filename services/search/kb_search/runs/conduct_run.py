@@ -262,11 +262,11 @@ class RunExecution:
         return completion
 
     def _clean(self) -> Clean:
-        """What makes a text fit to be shown: it leads nowhere, and cites nothing that was not found."""
+        """Clean a text before it is shown: no foreign addresses, no citations that no search returned."""
         return partial(clean_text, is_known=self._tools.book.has, addresses=self._known_addresses())
 
     def _pieces(self) -> CleanPieces | CleanJsonPieces | None:
-        """What an answer goes through while it comes; None: it is told as it stands."""
+        """Return the filter for a streamed answer; None: it is passed on unchanged."""
         if not self._is_json:
             return CleanPieces(self._tools.book.has, self._known_addresses())
         return CleanJsonPieces(self._clean()) if self._plan.clean_strings else None
@@ -388,7 +388,7 @@ def _invalid_answer(answer: str, violations: Sequence[str]) -> RequestError:
 
 
 def explained(error: Exception) -> RequestError:
-    """What an error that ends a run means for whoever asked for it."""
+    """Return the problem that describes an error that ended a run."""
     match error:
         case RequestError():
             return error

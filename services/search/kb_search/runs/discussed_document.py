@@ -15,7 +15,7 @@ from kb_shared.mongo.documents import TextFacet
 from kb_shared.text.tokens import count_tokens, token_starts
 
 _MOST_CHARACTERS_PER_TOKEN: Final = 10
-"""Of prose it is four or five: of a text with more, such as one of spaces, less is shown than would fit."""
+"""Characters per token. Prose has four or five; of a text with more, such as spaces, less is shown than would fit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class DiscussedDocument:
     truncated: bool
 
     def message(self, delimiter: PromptDelimiter) -> Message:
-        """What the model is told before the question."""
+        """Build the message that precedes the question."""
         data: dict[str, Any] = {"document": cleaned(self.name), "text": cleaned(self.text)}
         if self.truncated:
             data["truncated"] = True
@@ -34,7 +34,7 @@ class DiscussedDocument:
 
 
 def reminder(name: str, delimiter: PromptDelimiter) -> Message:
-    """What the model is told before a question of an earlier run that was about a document."""
+    """Build the message before a question of an earlier run that was about a document."""
     data = delimiter.around({"document": cleaned(name)})
     return {"role": "user", "content": f"The next question was about this document, whose text is left out:\n{data}"}
 
@@ -98,6 +98,6 @@ def discussed(document_id: str, name: str, text: str, *, max_tokens: int) -> Dis
 
 
 def _first_tokens(text: str, max_tokens: int) -> str:
-    """Of a text that has no sentence or word to cut after."""
+    """Cut a text that has no sentence or word to cut after."""
     starts = token_starts(text)
     return text[: starts.offsets[bisect_right(starts.tokens_before, max_tokens) - 1]]

@@ -32,10 +32,10 @@ class CleanJsonPieces:
         """The beginning of a string whose end has not come; empty between strings."""
         self._is_escaped = False
         self._prose: list[str] = []
-        """What comes where it can't be JSON any more: it will be refused, but is told before that."""
+        """Rest of a text that is not JSON any more: it will be refused, but is streamed before that."""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after this piece."""
+        """Take the next piece; return the text that can be passed on."""
         if self._prose:
             self._prose.append(piece)
             return ""
@@ -53,7 +53,7 @@ class CleanJsonPieces:
         return "".join(shown)
 
     def end(self) -> str:
-        """What is left when no piece follows: prose, or a string that was cut off."""
+        """Return the rest, when no piece follows: prose, or a string that was cut off."""
         return self._clean("".join(self._prose or self._string))
 
     def _pass_on(self, piece: str, position: int, shown: list[str]) -> int:

@@ -40,7 +40,7 @@ class KnowledgeTool:
     """All are searched."""
     default_top_k: int = DEFAULT_TOP_K
     min_score: float | None = None
-    """Of relevance, unless a call says otherwise; what each KB says when None."""
+    """Minimum relevance, unless a call sets another; None: the setting of each KB."""
 
     def described(self) -> Tool:
         """The function-calling schema of the tool."""
@@ -93,7 +93,7 @@ def _written(min_score: float | None) -> str:
 
 
 class SearchArguments(Model):
-    """What a model may say of a search."""
+    """Arguments of a search, as a model sends them."""
 
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
     top_k: Annotated[int, Field(ge=1, le=MAX_TOP_K)] | None = None
@@ -170,7 +170,7 @@ def _arguments(written: str) -> SearchArguments:
 
 
 def problems_of(invalid: ValidationError) -> str:
-    """What a model is told of arguments that a tool does not take."""
+    """Describe wrong arguments of a tool to the model."""
     problems = [
         f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"
         for error in invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]

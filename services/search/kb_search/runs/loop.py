@@ -21,12 +21,12 @@ Stop: TypeAlias = Literal["max_tokens", "max_seconds"]
 
 @dataclass(frozen=True, slots=True)
 class RunBudget:
-    """Of one run."""
+    """Limits of one run."""
 
     max_iterations: int
     """Times that the model is asked with tools."""
     max_tokens: int
-    """Of all prompts and completions together."""
+    """Tokens of all prompts and completions together."""
     max_spus: int
     max_seconds: float
 
@@ -42,7 +42,7 @@ class RunState:
     cost_usd: float | None = 0.0
     """None once something was done whose price is not known."""
     call_ids: frozenset[str] = frozenset()
-    """That were given in this run."""
+    """Call ids that were used in this run."""
     is_repair: bool = False
     """The last answer was sent back."""
 
@@ -57,7 +57,7 @@ class Ask:
 
     with_tools: bool
     max_completion_tokens: int
-    """What the budget has left for the answer."""
+    """Tokens that the budget has left for the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ _MARK: Final = re.compile(
     re.IGNORECASE,
 )
 _GOES_ON_BEHIND: Final = frozenset("[;,0123456789 \t\n`~\\")
-"""What can stand before a mark whose two sides make another mark, or code, once it is taken out."""
+"""Characters before a mark whose two sides form another mark, or code, once it is removed."""
 _UNKNOWN: Final = "[?]"
 _SPAN: Final = re.compile(r"(?<![\\`])(?P<ticks>`{1,3})(?!`)[^`\n]*+(?P=ticks)(?!`)")
 _FENCE: Final = re.compile(r"^(?:(?P<ticks>`{3,}+)[^`\n]*+|(?P<tildes>~{3,}+)[^\n]*+)\n", re.MULTILINE)
@@ -31,7 +31,7 @@ _END_OF_TICKS: Final = re.compile("[^`]")
 _END_OF_MARK: Final = re.compile(r"[^\d\s,]")
 _END_OF_LINE: Final = re.compile("\n")
 _LONG: Final = 3
-"""What is held and longer is looked at again only when its end has come."""
+"""Length from which held text is searched again only when its end has come."""
 
 
 def numbers_in(text: str) -> Iterator[int]:
@@ -60,12 +60,12 @@ class KnownMarkPieces:
         self._held: list[str] = []
         self._waits_for: re.Pattern[str] | None = None
         self._end_of_block: re.Pattern[str] | None = None
-        """Of the block of code that the text is in."""
+        """Pattern of the end of the current code block."""
         self._last = "\n"
         """Character that was passed on."""
 
     def feed(self, piece: str) -> str:
-        """What can be passed on after this piece."""
+        """Take the next piece; return the text that can be passed on."""
         self._held.append(piece)
         if self._waits_for is not None and self._waits_for.search(piece) is None:
             return ""
@@ -77,7 +77,7 @@ class KnownMarkPieces:
         return "".join(shown)
 
     def end(self) -> str:
-        """What is left when no piece follows."""
+        """Return the rest, when no piece follows."""
         shown: list[str] = []
         self._pass_on("".join(self._held), shown)
         return "".join(shown)
@@ -154,5 +154,5 @@ class KnownMarkPieces:
 
 
 def _end_of_code(text: str) -> re.Pattern[str]:
-    """What tells more about the code that the text may end in."""
+    """Return the pattern of what tells more about the code that the text may end in."""
     return _END_OF_TICKS if text[-1] == "`" else _END_OF_CODE

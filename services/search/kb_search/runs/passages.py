@@ -22,7 +22,7 @@ class CitedPassage:
     """A chunk that a search of this run has returned."""
 
     number: int
-    """Of the citation, `[number]`; 0 until the book has given one."""
+    """Number of the citation, `[number]`; 0 until the book has assigned one."""
     citation: str
     """Id of the chunk: the same text for ever."""
     kb_id: str
@@ -37,7 +37,7 @@ class CitedPassage:
     text: str
 
     def as_citation(self) -> dict[str, Any]:
-        """What of it stands in a run and its answer."""
+        """Return the fields that a run and its answer contain."""
         return {
             "number": self.number,
             "citation": self.citation,
@@ -67,7 +67,7 @@ class PassageBook:
         return known
 
     def texts(self) -> Iterator[str]:
-        """Of all passages, and the names of their documents, as the model saw them."""
+        """Yield the texts of all passages and the names of their documents, as the model saw them."""
         for passage in self._by_chunk.values():
             yield cleaned(passage.document_name)
             yield cleaned(passage.text)
@@ -77,13 +77,13 @@ class PassageBook:
         return next((each for each in self._by_chunk.values() if each.number == number), None)
 
     def has(self, number: int) -> bool:
-        """Whether `[number]` cites a passage."""
+        """Return whether `[number]` cites a passage."""
         return 1 <= number <= len(self._by_chunk)
 
 
 @dataclass(frozen=True, slots=True)
 class PromptDelimiter:
-    """What marks data of one run; nobody who wrote a document could have known it."""
+    """Delimiter of data in the prompts of one run. It is random, so no document can contain it."""
 
     mark: str
 
@@ -98,7 +98,7 @@ class PromptDelimiter:
 
 
 def shown(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
-    """What a model is given of a search."""
+    """Build the result of a search for the model."""
     return delimiter.around(
         {
             "passages": [

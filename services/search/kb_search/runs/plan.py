@@ -33,9 +33,9 @@ class Plan:
     key_id: str
     model: ChatModel
     instructions: str
-    """Of the prompt or agent."""
+    """Instructions of the prompt or agent."""
     history: Sequence[Message]
-    """Of the thread."""
+    """Messages of the thread."""
     question: Sequence[Message]
     """The caller's own messages; the last one is the user's."""
     tools: Sequence[KnowledgeTool]
@@ -47,17 +47,17 @@ class Plan:
     agent_id: str | None = None
     document: DiscussedDocument | None = None
     clean_strings: bool = True
-    """Of an answer that follows the schema; any other answer is cleaned always."""
+    """True if strings of an answer that follows the schema are cleaned; any other answer always is."""
 
     def messages(self) -> list[Message]:
-        """What the model is told first."""
+        """Build the messages that the conversation begins with."""
         rules = _RULES.format(mark=self.delimiter.mark)
         system: Message = {"role": "system", "content": f"{rules}\n\n{self.instructions}".strip()}
         document = [] if self.document is None else [self.document.message(self.delimiter)]
         return [system, *self.history, *document, *self.question]
 
     def texts(self) -> Iterator[str]:
-        """What those wrote whom this run is for, and the document that it is about, as the model sees it."""
+        """Yield the texts of the caller and the document of this run, as the model sees them."""
         yield self.instructions
         if self.schema is not None:
             yield json.dumps(self.schema, ensure_ascii=False)

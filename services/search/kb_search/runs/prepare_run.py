@@ -31,17 +31,17 @@ from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
 
 RUNS_REMEMBERED: Final = 20
-"""Of a thread, the newest."""
+"""Number of the newest runs of a thread that the next one knows."""
 HISTORY_SHARE: Final = 0.1
-"""Of a run's tokens: the history counts each time that the model is asked."""
+"""Share of a run's tokens: the history counts each time that the model is asked."""
 DEFAULT_ITERATIONS: Final = 5
 SHARE_OF_ORGANIZATION: Final = 0.25
-"""Of the time of the thread that checks schemas."""
+"""Share of the time of the thread that checks schemas."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What a prompt, an agent or the request itself says of a run."""
+    """Settings of a run, from a prompt, an agent or the request itself."""
 
     model: str
     instructions: str = ""

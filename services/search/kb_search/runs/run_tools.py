@@ -28,7 +28,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What a call came to."""
+    """Result of a call."""
 
     content: str
     """For the model."""
@@ -36,7 +36,7 @@ class Returned:
     omitted_count: int = 0
     spus: int = 0
     problem: str | None = None
-    """What went wrong with all of it or a part."""
+    """Description of what failed, in all of the call or in a part."""
     from_memory: bool = False
 
 
@@ -78,7 +78,7 @@ class RunTools:
 
     @property
     def spus(self) -> int:
-        """That all searches so far were charged, whatever became of them."""
+        """Return the SPUs that all searches so far were charged, failed ones included."""
         return sum(tally.spus for tally in self._tallies)
 
     async def call(self, call: ToolCall) -> Returned:
@@ -129,7 +129,7 @@ class RunTools:
 
 
 def _describe_error(error: Exception) -> str:
-    """What a model is told of a search that failed."""
+    """Describe a failed search to the model."""
     match error:
         case NotFound():
             return _GONE

@@ -33,7 +33,7 @@ async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def events_of(request: Request, conduct: Callable[[Tell], Coroutine[Any, Any, Any]]) -> AsyncIterator[str]:
-    """What `conduct` tells, as it comes, until it is done or the caller has gone."""
+    """Yield the events of `conduct` until it is done or the caller has gone."""
     told: asyncio.Queue[str | None] = asyncio.Queue()
 
     async def tell(name: EventName, data: Mapping[str, Any]) -> None:

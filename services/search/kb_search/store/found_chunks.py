@@ -35,18 +35,18 @@ _SHOWN: Final = dict.fromkeys(
     ),
     1,
 )
-"""What a result is made of, and what tells whether it may be shown."""
+"""Fields of a result, and those that decide whether it may be shown."""
 
 
 class ReadChunks(NamedTuple):
     rows: dict[str, Row]
     """By id; a retired one with `retired_for_ms` by the server's clock."""
     indexed: set[str]
-    """Those of their documents that are in the KB."""
+    """Ids of their documents that are in the KB."""
     in_all: int
     """How many live rows match the filter, found by an index or not, as far as they were counted."""
     others: list[Row]
-    """What other stages added."""
+    """Rows that other stages added."""
 
 
 async def read(
@@ -60,7 +60,7 @@ async def read(
     others: Sequence[Row] = (),
     other_rows: int = 0,
 ) -> ReadChunks:
-    """What hits are as of the snapshot of `session`, in one query.
+    """Read hits as of the snapshot of `session`, in one query.
 
     Args:
         query_filter: compiled; what no longer matches it is left out.
@@ -126,7 +126,7 @@ async def read_stretches(chunks: Chunks, session: MongoSession, stretches: Itera
 
 
 def visible(rows: Iterable[Row]) -> list[Row]:
-    """Of the hits of one document, as `read` gives them, those that may be shown together.
+    """Choose the hits of one document, as `read` returns them, that may be shown together.
 
     The live ones; if none is live, those of the newest version among the hits retired lately, that is within
     `SHOWN_AFTER_RETIREMENT`.
@@ -144,7 +144,7 @@ def visible(rows: Iterable[Row]) -> list[Row]:
 
 
 def of_the_same_versions(rows: Iterable[Row], shown: Iterable[Row]) -> list[Row]:
-    """Of some rows, those that belong to the versions of which `shown`, as `visible` gave them, are a part."""
+    """Choose the rows that belong to the versions of `shown`, as `visible` returned them."""
     retired_at_version: dict[str, int | None] = {}
     for row in shown:
         document_id, until = row["document_id"], row["until"]
@@ -158,7 +158,7 @@ def of_the_same_versions(rows: Iterable[Row], shown: Iterable[Row]) -> list[Row]
 
 
 def _belongs(row: Row, version: int | None) -> bool:
-    """Whether a row is live, for None, or else was retired as a part of `version`."""
+    """Return whether a row is live, for None, or else was retired as a part of `version`."""
     if version is None or row["until"] is None:
         # A live row may have moved since that version.
         return version is None and row["until"] is None

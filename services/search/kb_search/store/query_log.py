@@ -26,7 +26,7 @@ FAILURES: Final[tuple[Outcome, ...]] = ("refused", "unavailable", "failed")
 class LoggedQuery:
     organization_id: str
     kb_ids: tuple[str, ...]
-    """Those that were searched; of a search that failed, those that it named."""
+    """KBs that were searched; of a failed search, those that it named."""
     query: str
     mode: str
     outcome: Outcome
@@ -48,10 +48,10 @@ class AskedQuery:
     """As it was written last."""
     searches: int
     without_results: int
-    """Of those that were answered."""
+    """Number of answered searches without a result."""
     failed: int
     mean_results: float
-    """Of those that were answered; 0 if none was."""
+    """Mean over answered searches; 0 if there is none."""
     mean_ms: float
     max_ms: float
     last_asked_at: datetime

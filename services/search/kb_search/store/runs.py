@@ -58,14 +58,14 @@ class Run:
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     citations: list[dict[str, Any]] = field(default_factory=list)
     dropped_citations: int = 0
-    """That the answer made up."""
+    """Number of citations that the answer made up."""
     iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
     spus: int = 0
     document_id: str | None = None
-    """That it is about."""
+    """Document that it is about."""
     document_name: str | None = None
     """As it was then."""
     document_truncated: bool = False

@@ -34,7 +34,7 @@ class IndexJobState(StrEnum):
 
 
 UNDONE = (IndexJobState.PENDING, IndexJobState.RUNNING, IndexJobState.PAUSED)
-"""Of jobs that somebody will do: now, or when their KB is resumed."""
+"""States of jobs that will be done: now, or when their KB is resumed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class IndexJob:
 
     @property
     def is_suspect(self) -> bool:
-        """Whether it may be what its workers die of."""
+        """Return whether it is suspected of killing its workers."""
         return self.crashes >= SUSPECT_AFTER
 
     def command(self) -> SyncDocument:

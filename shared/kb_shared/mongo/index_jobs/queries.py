@@ -29,7 +29,7 @@ async def of_documents(
 
 
 async def open_ids(database: Database, organization_id: str, kb_id: str, document_ids: Collection[str]) -> set[str]:
-    """Of `document_ids`, those with a job in the KB, whatever its state."""
+    """Return the `document_ids` with a job in the KB, whatever its state."""
     rows = database[NAME].find(
         {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id},
         {"document_id": 1},
@@ -52,7 +52,7 @@ async def count_open(database: Database, organization_id: str, kb_id: str, *, li
 async def any_open(
     database: Database, session: MongoSession, organization_id: str, kb_id: str, *, requested_by: datetime
 ) -> bool:
-    """Whether a KB has jobs to be done, paused or not, that were requested up to a time of the server's clock."""
+    """Return whether a KB has open jobs, paused or not, requested up to a time of the server's clock."""
     query = {
         "organization_id": organization_id,
         "kb_id": kb_id,

@@ -30,7 +30,7 @@ class Request:
     occurred_at: datetime
     """The time of the event that asks."""
     backfill_id: str | None = None
-    """Of the backfill that asks, if one does."""
+    """Id of the backfill that requests it, if one does."""
 
 
 Opened: TypeAlias = Mapping[str, str]

@@ -61,11 +61,11 @@ async def claim_all(
 
 
 _LET_GO: Row = {"$eq": ["$lease_owner", None]}
-"""Who worked on it before said how that ended."""
+"""Condition that the previous worker reported how its attempt ended."""
 
 
 def _died_of_it(owner: str) -> Row:
-    """Whether the one who holds the lease died at work on it, and that tells something of the document."""
+    """Build the condition that the holder of the lease died at work, which makes the document a suspect."""
     died = {"$not": {"$in": ["$lease_owner", [None, {"$literal": owner}]]}}
     return {"$and": [died, {"$or": ["$alone", {"$lt": ["$crashes", SUSPECT_AFTER]}]}]}
 
