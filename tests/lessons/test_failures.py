@@ -42,14 +42,14 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
     await indexer.publish(tenant.ocr("d", paragraph(1)))
     unlucky, *others = [await tenant.create_kb("a") for _ in range(3)]
 
-    async def behind_but_for_the_unlucky(
+    async def drift_but_for_the_unlucky(
         database: Database, kb: KnowledgeBase, document_ids: Sequence[str]
     ) -> dict[str, Action]:
         if kb.kb_id == unlucky.kb_id:
             raise AutoReconnect("its shard is away")
         return await find_drift(database, kb, document_ids)
 
-    monkeypatch.setattr(reconciler_pass, "behind", behind_but_for_the_unlucky)
+    monkeypatch.setattr(reconciler_pass, "find_drift", drift_but_for_the_unlucky)
     with pytest.raises(TransientError):
         await reconciler_pass.queue_behind(indexer.database, indexer.requests)
 

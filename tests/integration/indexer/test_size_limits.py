@@ -91,10 +91,10 @@ async def test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_o
     assert sorted(await failures(tenant)) == ["large", "small"]
 
 
-@pytest.mark.parametrize("room", ["deleted", "raised"])
+@pytest.mark.parametrize("means", ["deleted", "raised"])
 @pytest.mark.usefixtures("counted_anew")
 async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
-    tenant: Tenant, indexer: Replica, allowance: str, monkeypatch: pytest.MonkeyPatch
+    tenant: Tenant, indexer: Replica, means: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kb = await tenant.create_kb("a")
     limit(indexer, max_documents=1)
@@ -105,7 +105,7 @@ async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
     monkeypatch.setattr(size_limits, "COUNTED_FOR_S", 3600.0)
     await publish(tenant, indexer, "two", texts["two"], revision=2)
     assert list(await failures(tenant)) == ["two"]
-    if allowance == "deleted":
+    if means == "deleted":
         await indexer.publish(tenant.deleted("one", revision=2))
         del texts["one"]
     else:

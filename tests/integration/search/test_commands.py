@@ -75,7 +75,7 @@ async def test_a_large_kb_is_asked_for_twenty_candidates_a_hit_and_a_small_one_e
     [small] = await stages(top_k=20)
     assert (small["exact"], small["limit"]) == (True, 34)
     assert "numCandidates" not in small
-    monkeypatch.setattr(ChunkCounts, "of", AsyncMock(return_value=10_001))
+    monkeypatch.setattr(ChunkCounts, "count_chunks", AsyncMock(return_value=10_001))
     for top_k, skip, limit, candidates in ((1, 0, 12, 240), (20, 0, 34, 680), (5, 100, 136, 2_720)):
         large = (await stages(top_k=top_k, skip=skip))[0]
         assert "exact" not in large

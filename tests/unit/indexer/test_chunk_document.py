@@ -70,7 +70,7 @@ async def test_vectors_of_sentences_are_bought_for_the_knowledge_base_within_its
             "dimensions": GROUPING.embedding_dimensions,
             "purpose": Purpose(GROUPING.organization_id, GROUPING.kb_id, "index", "document", short_lived=True),
             "rate_limits": {"requests_per_minute": 60},
-            "room": embedder,
+            "allowance": embedder,
         }
     ]
 
