@@ -75,7 +75,7 @@ format: install  ## format and fix what can be fixed
 schemas: install  ## write the JSON Schemas of all messages to docs/schemas
 	@$(BIN)/python -m kb_contracts.schemas docs/schemas
 
-lock: install  ## resolve dependencies anew into requirements.lock
+lock: install  ## resolve dependencies again into requirements.lock
 	@$(BIN)/uv lock --quiet
 	@$(BIN)/uv export --quiet --no-emit-workspace --no-annotate --no-header --all-groups --all-extras --output-file requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url requirements-clients.in --output-file requirements-clients.lock

@@ -80,7 +80,7 @@ class DocumentEvent(Payload):
 
 
 class OcrCompleted(DocumentEvent):
-    """The text of a document is there, or there anew. Only this makes a document alive."""
+    """The text of a document is there, for the first time or again. Only this event creates a document."""
 
     TYPE: ClassVar[str] = "document.ocr_completed.v1"
 

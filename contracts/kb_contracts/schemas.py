@@ -58,7 +58,7 @@ _CHANNELS: Final = (
     ),
     _Channel(
         topics.INDEX_BACKFILL,
-        "Internal: the same for what nobody waits for.",
+        "Internal: the same for bulk work.",
         "{kb_id}/{document_id}",
         INDEX_REQUESTS.values(),
         ("send", "receive"),
@@ -160,7 +160,7 @@ def _channel(channel: _Channel) -> dict[str, Any]:
 
 def _dead_letters() -> dict[str, Any]:
     headers = {
-        "x-reason": "why nobody can use it, as one of a few words",
+        "x-reason": "slug of the reason why the record can't be used",
         "x-detail": "what exactly is wrong, quoting nothing",
         "x-topic": "where it came from; likewise x-partition, x-offset, x-timestamp-ms",
         "x-dead-letter-id": "by which it can be sent again: POST .../dead-letters/{id}/redrive",
@@ -170,7 +170,7 @@ def _dead_letters() -> dict[str, Any]:
     properties = {name: {"type": "string", "description": meaning} for name, meaning in headers.items()}
     return {
         "address": topics.DEAD_LETTERS.name,
-        "description": "Records that nobody can use, byte for byte. Key: as it came.",
+        "description": "Records that can't be used, byte for byte, with their key.",
         "messages": {"dead_letter": {"payload": {}, "headers": {"type": "object", "properties": properties}}},
         "bindings": _kafka(topics.DEAD_LETTERS),
     }

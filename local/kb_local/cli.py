@@ -102,7 +102,7 @@ def _check_machine() -> None:
 
 
 def _or_exit(action: Callable[[], Result]) -> Result:
-    """Return what `action` returns; what a user can mend becomes a message and exit status 1, after Ctrl-C 130."""
+    """Return what `action` returns; an error that the user can fix becomes a message and exit status 1, Ctrl-C 130."""
     from kb_local.errors import Interrupted, LocalStackError
 
     try:

@@ -24,7 +24,7 @@ KbError
 │   └── KnowledgeBaseFull    it has as many documents or chunks as it may have
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
 ├── WrongSurroundings        Kafka or MongoDB is not set up as it must be: wait, and log what an operator has to change
-└── RequestError             the HTTP caller's to mend: carries status, slug and what to do
+└── RequestError             the HTTP caller's to fix: carries status, slug and what to do
     └── NotFound             missing, malformed or another organization's: all the same 404
 
 A message that can't be used is `kb_contracts.errors.Rejected`: it goes to the dead letters with its reason.
@@ -177,7 +177,7 @@ class WrongSurroundings(KbError):
 
 
 class RequestError(KbError):
-    """An HTTP request that its sender can mend; becomes problem+json."""
+    """An HTTP request that its sender can fix; becomes problem+json."""
 
     def __init__(  # every field of a problem is named
         self,

@@ -50,7 +50,7 @@ def test_each_refused_name_says_what_to_write_instead_and_is_not_itself_refused(
 
 
 def test_a_refused_name_is_found_with_its_place() -> None:
-    assert findings("a.md", "It is\n" + "begun" + " anew.") == ["a.md:2: 'begun anew': write restarted"]
+    assert findings("a.md", "It is\nbuilt anew.") == ["a.md:2: 'anew': write again"]
 
 
 def _searched() -> list[str]:

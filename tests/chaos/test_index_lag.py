@@ -1,4 +1,4 @@
-"""Readers over HTTP while documents are indexed anew, with an index that trails by a second and cuts transactions."""
+"""Readers over HTTP while documents are indexed again, with an index that trails by a second and cuts transactions."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

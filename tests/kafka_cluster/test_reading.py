@@ -114,7 +114,7 @@ async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are
     assert skipped(stream) == 0
 
 
-async def test_a_topic_that_is_made_anew_and_longer_than_before_loses_nothing(
+async def test_a_topic_that_is_made_again_and_longer_than_before_loses_nothing(
     brokers: KafkaBrokers, stream: Stream
 ) -> None:
     await stream.publish(some("before", 20))
@@ -122,7 +122,7 @@ async def test_a_topic_that_is_made_anew_and_longer_than_before_loses_nothing(
     async with running(stream.consumer(handler, Letters(), **OPTIONS)):
         await until(lambda: len(handler.handled) == 20)
         await stream.until_committed(20)
-        await make_anew(brokers, stream, after)
+        await make_again(brokers, stream, after)
         await until(lambda: {value for _, value in after} <= set(handler.handled))
         await stream.until_committed(80)
 
@@ -139,7 +139,7 @@ async def test_offsets_of_the_old_topic_that_are_committed_again_for_the_new_one
     await late.start()
     partitions = [ClientTopicPartition(stream.topic, n) for n in range(EVENTS.partitions)]
     committed = await late._coordinator.fetch_committed_offsets(partitions)
-    await make_anew(brokers, stream, after)
+    await make_again(brokers, stream, after)
     late.assign(partitions)
     await late.commit({each: (offset.offset, offset.metadata) for each, offset in committed.items()})
     await late.stop()
@@ -148,7 +148,7 @@ async def test_offsets_of_the_old_topic_that_are_committed_again_for_the_new_one
         await stream.until_committed(80)
 
 
-async def make_anew(brokers: KafkaBrokers, stream: Stream, messages: list[tuple[str, str]]) -> None:
+async def make_again(brokers: KafkaBrokers, stream: Stream, messages: list[tuple[str, str]]) -> None:
     await brokers.delete_topics([stream.topic])
     await stream.create()
     await stream.publish(messages)

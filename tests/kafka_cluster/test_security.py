@@ -1,4 +1,4 @@
-"""Clients log in with what their files hold when they open a connection, without being made anew."""
+"""Clients log in with what their files hold when they open a connection, without being made again."""
 
 import base64
 import json

@@ -162,7 +162,7 @@ async def test_everything_is_handled_while_a_topic_gets_twice_as_many_partitions
         async with Producer(connection, idempotence=True) as after:  # it knows of the new partitions
             await asyncio.gather(send(before, 50), send(after, 50))
         await until(lambda: set(handler.handled) == set(sent), what="all records of all 24 partitions")
-        # After each assignment it is counted anew.
+        # After each assignment it is counted again.
         await until(lambda: list(consumer.lag().values()) == [0] * 24, what="a lag of 0 in all 24 partitions")
     report = await check_topics(connection, [topic("events", 12)], prefix=prefix)
     assert any("has 24 partitions instead of 12" in risk.reason for risk in report.risks)

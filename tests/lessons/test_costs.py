@@ -76,7 +76,7 @@ def _stages_in(plan: Any) -> Iterator[str]:
 async def test_c2_documents_of_one_knowledge_base_are_swapped_at_the_same_time(
     tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
 ) -> None:
-    """Elsewhere each swap counted the whole knowledge base anew and wrote its row: two in five were undone."""
+    """Elsewhere each swap counted the whole knowledge base again and wrote its row: two in five were undone."""
     kb = await tenant.create_kb("a")
     stripe = kb_slots.row_id(kb.kb_id, "d")
     neighbour = next(name for name in map(str, range(100)) if kb_slots.row_id(kb.kb_id, name) != stripe)

@@ -12,7 +12,7 @@ from tests.integration.indexer.support import CommandLog, Replica, Tenant, parag
 TEXTS = {f"d{n}": text_of(n, n + 10) for n in range(5)}
 
 
-async def test_w3_a_knowledge_base_that_is_changed_and_indexed_anew_keeps_what_it_has_meanwhile(
+async def test_w3_a_knowledge_base_that_is_changed_and_indexed_again_keeps_what_it_has_meanwhile(
     tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
 ) -> None:
     """Elsewhere a change of settings deleted all vectors at once and queued the work that makes them again."""

@@ -181,7 +181,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "sync-keeps-a-job-that-was-asked-for-anew",
+        "sync-keeps-a-job-that-was-asked-for-again",
         _SYNC,
         old="if not finished and job.lease_owner is not None:",
         new="if finished and job.lease_owner is not None:",
@@ -230,7 +230,7 @@ MUTANTS: Final = (
         old="if document.text is None or live != indexed.chunk_count:",
         new="if document.text is None:",
         caught_by=in_file(
-            f"{_TESTS}/test_documents.py", "test_an_unchanged_text_is_indexed_anew_where_a_chunk_is_missing"
+            f"{_TESTS}/test_documents.py", "test_an_unchanged_text_is_indexed_again_where_a_chunk_is_missing"
         ),
     ),
     Mutant(
@@ -308,7 +308,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "expired-transaction-is-begun-anew",
+        "expired-transaction-is-begun-again",
         "shared/kb_shared/mongo/database.py",
         old="        if limits.have_passed(error, since=began):\n            raise",
         new="        if False:\n            raise",

@@ -128,7 +128,7 @@ MUTANTS: Final = (
         _OFFSETS,
         old="if tracker is None or offset < tracker.next_offset:",
         new="if tracker is None:",
-        caught_by=in_file(f"{_UNIT}/test_offsets.py", "test_a_log_that_starts_again_from_zero_is_counted_anew"),
+        caught_by=in_file(f"{_UNIT}/test_offsets.py", "test_a_log_that_starts_again_from_zero_is_counted_again"),
     ),
     Mutant(
         "positions-trust-offsets-of-another-log",

@@ -128,7 +128,7 @@ async def reads_both(database: Database) -> bool:
 
 async def read_in_current_snapshot(database: Database) -> list[int]:
     while True:
-        # As a search does, which begins anew.
+        # As a search does, which begins again.
         with suppress(PrimaryChanged):
             async with current_snapshot(database) as session:
                 return [row["_id"] async for row in database["rows"].find(session=session).sort("_id")]

@@ -136,7 +136,7 @@ async def test_two_nodes_that_are_asked_for_the_same_index_at_the_same_time_make
         assert len(listed[0]) == 1
 
 
-async def test_a_collection_that_was_dropped_and_made_anew_has_its_new_index_only_on_every_node(
+async def test_a_collection_that_was_dropped_and_made_again_has_its_new_index_only_on_every_node(
     collection: Collection, nodes: SearchNodes
 ) -> None:
     await collection.insert_one({"_id": "old", "v": [1.0, 1.0]})

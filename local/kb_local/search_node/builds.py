@@ -49,7 +49,7 @@ class Builds:
             index.main = self._start(index, version, recovering=True)
 
     def renew(self, index: SearchIndex) -> None:
-        """Build everything anew, because changes may have been missed; what was built answers meanwhile."""
+        """Build everything again, because changes may have been missed; what was built answers meanwhile."""
         for generation in list(index.generations):
             if generation is index.staged:
                 self.stage(index)

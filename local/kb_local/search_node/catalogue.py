@@ -131,7 +131,7 @@ class Catalogue:
             return [await self._ensure(namespace, collection_id, request) for request in requests]
 
     async def update(self, namespace: Namespace, selector: Selector, definition: IndexDefinition) -> None:
-        """Build the index anew by another definition; the one before serves until that is done."""
+        """Build the index again by another definition; the one before serves until that is done."""
         async with self._changing:
             index = await self._the(namespace, selector)
             while index.latest.definition != definition:
@@ -296,7 +296,7 @@ class Catalogue:
                 self._erase(index)
 
     def _on_gap(self) -> None:
-        """Changes may have been missed: build everything anew; what was built serves meanwhile."""
+        """Changes may have been missed: build everything again; what was built serves meanwhile."""
         log.warning("feed.gap indexes=%d", len(self._table.all))
         for index in self._table.all:
             self._builds.renew(index)

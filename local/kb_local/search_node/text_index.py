@@ -48,7 +48,7 @@ class TextIndex:
         return len(self._row_of)
 
     def upsert(self, document: Mapping[str, Any]) -> None:
-        """Index a document anew, in a row after all others: among equals the one changed last comes last."""
+        """Index a document again, in a row after all others: among equals the one changed last comes last."""
         self.remove(document["_id"])
         row = len(self._ids)
         self._ids.append(document["_id"])

@@ -36,7 +36,7 @@ class VectorIndex:
         return len(self._row_of)
 
     def upsert(self, document: Mapping[str, Any]) -> None:
-        """Index a document anew, always in another row: the one before may be in use by a search."""
+        """Index a document again, always in another row: the one before may be in use by a search."""
         self.remove(document["_id"])
         row = self._rows.allocate()
         if row == len(self._ids):

@@ -165,7 +165,7 @@ class FanOut:
             applied = AppliedEvent(envelope.id, event.TYPE, event.revision, tracing.current(), datetime.now(UTC))
             if await self._written(DocumentChange(after, applied)):
                 return after, True
-        raise TransientError(f"{_MAX_RACES} writers were faster in a row")
+        raise TransientError(f"gave up after {_MAX_RACES} conflicting writes")
 
     async def _text_of(self, event: OcrCompleted) -> NewText | str:
         """The text to be stored, or the id of one that is stored already."""

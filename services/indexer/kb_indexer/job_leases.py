@@ -104,7 +104,7 @@ class JobLeases:
     async def extend(self, *, held_for: timedelta) -> None:
         """Extend the leases that have been held for so long, but those of jobs that are being swapped.
 
-        Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin anew.
+        Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin again.
         """
         asked_at = monotonic()
         latest = asked_at - held_for.total_seconds()

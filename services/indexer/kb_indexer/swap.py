@@ -36,7 +36,7 @@ log = structlog.get_logger()
 
 
 class FenceBroken(Exception):
-    """The truth is no longer what the decision was made for: decide anew."""
+    """The truth is no longer what the decision was made for: decide again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ async def remove_document(
 
 
 async def keep_while_paused(database: Database, job: IndexJob, kb: KnowledgeBase) -> bool:
-    """Keep `job` until `kb` is resumed; False if it has been requested anew meanwhile.
+    """Keep `job` until `kb` is resumed; False if it has been requested again meanwhile.
 
     Raises:
         FenceBroken: the KB has been resumed, and what it kept is being asked for already.

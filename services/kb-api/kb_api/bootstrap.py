@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from kb_api.admin_key import ensure_admin_key
 from kb_api.learn_message_limits import keep_learning
 from kb_api.life_cycle import LifeCycle
-from kb_api.provider_keys import seal_anew
+from kb_api.provider_keys import seal_again
 from kb_api.routes import (
     api_keys,
     dead_letters,
@@ -110,7 +110,7 @@ class KbApi:
         with mongo_errors():
             await schema.ensure(self.services.database)
             await ensure_admin_key(self.services.database, self.services.settings)
-            await seal_anew(self.services.database, self.services.key_ring)
+            await seal_again(self.services.database, self.services.key_ring)
 
     async def _relay(self, stop: asyncio.Event) -> None:
         """Without a broker requests are served all the same; what they have to tell waits in the outbox."""

@@ -25,7 +25,7 @@ _BEING_DONE: Final[dict[JobStatus, str]] = {
     "waiting_for_text": "It is indexed as soon as the text comes.",
     "pending": "It is queued.",
     "running": "It is being worked on.",
-    "failed": "The attempts have ended; POST .../retry-failed begins anew once the cause is mended.",
+    "failed": "All attempts have failed; once the cause is fixed, POST .../retry-failed tries again.",
     "paused": "It is kept until the knowledge base is resumed.",
 }
 

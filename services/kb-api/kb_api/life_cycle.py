@@ -140,7 +140,7 @@ async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
 
 
 async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
-    """Whoever looks after the search nodes may have mended an index, or dropped it so that it is built again."""
+    """Whoever looks after the search nodes may have fixed an index, or dropped it so that it is built again."""
     if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
         await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
         return False

@@ -1,4 +1,4 @@
-"""Organizations' own keys of providers: taken in, and sealed anew when the key that seals them changed."""
+"""Organizations' own keys of providers: taken in, and sealed again when the key that seals them changed."""
 
 from typing import Final
 from urllib.parse import urlsplit
@@ -81,7 +81,7 @@ async def _take_effect(api: Services, organization_id: str, provider: str) -> No
 
 
 async def _allowed_address(api: Services, provider: str, api_base: str | None) -> str | None:
-    """`api_base` as it is stored. That it is public is seen to anew whenever a connection to it is opened."""
+    """`api_base` as it is stored. That it is public is seen to again whenever a connection to it is opened."""
     needed = PROVIDERS[provider].address
     if api_base is None:
         if provider == "azure":
@@ -113,11 +113,11 @@ async def _is_public(provider: str, address: str) -> bool:
     return True
 
 
-async def seal_anew(database: Database, key_ring: KeyRing | None) -> None:
+async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
     """Seal with the ring's first key what was sealed with another, so that the other may be taken out of the ring."""
     if key_ring is None:
         return
-    # What only an isolated primary has as sealed anew might be sealed with the old key tomorrow.
+    # What only an isolated primary has as sealed again might be sealed with the old key tomorrow.
     async with majority_reads(database) as majority:
         sealed_otherwise = await llm_providers.sealed_otherwise(majority, key_ring.current)
     for kept in sealed_otherwise:
@@ -127,5 +127,5 @@ async def seal_anew(database: Database, key_ring: KeyRing | None) -> None:
         except Unreadable:
             _log.warning("provider_key.unreadable", sealed_with=kept.sealed.key_id, **bound)
             continue
-        await llm_providers.seal_anew(database, kept, key_ring.seal(api_key, **bound))
-        _log.info("provider_key.sealed_anew", **bound)
+        await llm_providers.seal_again(database, kept, key_ring.seal(api_key, **bound))
+        _log.info("provider_key.sealed_again", **bound)

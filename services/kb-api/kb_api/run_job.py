@@ -1,4 +1,4 @@
-"""Jobs that people start on the documents of a KB: index all anew, or try again what failed."""
+"""Jobs that people start on the documents of a KB: index all again, or try again what failed."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ class Start:
 
 
 async def reindex(api: Services, caller: Caller, kb_id: str) -> Start:
-    """Index every document anew, for nothing where vectors were paid for; while such a job runs, that is the answer.
+    """Index every document again, for nothing where vectors were paid for; while such a job runs, that is the answer.
 
     Raises NotFound.
     """

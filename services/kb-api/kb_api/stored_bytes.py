@@ -48,12 +48,12 @@ class StoredBytes:
             return known.count
         counting = self._counting.get(organization_id)
         if counting is None:
-            counting = self._counting[organization_id] = asyncio.create_task(self._count_anew(organization_id))
+            counting = self._counting[organization_id] = asyncio.create_task(self._count_again(organization_id))
             counting.add_done_callback(lambda _: self._counting.pop(organization_id))
         # Whoever leaves must not end it for the others that wait for it.
         return await asyncio.shield(counting)
 
-    async def _count_anew(self, organization_id: str) -> int:
+    async def _count_again(self, organization_id: str) -> int:
         began = monotonic()
         count = await document_texts.stored_bytes(self._database, organization_id)
         ended = monotonic()

@@ -19,17 +19,17 @@ log = structlog.get_logger()
 
 async def keep_indexes(database: Database, *, owner: str) -> int:
     """Go through all active KBs; returns how many got what they lacked. An index is built while searches go on."""
-    mended = 0
+    repaired = 0
     for kb in await knowledge_bases.active(database):
         try:
-            mended += await _mend(database, kb, owner=owner)
+            repaired += await _repair(database, kb, owner=owner)
         except (PyMongoError, TransientError) as error:
             # The others may fare better.
-            log.warning("search_indexes.not_mended", kb_id=kb.kb_id, error=type(error).__name__)
-    return mended
+            log.warning("search_indexes.not_repaired", kb_id=kb.kb_id, error=type(error).__name__)
+    return repaired
 
 
-async def _mend(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
+async def _repair(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
     if await chunk_indexes.state(database[kb.vector_collection], kb) is not IndexState.MISSING:
         return False
     # The lease of its life cycle, which changes indexes too, and drops them.
@@ -43,5 +43,5 @@ async def _mend(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
         await chunk_indexes.ensure(database[current.vector_collection], current)
     finally:
         await leases.release(database, lease, owner=owner)
-    log.info("search_indexes.mended", kb_id=kb.kb_id)
+    log.info("search_indexes.repaired", kb_id=kb.kb_id)
     return True

@@ -2,7 +2,7 @@
 
 A thorough pass also counts the chunks there are: rows say what was indexed, not what was lost since.
 
-It writes no vectors and removes nothing itself; the indexer decides anew, behind its fences.
+It writes no vectors and removes nothing itself; the indexer decides again, behind its fences.
 """
 
 from collections import Counter

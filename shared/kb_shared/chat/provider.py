@@ -129,7 +129,7 @@ class ChatProvider:
         characters = WholeCharacters()
         of_arguments: defaultdict[int, WholeCharacters] = defaultdict(WholeCharacters)
         async for piece in pieces:
-            _mend_calls(piece, of_arguments)
+            _fix_calls(piece, of_arguments)
             kept.append(piece)
             size += _BYTES_PER_PIECE + _written(piece)
             if size > max_bytes:
@@ -209,7 +209,7 @@ def _text_of(piece: Any) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _mend_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None:
+def _fix_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None:
     """Join the halves of characters in calls: litellm can't put pieces together that hold one."""
     for call in (piece.choices[0].delta.tool_calls or ()) if piece.choices else ():
         if call.id:

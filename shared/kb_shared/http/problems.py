@@ -119,7 +119,10 @@ def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
     """The error that lists `{"field", "message"}`; for checks that the type of a field can't express."""
     names = ", ".join(dict.fromkeys(found["field"] for found in fields))
     return RequestError(
-        422, "validation-error", f"Mend what `fields` lists and send it again: {names}.", extra={"fields": list(fields)}
+        422,
+        "validation-error",
+        f"Fix the fields listed in `fields` and resend: {names}.",
+        extra={"fields": list(fields)},
     )
 
 
@@ -162,7 +165,7 @@ def as_request_error(error: KbError) -> RequestError:
             return RequestError(
                 422,
                 "unknown-price",
-                f"Not done: {error}. Use another model, ask whoever operates this deployment to set its price "
+                f"Not done: {error}. Use another model, ask the operator of this deployment to set its price "
                 "(KB_MODEL_PRICES or KB_USD_PER_SPU), or PUT /budget without limits in USD.",
             )
         case ProviderUnavailable() | Parked():

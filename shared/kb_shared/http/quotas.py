@@ -23,7 +23,7 @@ async def require_quota(
         raise RequestError(
             409,
             "quota-exceeded",
-            f"This organization has {limit} {things}, the most there may be. {remedy}, or ask whoever operates this "
+            f"This organization has {limit} {things}, the most there may be. {remedy}, or ask the operator of this "
             f"deployment to raise {setting}.",
             extra={"limit": limit, "setting": setting},
         )

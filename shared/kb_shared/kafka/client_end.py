@@ -47,7 +47,7 @@ async def _abandon(client: Any) -> None:
         # Once is not enough: when it is cancelled it waits for its requests.
         sender.cancel()
         await asyncio.wait([sender], timeout=CANCEL_EVERY_S)
-        # Requests may have opened connections anew.
+        # Requests may have opened connections again.
         _close_connections(network)
     _fail_batches(client._message_accumulator)  # noqa: SLF001  # public nowhere
 

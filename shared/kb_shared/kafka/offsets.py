@@ -92,7 +92,7 @@ class OffsetLedger:
     def begin(self, partition: TopicPartition, offset: int, *, at: float = 0.0) -> OffsetTracker:
         """Note that a record has come; finish it at the tracker returned.
 
-        An offset below one seen before means that the partition's log was cut or made anew. Its offsets then name
+        An offset below one seen before means that the partition's log was cut or made again. Its offsets then name
         other records, so a new tracker takes over: old records finish at the old one, which counts no more.
         """
         tracker = self._trackers.get(partition)

@@ -64,8 +64,8 @@ class Positions:
         if not partitions:
             return {}
         async with answer_in_time():
-            # Ids first: should a topic be made anew after this, its offsets are committed with the id of the old one,
-            # and the next owner begins anew.
+            # Ids first: should a topic be made again after this, its offsets are committed with the id of the old one,
+            # and the next owner begins again.
             topic_ids = await self._read_ids({each.topic for each in partitions})
             committed = await self._committed(partitions)
             beginnings = await self._offsets(self._client.beginning_offsets, partitions)

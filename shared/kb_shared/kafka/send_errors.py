@@ -32,7 +32,7 @@ kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
 
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 REFUSALS: Final = (*TOO_LARGE, InvalidRecordError)
-# The client library counts a batch that it gives up, the broker does not, and the client never begins anew.
+# The client library counts a batch that it gives up, the broker does not, and the client never begins again.
 BEYOND_REPAIR: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,

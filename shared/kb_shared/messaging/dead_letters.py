@@ -222,7 +222,7 @@ def _is_identifier(value: Any) -> bool:
 
 
 def _identity(record: Record) -> str:
-    """The same for the same record of the same place, and for no other: brokers may begin to count anew."""
+    """The same for the same record of the same place, and for no other: brokers may begin to count again."""
     place = (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.headers)
     digest = hashlib.sha256(repr(place).encode())
     digest.update(b"-" if record.value is None else b"+" + record.value)

@@ -1,7 +1,7 @@
 """`backfills`: durable jobs on the documents of a KB: each asks for documents to be looked at, a few at a time.
 
     scan           of a new KB, or one whose tags or limits changed
-    reindex        every document anew, whether anything seems to have changed or not
+    reindex        every document again, whether anything seems to have changed or not
     retry_failed   documents that failed
     resume         what was kept while the KB was paused
 

@@ -48,7 +48,7 @@ async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, date
 async def change(
     database: Database, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]
 ) -> T:
-    """Replace a circuit by what `decide` makes of it at the server's time; decided anew if somebody else was faster."""
+    """Replace a circuit by the result of `decide` at the server's time; repeated if another process was faster."""
     for _ in range(MAX_ATTEMPTS):
         row = await _touch(database, circuit_id)
         before = _from_row(row)

@@ -172,7 +172,7 @@ async def upsert_all(collection: Collection, upserts: Sequence[UpdateOne]) -> No
             left = [left[failure["index"]] for failure in collisions(error)]
         else:
             return
-    raise TransientError(f"{MAX_ATTEMPTS} writers were faster in a row")
+    raise TransientError(f"gave up after {MAX_ATTEMPTS} conflicting writes")
 
 
 class _Conflict(Exception):

@@ -25,7 +25,7 @@ class IndexedDocument:
     kb_id: str
     document_id: str
     version: int
-    """Number of the last swap, from 1; starts anew when a document has left and comes back."""
+    """Number of the last swap, from 1; starts again when a document has left and comes back."""
     chunk_count: int
     text_revision: int
     content_digest: str

@@ -150,7 +150,7 @@ def require(kb: KnowledgeBase | None) -> KnowledgeBase:
 
 
 async def of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
-    """All KBs of an organization that are not being deleted. Read anew for each event: never cached."""
+    """All KBs of an organization that are not being deleted. Read again for each event: never cached."""
     rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
     return [from_row(row) async for row in rows]
 

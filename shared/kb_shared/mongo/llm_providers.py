@@ -59,7 +59,7 @@ async def sealed_otherwise(database: Database, key_id: str) -> Sequence[LlmProvi
     return [_from_row(row) async for row in database[NAME].find({"key_id": {"$ne": key_id}})]
 
 
-async def seal_anew(database: Database, provider: LlmProvider, sealed: Sealed) -> None:
+async def seal_again(database: Database, provider: LlmProvider, sealed: Sealed) -> None:
     """Replace the seal, unless the key itself was replaced since `provider` was read."""
     await database[NAME].update_one(
         {**_key(provider.organization_id, provider.provider), "nonce": provider.sealed.nonce},

@@ -140,7 +140,7 @@ async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: fl
                 }
             },
         ],
-        # Who spends nothing more has a row, unless somebody has begun the bucket anew.
+        # Who spends nothing more has a row, unless somebody has begun the bucket again.
         upsert=cost_s > 0,
     )
     if row is None:
@@ -186,12 +186,12 @@ async def look(database: Database, bucket: Bucket) -> Closing:
 
 
 async def forget(database: Database, bucket: Bucket) -> None:
-    """Begin anew: what is owed was measured by limits that hold no more. Whoever was told when to go still goes."""
+    """Begin again: what is owed was measured by limits that hold no more. Whoever was told when to go still goes."""
     await _collection(database).delete_one(_key(bucket))
 
 
 async def forget_models(database: Database, organization_id: str) -> None:
-    """Begin anew with all models of an organization: they are reached with another key."""
+    """Begin again with all models of an organization: they are reached with another key."""
     of_models = {"$gte": f"{organization_id}/model/", "$lt": f"{organization_id}/model0"}
     await _collection(database).delete_many({"_id": of_models, "organization_id": organization_id})
 

@@ -136,8 +136,8 @@ INDEXING_ERRORS = Counter(
 )
 SWAP_TRANSACTIONS = Counter(
     "kb_swap_transactions_total",
-    "Swaps by outcome: committed, fenced (the truth changed: decided anew), conflict (repeated), expired (undone as"
-    " their time was over, and repeated). Many expired: give MongoDB and the indexers more CPU.",
+    "Swaps by outcome: committed, fenced (the document or KB has changed: decided again), conflict (repeated), expired"
+    " (undone as their time was over, and repeated). Many expired: give MongoDB and the indexers more CPU.",
     ["outcome"],
 )
 TIME_TO_SEARCHABLE_SECONDS = Histogram(

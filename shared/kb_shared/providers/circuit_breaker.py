@@ -161,7 +161,7 @@ class CircuitBreaker:
         try:
             return await circuits.change(self._database, circuit_id, decide)
         finally:
-            # Looked at anew, whatever became of it.
+            # Looked at again, whatever became of it.
             self._seen.pop(circuit_id, None)
 
 

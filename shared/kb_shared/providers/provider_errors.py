@@ -174,7 +174,7 @@ def answer_too_large(model: str, how: str) -> ProviderRefused:
 
 
 def late_model_failed(model: str, how: str) -> ProviderUnavailable:
-    """The error of a model in this process: operators mend it, and work waits for that."""
+    """The error of a model in this process: operators fix it, and work waits for that."""
     return ProviderUnavailable(f"the model {model!r} of this deployment fails: {how}", error_type="late_model_failed")
 
 

@@ -33,7 +33,7 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The first key seals, all of them open: put a new one first, and take the old one out once all is sealed anew."""
+    """The first key seals, all of them open: put a new one first, and take the old one out once all is sealed again."""
 
     keys: Mapping[str, bytes] = field(repr=False)
 

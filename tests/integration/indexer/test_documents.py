@@ -210,7 +210,7 @@ async def test_many_unchanged_documents_at_once_cost_few_commands_together(
     assert 0 < len(rival_command_log.names()) <= alone * len(others) / 4
 
 
-async def test_an_unchanged_text_is_indexed_anew_where_a_chunk_is_missing(tenant: Tenant, indexer: Replica) -> None:
+async def test_an_unchanged_text_is_indexed_again_where_a_chunk_is_missing(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()

@@ -1,4 +1,4 @@
-"""What is embedded of a text is normalized in new knowledge bases, and in older ones nothing is ever embedded anew."""
+"""What is embedded of a text is normalized in new knowledge bases, and in older ones nothing is ever embedded again."""
 
 import hashlib
 

@@ -41,7 +41,7 @@ class Scene:
     async def retag_document(self) -> None:
         await self.rival.publish(self.tenant.tagged("d", "a", "b", revision=100))
 
-    async def scan_document_anew(self) -> None:
+    async def scan_document_again(self) -> None:
         await self.rival.publish(self.tenant.ocr("d", NEWEST, revision=100))
 
     async def delete_kb(self) -> None:
@@ -112,7 +112,7 @@ async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, hel
     assert committed_in_the_middle == [not held_up]
 
 
-WRITES_THE_DOCUMENT = (Scene.delete_document, Scene.untag_document, Scene.scan_document_anew)
+WRITES_THE_DOCUMENT = (Scene.delete_document, Scene.untag_document, Scene.scan_document_again)
 WRITES_THE_SLOTS = (Scene.delete_kb, Scene.retag_kb_away)
 
 SWAP_POINTS = {
@@ -143,7 +143,7 @@ async def test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_
 
 
 @pytest.mark.parametrize(
-    "operation", [Scene.delete_document, Scene.scan_document_anew, Scene.delete_kb], ids=lambda o: o.__name__
+    "operation", [Scene.delete_document, Scene.scan_document_again, Scene.delete_kb], ids=lambda o: o.__name__
 )
 @pytest.mark.parametrize("failpoint", SWAP_POINTS)
 async def test_w8_what_commits_in_the_middle_of_a_later_swap_is_never_undone_by_it(
@@ -169,7 +169,7 @@ async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, 
         await _assert_deletion_leaves_nothing(scene)
     else:
         at_home = {"bystander": OLD} if operation is not Scene.retag_kb_away else {}
-        await tenant.assert_holds(scene.kb, at_home | ({"d": NEWEST} if operation is Scene.scan_document_anew else {}))
+        await tenant.assert_holds(scene.kb, at_home | ({"d": NEWEST} if operation is Scene.scan_document_again else {}))
     await tenant.assert_holds(other_kb, {"d": NEW} if operation is Scene.untag_document else {})
     await tenant.assert_settled()
 

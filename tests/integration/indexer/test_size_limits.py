@@ -13,7 +13,7 @@ from tests.integration.indexer.support import Replica, Tenant, chunks_of_text, t
 
 
 @pytest.fixture
-def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def counted_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a test that is about limits and not about the seconds by which they are late."""
     monkeypatch.setattr(size_limits, "COUNTED_FOR_S", 0.0)
 
@@ -42,7 +42,7 @@ async def failures(tenant: Tenant) -> dict[str, str]:
     return {job.document_id: job.error_message or "" for job in jobs}
 
 
-@pytest.mark.usefixtures("counted_anew")
+@pytest.mark.usefixtures("counted_again")
 async def test_a_document_beyond_the_limit_fails_unpaid_and_those_inside_still_change(
     tenant: Tenant, indexer: Replica
 ) -> None:
@@ -61,7 +61,7 @@ async def test_a_document_beyond_the_limit_fails_unpaid_and_those_inside_still_c
     assert await tenant.spus() > paid
 
 
-@pytest.mark.usefixtures("counted_anew")
+@pytest.mark.usefixtures("counted_again")
 async def test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_one_does_not(
     tenant: Tenant, indexer: Replica
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_document_whose_chunks_have_no_room_fails_unpaid_and_a_smaller_o
 
 
 @pytest.mark.parametrize("means", ["deleted", "raised"])
-@pytest.mark.usefixtures("counted_anew")
+@pytest.mark.usefixtures("counted_again")
 async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
     tenant: Tenant, indexer: Replica, means: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

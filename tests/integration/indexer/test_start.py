@@ -113,7 +113,7 @@ async def test_health_is_served_before_kafka_answers_and_a_stop_ends_the_waiting
         assert await service.answers("/metrics") == 200
 
 
-async def test_an_indexer_with_unfit_topics_stays_up_says_why_and_begins_once_they_are_mended(
+async def test_an_indexer_with_unfit_topics_stays_up_says_why_and_begins_once_they_are_fixed(
     settings: dict[str, Any], own_broker: Broker
 ) -> None:
     await own_broker.start()

@@ -208,7 +208,7 @@ async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_n
     await indexer.publish(tenant.ocr("d", TEXT))
     handling: list[asyncio.Task[None]] = []
 
-    async def ask_anew() -> None:
+    async def ask_again() -> None:
         if handling:
             return
         await indexer.publish(tenant.ocr("d", text_of(7, 8), revision=2))
@@ -216,7 +216,7 @@ async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_n
         handling.append(asyncio.create_task(handle(indexer, message)))
         await asyncio.wait(handling, timeout=0.1)
 
-    async with failpoints.during("swap.after_commit", ask_anew):
+    async with failpoints.during("swap.after_commit", ask_again):
         await indexer.handle_commands()
         await asyncio.gather(*handling)
 

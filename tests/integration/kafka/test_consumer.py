@@ -28,16 +28,16 @@ class Gatekeeper(Recorder):
 
 @dataclass
 class Moody(Recorder):
-    """Rejects `poison`, trips over `bug`, and can't handle `trouble` until it is mended."""
+    """Rejects `poison`, trips over `bug`, and can't handle `trouble` until it is fixed."""
 
-    mended: asyncio.Event = field(default_factory=asyncio.Event)
+    fixed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def effect(self, value: str) -> None:
         if value.startswith("poison"):
             raise Rejected("not_json", "")
         if value.startswith("bug"):
             raise ZeroDivisionError
-        if value.startswith("trouble") and not self.mended.is_set():
+        if value.startswith("trouble") and not self.fixed.is_set():
             raise TransientError("not now")
 
 
@@ -58,7 +58,7 @@ async def test_poison_bugs_and_trouble_of_some_keys_do_not_hold_up_the_others(
         await until(lambda: all(handler.tried.count(f"trouble {n}") >= 3 for n in range(3)))
         assert {value for value in handler.tried if value.startswith("trouble")} == {f"trouble {n}" for n in range(3)}
         assert await stream.committed() < len(values)
-        handler.mended.set()
+        handler.fixed.set()
         await until(lambda: len(handler.handled) == 20)
     assert letters.reasons == {
         value: "not_json" if value.startswith("poison") else "internal_error"

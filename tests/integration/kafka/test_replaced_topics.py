@@ -25,7 +25,7 @@ async def delete_topic(stream: Stream) -> None:
     await until(is_gone, what="no broker knows the topic any more")
 
 
-async def test_a_topic_that_is_made_anew_and_is_longer_than_before_loses_nothing(stream: Stream) -> None:
+async def test_a_topic_that_is_made_again_and_is_longer_than_before_loses_nothing(stream: Stream) -> None:
     await stream.publish([(f"a/{n}", f"before {n}") for n in range(20)])
     handler = Recorder()
     async with running(stream.consumer(handler, Letters(), survey_interval_s=0.1, **BRIEF_SESSION)):

@@ -95,7 +95,7 @@ async def _due(organization: Organization) -> AsyncIterator[index_jobs.IndexJob]
                 yield job
 
 
-async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_anew(organization: Organization) -> None:
+async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_again(organization: Organization) -> None:
     await organization.tag("alive", "dead")
     kb = await organization.create(tag_ids=["alive", "dead"])
     assert kb["dead_tag_ids"] == []

@@ -1,4 +1,4 @@
-"""Starting the work on a KB anew, watching it, stopping it; pausing and resuming."""
+"""Starting the work on a KB again, watching it, stopping it; pausing and resuming."""
 
 import asyncio
 from datetime import timedelta

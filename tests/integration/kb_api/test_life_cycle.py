@@ -229,7 +229,7 @@ async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
     assert (kb["status"], kb["status_reason"]) == ("error", life_cycle.INDEX_FAILED)
 
 
-async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_mended(
+async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_fixed(
     organization: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def failed(_: Database, __: KnowledgeBase) -> IndexState:
@@ -253,8 +253,8 @@ async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_me
     )
     assert await in_transition(organization) == {kb_id, other_kb_id}
     for each in (kb_id, other_kb_id):
-        mended = await step_until(organization, each, Status.INDEXING)
-        assert mended.status_reason is None
+        fixed = await step_until(organization, each, Status.INDEXING)
+        assert fixed.status_reason is None
 
 
 async def in_transition(organization: Organization) -> set[str]:

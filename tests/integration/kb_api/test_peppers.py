@@ -106,7 +106,7 @@ async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says
 async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then_on(
     services: Services, organization: Organization
 ) -> None:
-    """A search compares the two, and begins anew if they differ."""
+    """A search compares the two, and begins again if they differ."""
     key = await key_made_at(services, organization, 0)
     authentication = Authentication(
         organization.database,

@@ -16,7 +16,7 @@ TAGS = TagsFacet(1, "d", ("nobodys-tag",))
 async def hear_of_text(
     database: Database, organization_id: str, document_id: str, text: str, *, name: str = "a.pdf", revision: int = 1
 ) -> None:
-    """The text comes, or comes anew."""
+    """The text comes, or comes again."""
     text_id = await document_texts.put(database, organization_id, document_id, text)
     facet = TextFacet(revision, f"d{revision}", text_id, name, MARCH)
     await _write(database, organization_id, document_id, text=facet, tags=TAGS)

@@ -180,7 +180,7 @@ async def test_a_model_that_never_stops_calling_is_asked_without_tools_and_then_
     assert (run["status"], run["iterations"], run["spus"]) == ("failed", 4, 1)
 
 
-async def test_an_answer_against_the_schema_is_mended_once_or_refused_with_what_is_wrong(asked: Asked) -> None:
+async def test_an_answer_against_the_schema_is_fixed_once_or_refused_with_what_is_wrong(asked: Asked) -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
     run = await asked.run({"text": '{"a": "x"}'}, {"text": '{"a": 1}'}, response_schema=schema)
     assert run["answer"] == '{"a": 1}'
@@ -210,8 +210,8 @@ async def test_an_answer_cut_off_by_the_budget_is_no_answer(asked: Asked) -> Non
     turn = {"text": "So it beg", "is_too_long": True, "completion_tokens": 4_900}
     refused = await asked.refused(turn, budget={"max_tokens": 5_000})
     assert (refused.json()["type"], refused.json()["budget"]) == ("run-budget-exhausted", "max_tokens")
-    mended = await asked.run({"text": "So it beg", "is_too_long": True}, {"text": "So."})
-    assert (mended["answer"], mended["iterations"]) == ("So.", 2)
+    fixed = await asked.run({"text": "So it beg", "is_too_long": True}, {"text": "So."})
+    assert (fixed["answer"], fixed["iterations"]) == ("So.", 2)
     problem = (await asked.refused({"text": "So it beg", "is_too_long": True})).json()
     assert (problem["type"], problem["answer"]) == ("invalid-answer", "So it beg")
     assert "cut off" in problem["violations"][0]

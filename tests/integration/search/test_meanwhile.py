@@ -182,7 +182,7 @@ async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
 
 
 @pytest.mark.parametrize(("losses", "status"), [(1, 200), (5, 503)])
-async def test_a_lost_snapshot_is_taken_anew_a_few_times(
+async def test_a_lost_snapshot_is_taken_again_a_few_times(
     searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
 ) -> None:
     """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""

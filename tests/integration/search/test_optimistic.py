@@ -139,7 +139,7 @@ async def test_a_kb_that_goes_while_it_is_searched_is_not_answered_from(
     assert (await ask(searcher, library, library.path, query=query)).status_code == 404
 
 
-async def test_what_is_charged_for_a_search_that_begins_anew_is_told_once(
+async def test_what_is_charged_for_a_search_that_begins_again_is_told_once(
     searcher: Searcher, library: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:
     rows = search_database[knowledge_bases.NAME]

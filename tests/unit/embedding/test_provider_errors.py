@@ -43,7 +43,7 @@ def test_what_passes_is_to_be_tried_again(failure: Failure, status_class: str, e
         (Failure(["RateLimitError"], 429, code="insufficient_quota"), "provider_quota"),
     ],
 )
-def test_what_no_text_can_mend_is_the_keys(failure: Failure, error_type: str) -> None:
+def test_what_no_text_can_fix_is_the_keys(failure: Failure, error_type: str) -> None:
     _, error = classified("m", failure)
 
     assert isinstance(error, ProviderKeyRefused)
@@ -61,7 +61,7 @@ def test_what_no_text_can_mend_is_the_keys(failure: Failure, error_type: str) ->
         Failure(["ContentPolicyViolationError", "BadRequestError"], 400),
     ],
 )
-def test_what_other_texts_may_mend_is_the_batchs(failure: Failure) -> None:
+def test_what_other_texts_may_fix_is_the_batchs(failure: Failure) -> None:
     counted, error = classified("m", failure)
 
     assert counted == "4xx"

@@ -143,7 +143,7 @@ def test_what_does_not_decide_chunks_and_vectors_does_not_change_the_hash_of_the
 
 
 def test_a_knowledge_base_that_is_older_than_normalization_keeps_its_hash_of_the_configuration() -> None:
-    # Another hash would have every document of it indexed anew.
+    # Another hash would have every document of it indexed again.
     old = replace(
         kb("a"),
         chunker_type="recursive",

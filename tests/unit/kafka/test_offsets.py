@@ -72,7 +72,7 @@ def test_an_offset_is_committed_once() -> None:
     assert ledger.committed(PARTITION) == 1
 
 
-def test_a_log_that_starts_again_from_zero_is_counted_anew() -> None:
+def test_a_log_that_starts_again_from_zero_is_counted_again() -> None:
     ledger = OffsetLedger()
     old = ledger.begin(PARTITION, 500)
     ledger.mark_committed({PARTITION: 500})

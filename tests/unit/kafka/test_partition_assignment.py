@@ -77,10 +77,10 @@ async def test_records_of_one_place_run_one_after_the_other_in_order(open_assign
 async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good_and_is_not_committed_past(
     open_assignment: OpenAssignment,
 ) -> None:
-    mended = asyncio.Event()
+    fixed = asyncio.Event()
 
     async def effect(entry: Record) -> None:
-        if entry.key == b"a/1" and not mended.is_set():
+        if entry.key == b"a/1" and not fixed.is_set():
             raise TransientError("not now")
 
     setting = open_assignment(FakeHandler(effect))
@@ -90,7 +90,7 @@ async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good
     await until(lambda: set(setting.handler.handled) == {0, 3, 4} and setting.handler.tried.count(1) > 3)
     await until(lambda: setting.broker.committed == {ZERO: 1})
     assert 2 not in setting.handler.tried
-    mended.set()
+    fixed.set()
     await until(lambda: setting.handler.handled[3:] == [1, 2])
     await until(lambda: setting.broker.committed == {ZERO: 5})
 

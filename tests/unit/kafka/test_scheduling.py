@@ -57,7 +57,7 @@ class SchedulerRules(RuleBasedStateMachine):
     def limit(self, slots: int) -> None:
         """From now on fewer or more may run; what runs goes on."""
         self.slots = slots
-        # Who could not run for the limit waits anew for its turn.
+        # Who could not run for the limit waits again for its turn.
         self.overtaken.clear()
 
     @rule()

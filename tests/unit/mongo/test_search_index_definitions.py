@@ -71,7 +71,7 @@ def test_any_other_difference_between_definitions_is_noticed(found: dict[str, An
 
 
 def test_the_definition_of_a_knowledge_base_without_normalization_is_what_it_always_was() -> None:
-    # Another one would have the index of every such knowledge base built anew.
+    # Another one would have the index of every such knowledge base built again.
     assert text_index("lucene.german").document["definition"] == {
         "analyzer": "lucene.german",
         "mappings": {

@@ -16,7 +16,7 @@ class CountedText:
 
     `cl100k_base` begins a token at each space that follows anything but whitespace, whatever stands before and after.
     So a span has the tokens that the whole text has between the first and the last such place in it, and those of its
-    first and its last word, which are all that is encoded anew.
+    first and its last word, which are all that is encoded again.
     """
 
     __slots__ = ("_before", "_torn", "text")

@@ -1,4 +1,4 @@
-"""Records that nobody could use. What they held is never shown."""
+"""Routes of dead letters. The content of a record is never shown."""
 
 from datetime import datetime
 from typing import Annotated
@@ -71,7 +71,7 @@ async def list_all(
     topic: Word | None = None,
     reason: Word | None = None,
 ) -> DeadLetterList:
-    """Records of this organization that nobody could use, the last first, kept for 90 days."""
+    """List the dead letters of this organization, newest first. They are kept for 90 days."""
     letters, total_count = await dead_letters.page(
         api.database, visible_to(api, caller), topic=topic, reason=reason, skip=skip, limit=limit
     )

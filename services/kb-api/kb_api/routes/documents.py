@@ -149,7 +149,7 @@ async def get(api: Api, caller: Reader, document_id: str) -> DocumentView:
 
 @router.put("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
 async def put(api: Api, caller: Writer, document_id: NewDocumentId, body: PutDocument) -> AcceptedChange:
-    """The document's text has come, or has come anew: `document.ocr_completed.v1`."""
+    """Publish `document.ocr_completed.v1`: the text of the document is there, for the first time or again."""
     event = body.event(caller, document_id)
     return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
 

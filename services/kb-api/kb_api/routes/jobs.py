@@ -1,4 +1,4 @@
-"""What operators do with the work on a KB: start it anew, watch it, stop it."""
+"""What operators do with the work on a KB: start it again, watch it, stop it."""
 
 from datetime import datetime
 
@@ -56,13 +56,13 @@ class JobView(BaseModel):
 
 @router.post("/knowledge-bases/{kb_id}/reindex", status_code=202, response_model=Reindexing)
 async def start_reindexing(api: Api, caller: Writer, kb_id: str) -> Reindexing:
-    """Index every document of the KB anew, though nothing seems to have changed. Searches go on meanwhile.
+    """Index every document of the KB again, even if nothing has changed. Searches go on meanwhile.
 
     While such a job runs, that one is the answer.
     """
     started = await reindex(api, caller, kb_id)
     count = started.job.total if started.job else 0
-    return Reindexing(**_described(started, f"{count} documents are indexed anew."), document_count=count)
+    return Reindexing(**_described(started, f"{count} documents are being indexed again."), document_count=count)
 
 
 @router.post("/knowledge-bases/{kb_id}/retry-failed", status_code=202, response_model=Retrying)

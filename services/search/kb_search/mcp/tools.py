@@ -43,9 +43,10 @@ TOOLS: Final = (
     Tool(
         name=SEARCH,
         description=(
-            "Search knowledge bases for passages about a question. "
-            "Each is a text of its own that begins with a line [document <id> · chunk <n> · score <s>] <title>; "
-            "chunks that follow each other come as one passage, chunks <n>-<m>."
+            "Search knowledge bases for passages that answer a question. "
+            "Each passage is returned as a separate text that begins with the line "
+            "[document <id> · chunk <n> · score <s>] <title>. "
+            "Consecutive chunks are merged into one passage, shown as chunks <n>-<m>."
         ),
         input_schema=_SEARCH_PARAMETERS
         | {
@@ -54,7 +55,7 @@ TOOLS: Final = (
                 "kb_ids": {
                     "type": "array",
                     "items": {"type": "string"},
-                    "description": "Only these knowledge bases; all there are by default.",
+                    "description": "Ids of the knowledge bases to search. Default: all.",
                 },
             }
         },
@@ -62,31 +63,34 @@ TOOLS: Final = (
     ),
     Tool(
         name=LIST,
-        description="List the knowledge bases there are, each with its id and what it is about.",
+        description="List the knowledge bases, each with its id, name and description.",
         input_schema={"type": "object", "properties": {}, "additionalProperties": False},
         annotations=_READ_ONLY,
     ),
     Tool(
         name=CHUNKS,
         description=(
-            "Read chunks of a document in a knowledge base one after another, such as those around a passage that was "
-            "found. Says where to read on."
+            "Read consecutive chunks of a document in a knowledge base, for example those before and after a passage "
+            "that a search returned. The result says with which `skip` to continue."
         ),
         input_schema={
             "type": "object",
             "properties": {
-                "kb_id": {"type": "string", "description": "Of a passage, or of the list of knowledge bases."},
-                "document_id": {"type": "string", "description": "Of a passage."},
+                "kb_id": {
+                    "type": "string",
+                    "description": "Id of the knowledge base, from a search result or from list_knowledge_bases.",
+                },
+                "document_id": {"type": "string", "description": "Id of the document, from a search result."},
                 "skip": {
                     "type": "integer",
                     "minimum": 0,
-                    "description": "Chunks before, which is the number of the first that is returned; 0 by default.",
+                    "description": "Number of chunks to skip (index of the first chunk returned). Default 0.",
                 },
                 "limit": {
                     "type": "integer",
                     "minimum": 1,
                     "maximum": MAX_CHUNKS,
-                    "description": f"How many at most; {DEFAULT_CHUNKS} by default.",
+                    "description": f"Maximum number of chunks to return. Default {DEFAULT_CHUNKS}.",
                 },
             },
             "required": ["kb_id", "document_id"],
@@ -115,7 +119,7 @@ class _ChunksArguments(Model):
 
 
 class McpTools:
-    """The tools; made once a process."""
+    """The MCP tools of one process."""
 
     def __init__(
         self,

@@ -99,7 +99,7 @@ def _not_embedded(error: PermanentError) -> RequestError:
             503,
             "provider-refused",
             "The embedding provider can't be used with the model and key of this knowledge base; "
-            "tell whoever runs this deployment.",
+            "tell the operator of this deployment.",
             retry_after_s=60,
         )
     return RequestError(422, "query-refused", "The embedding provider refuses this query; shorten or reword it.")

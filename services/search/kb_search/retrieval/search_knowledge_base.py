@@ -201,7 +201,7 @@ class KnowledgeBaseSearch:
         stopwatch = Stopwatch()
         with tallied() as tally:
             for attempt in range(_ATTEMPTS):
-                optimistic_read = await self._optimistic_read(organization_id, kb_ids, key, anew=attempt > 0)
+                optimistic_read = await self._optimistic_read(organization_id, kb_ids, key, again=attempt > 0)
                 try:
                     return await self._search_on(optimistic_read, kb_ids, query, stopwatch, tally)
                 except StaleRead:
@@ -214,9 +214,9 @@ class KnowledgeBaseSearch:
         raise TransientError("what is searched keeps changing")
 
     async def _optimistic_read(
-        self, organization_id: str, kb_ids: Sequence[str] | None, key: CachedKey | None, *, anew: bool
+        self, organization_id: str, kb_ids: Sequence[str] | None, key: CachedKey | None, *, again: bool
     ) -> OptimisticRead:
-        known = None if anew or kb_ids is None else self._known.those(organization_id, kb_ids)
+        known = None if again or kb_ids is None else self._known.those(organization_id, kb_ids)
         kbs = await self._known.look(organization_id, kb_ids) if known is None else known
         return OptimisticRead(self._known, organization_id, kbs, key, looked_at=known is None)
 

@@ -82,7 +82,7 @@ class ModelAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Unusable:
-    """The last answer, after the model had its chance to mend it."""
+    """The last answer, after the model had its chance to fix it."""
 
     text: str
     violations: Sequence[str]

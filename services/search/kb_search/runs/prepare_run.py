@@ -114,7 +114,7 @@ class Preparation:
                 422,
                 "model-not-allowed",
                 "This deployment does not allow this chat model; use one of `allowed_models`, in which * stands for "
-                "any characters. Whoever operates it can allow more (KB_CHAT_MODELS).",
+                "any characters. Its operator can allow more (KB_CHAT_MODELS).",
                 extra={"allowed_models": list(error.allowed)},
             ) from error
         except UnknownModel as error:

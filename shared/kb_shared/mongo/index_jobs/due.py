@@ -61,7 +61,7 @@ async def published(database: Database, jobs: Collection[IndexJob]) -> None:
 
 
 async def make_due(database: Database, organization_id: str, *, error_type: str, kb_id: str | None = None) -> None:
-    """Try at once what was postponed for `error_type`, in one KB or all: its cause is mended."""
+    """Try at once what was postponed for `error_type`, in one KB or all: its cause is fixed."""
     postponed = {
         "organization_id": organization_id,
         "state": IndexJobState.PENDING,

@@ -85,7 +85,7 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
                     "token": opened[job_id],
                     "attempts": 0,
-                    # Suspect it stays: whoever asks anew, it is not let near others before it has been done once.
+                    # Suspect it stays: whoever asks again, it is not let near others before it has been done once.
                     "crashes": {"$min": [{"$ifNull": ["$crashes", 0]}, SUSPECT_AFTER]},
                     "alone": {"$ifNull": ["$alone", False]},
                     # Whoever holds the lease gives the job back; should it die, the job is due with the lease's end.

@@ -175,7 +175,7 @@ async def fail(
 
 
 async def pause(database: Database, job: IndexJob, session: MongoSession) -> bool:
-    """Keep the job until its KB is resumed, this attempt uncounted; False if it has been requested anew meanwhile."""
+    """Keep the job until its KB is resumed, this attempt uncounted; False if it has been requested again meanwhile."""
     fields: Row = {
         "state": IndexJobState.PAUSED,
         "attempts": job.attempts - 1,

@@ -157,7 +157,7 @@ async def test_a_node_whose_change_stream_begins_late_loads_its_definitions(
         await node.wait_ready()
 
 
-async def test_when_changes_may_have_been_missed_everything_is_built_anew(
+async def test_when_changes_may_have_been_missed_everything_is_built_again(
     mongod: Mongod, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with (
