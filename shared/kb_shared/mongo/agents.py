@@ -1,14 +1,15 @@
 """`agents`: instructions, a model, and KBs as tools. All of one agent is one row, so its tools change together."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "agents"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -49,6 +50,16 @@ class Agent:
     updated_by: str
 
 
+_TOOLS: Final = RowMapper(KnowledgeBaseTool)
+
+
+def _tools(stored: Iterable[Row]) -> tuple[KnowledgeBaseTool, ...]:
+    return tuple(map(_TOOLS.read, stored))
+
+
+_ROWS: Final = RowMapper(Agent, names={"agent_id": "_id"}, convert={"tools": _tools})
+
+
 async def insert(database: Database, agent: Agent) -> None:
     await database[NAME].insert_one(_to_row(agent))
 
@@ -62,7 +73,7 @@ async def page(database: Database, organization_id: str, *, skip: int, limit: in
     """The newest first, and how many there are in all."""
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
-    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count(database: Database, organization_id: str) -> int:
@@ -87,7 +98,7 @@ async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeB
         _update({"tools": [asdict(tool) for tool in tools]}, by),
         return_document=ReturnDocument.AFTER,
     )
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def keep_name_of_knowledge_base(
@@ -140,9 +151,4 @@ def _to_row(agent: Agent) -> Row:
 def _found(row: Row | None) -> Agent:
     if row is None:
         raise NotFound("agent")
-    return _from_row(row)
-
-
-def _from_row(row: Row) -> Agent:
-    tools = tuple(KnowledgeBaseTool(**tool) for tool in row["tools"])
-    return Agent(agent_id=row["_id"], tools=tools, **{name: row[name] for name in _PLAIN})
+    return _ROWS.read(row)

@@ -4,7 +4,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,6 +14,7 @@ from pymongo import ASCENDING, IndexModel
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.rows import RowMapper
 from kb_shared.secrets.peppers import Peppers
 
 NAME = "api_keys"
@@ -41,6 +42,13 @@ class ApiKey:
     revoked_at: datetime | None
     hashed_at: datetime | None = None
     """When its hash was made; None: when the key was."""
+
+
+def _scopes(stored: Iterable[str]) -> frozenset[Scope]:
+    return frozenset(map(Scope, stored))
+
+
+_ROWS: Final = RowMapper(ApiKey, names={"key_id": "_id"}, convert={"scopes": _scopes})
 
 
 def new_secret_key() -> tuple[str, str]:
@@ -100,7 +108,7 @@ def united_with(key: ApiKey) -> Row:
 
 def stored_key(row: Row) -> StoredKey:
     """Convert a row."""
-    return StoredKey(_from_row(row), row["hmac"])
+    return StoredKey(_ROWS.read(row), row["hmac"])
 
 
 def authenticated(stored: StoredKey | None, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
@@ -138,7 +146,7 @@ async def of_organization(
 ) -> tuple[Sequence[ApiKey], int]:
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort([("created_at", ASCENDING), ("_id", ASCENDING)]).skip(skip).limit(limit)
-    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count_live(database: Database, organization_id: str) -> int:
@@ -157,16 +165,3 @@ async def revoke(database: Database, organization_id: str, key_id: str) -> bool:
 
 def _hmac(whole_key: str, pepper: str) -> bytes:
     return hmac.new(pepper.encode(), whole_key.encode(), hashlib.sha256).digest()
-
-
-def _from_row(row: Row) -> ApiKey:
-    return ApiKey(
-        key_id=row["_id"],
-        organization_id=row["organization_id"],
-        name=row["name"],
-        scopes=frozenset(Scope(scope) for scope in row["scopes"]),
-        created_at=row["created_at"],
-        expires_at=row["expires_at"],
-        revoked_at=row["revoked_at"],
-        hashed_at=row.get("hashed_at"),
-    )

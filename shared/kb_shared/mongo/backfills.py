@@ -21,6 +21,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.majority import seen_by_later_reads
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "backfills"
 INDEXES = [
@@ -88,6 +89,14 @@ class Backfill:
         return later[0] if later else None
 
 
+_ROWS: Final = RowMapper(
+    Backfill,
+    names={"job_id": "_id"},
+    convert={"kind": Kind, "state": BackfillState, "phase": Phase},
+    defaults={"kind": Kind.SCAN, "total": 0},
+)
+
+
 async def start(
     database: Database,
     session: MongoSession,
@@ -115,7 +124,7 @@ async def start(
         "finished_at": None,
     }
     await database[NAME].insert_one(row, session=session)
-    return _from_row(row)
+    return _ROWS.read(row)
 
 
 async def find(
@@ -124,7 +133,7 @@ async def find(
     row = await database[NAME].find_one(
         {"_id": job_id, "organization_id": organization_id, "kb_id": kb_id}, session=session
     )
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def latest(
@@ -136,7 +145,7 @@ async def latest(
         sort=[("_id", DESCENDING)],
         session=session,
     )
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
@@ -159,7 +168,7 @@ async def claim(database: Database, *, owner: str, lease: timedelta, but: list[s
             sort=[("_id", ASCENDING)],
             return_document=ReturnDocument.AFTER,
         )
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def advance(
@@ -209,19 +218,3 @@ async def all_finished_at(
 
 async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
     await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
-
-
-def _from_row(row: Row) -> Backfill:
-    return Backfill(
-        job_id=row["_id"],
-        organization_id=row["organization_id"],
-        kb_id=row["kb_id"],
-        kind=Kind(row.get("kind", Kind.SCAN)),
-        state=BackfillState(row["state"]),
-        phase=Phase(row["phase"]),
-        cursor=row["cursor"],
-        total=row.get("total", 0),
-        queued=row["queued"],
-        traceparent=row["traceparent"],
-        created_at=row["created_at"],
-    )

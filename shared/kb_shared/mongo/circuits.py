@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from pymongo import ASCENDING, IndexModel, ReturnDocument
 from pymongo.errors import DuplicateKeyError
@@ -11,6 +11,7 @@ from pymongo.errors import DuplicateKeyError
 from kb_shared.errors import TransientError
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.database import MAX_ATTEMPTS, Database, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "circuits"
 INDEXES = [
@@ -42,7 +43,7 @@ async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, date
     Changes nothing.
     """
     row = await database[NAME].find_one(circuit_id.key, {**dict.fromkeys(_FIELDS, 1), "now": "$$NOW"})
-    return (_from_row(row), row["now"]) if row else (Circuit(), datetime.min.replace(tzinfo=UTC))
+    return (_ROWS.read(row), row["now"]) if row else (Circuit(), datetime.min.replace(tzinfo=UTC))
 
 
 async def change(
@@ -51,7 +52,7 @@ async def change(
     """Replace a circuit by the result of `decide` at the server's time; repeated if another process was faster."""
     for _ in range(MAX_ATTEMPTS):
         row = await _touch(database, circuit_id)
-        before = _from_row(row)
+        before = _ROWS.read(row)
         after, outcome = decide(before, row["at"])
         if after == before:
             return outcome
@@ -100,12 +101,8 @@ async def _touch(database: Database, circuit_id: CircuitId) -> Row:
 
 
 _FIELDS = tuple(field.name for field in fields(Circuit))
+_ROWS: Final = RowMapper(Circuit, convert={"cause": Cause})
 
 
 def _to_row(circuit: Circuit) -> Row:
     return {name: getattr(circuit, name) for name in _FIELDS} | {"cause": circuit.cause and str(circuit.cause)}
-
-
-def _from_row(row: Row) -> Circuit:
-    known = {name: row[name] for name in _FIELDS if name in row}
-    return Circuit(**known | {"cause": Cause(known["cause"]) if known.get("cause") else None})

@@ -4,7 +4,7 @@ A letter's id is made of what came and where, so that filing it twice files it o
 `dead_letter_bodies`, in pieces that fit into a row, so that a list never reads one; both go after 90 days.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row, upsert_all
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "dead_letters"
 BODIES = "dead_letter_bodies"
@@ -56,6 +57,13 @@ class DeadLetter:
     redriven_by: str | None = None
 
 
+def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, value) for name, value in stored)
+
+
+_ROWS: Final = RowMapper(DeadLetter, names={"letter_id": "_id"}, convert={"headers": _headers})
+
+
 async def file(database: Database, letter: DeadLetter, body: bytes | None) -> None:
     """Keep a letter and its body durably. Filing it again changes nothing."""
     owner = {"organization_id": letter.organization_id}
@@ -83,14 +91,14 @@ async def page(
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     newest_first = [("filed_at", DESCENDING), ("_id", ASCENDING)]
     rows = database[NAME].find(query).sort(newest_first).skip(skip).limit(limit)
-    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def find(
     database: Database, visible: Visible, letter_id: str, session: MongoSession | None = None
 ) -> DeadLetter | None:
     row = await database[NAME].find_one({"_id": letter_id, **_seen_by(visible)}, session=session)
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
@@ -126,9 +134,3 @@ def _pieces(letter_id: str, value: bytes) -> dict[str, bytes]:
 def _cut(letter_id: str, size_bytes: int) -> list[tuple[str, int]]:
     """Id and beginning of each piece of a body."""
     return [(f"{letter_id}/{start}", start) for start in range(0, size_bytes, _PIECE_BYTES)]
-
-
-def _from_row(row: Row) -> DeadLetter:
-    fields = {name: value for name, value in row.items() if name not in ("_id", "headers")}
-    headers = tuple((name, value) for name, value in row["headers"])
-    return DeadLetter(letter_id=row["_id"], headers=headers, **fields)

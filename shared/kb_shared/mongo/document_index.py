@@ -6,10 +6,12 @@ The truth of membership. Writing this row first is what makes two swaps of one d
 from collections.abc import AsyncIterator, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_index"
 INDEXES = [
@@ -38,6 +40,9 @@ class IndexedDocument:
     """Set when it is stored."""
 
 
+_ROWS: Final = RowMapper(IndexedDocument)
+
+
 def row_id(kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{document_id}"
 
@@ -48,7 +53,7 @@ async def find(
     row = await database[NAME].find_one(
         {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
     )
-    return _from_row(row) if row else None
+    return _ROWS.read(row) if row else None
 
 
 async def of_documents(
@@ -58,7 +63,7 @@ async def of_documents(
     rows = database[NAME].find({"organization_id": organization_id, "document_id": {"$in": list(document_ids)}})
     found: dict[str, list[IndexedDocument]] = {}
     async for row in rows:
-        found.setdefault(row["document_id"], []).append(_from_row(row))
+        found.setdefault(row["document_id"], []).append(_ROWS.read(row))
     return found
 
 
@@ -75,7 +80,7 @@ async def begin_swap(
     )
     if before is None:
         return 1, None
-    return before["version"] + 1, _from_row(before)
+    return before["version"] + 1, _ROWS.read(before)
 
 
 async def acknowledge(
@@ -139,7 +144,7 @@ async def of_kb(
     if after is not None:
         query["document_id"] = {"$gt": after}
     async for row in database[NAME].find(query).sort("document_id", ASCENDING).limit(limit):
-        yield _from_row(row)
+        yield _ROWS.read(row)
 
 
 async def by_ids(
@@ -149,7 +154,7 @@ async def by_ids(
     rows = database[NAME].find(
         {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
     )
-    return {row["document_id"]: _from_row(row) async for row in rows}
+    return {row["document_id"]: _ROWS.read(row) async for row in rows}
 
 
 async def last_indexed_at(database: Database, organization_id: str, kb_id: str) -> datetime | None:
@@ -165,19 +170,3 @@ def united_with(organization_id: str, kb_id: str, document_ids: Collection[str])
     rows = {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
     only_id = {"_id": 0, "indexed_document": "$document_id"}
     return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": rows}, {"$project": only_id}]}}
-
-
-def _from_row(row: Row) -> IndexedDocument:
-    return IndexedDocument(
-        organization_id=row["organization_id"],
-        kb_id=row["kb_id"],
-        document_id=row["document_id"],
-        version=row["version"],
-        chunk_count=row["chunk_count"],
-        text_revision=row["text_revision"],
-        content_digest=row["content_digest"],
-        snapshot_digest=row["snapshot_digest"],
-        config_hash=row["config_hash"],
-        document_name=row["document_name"],
-        indexed_at=row["indexed_at"],
-    )

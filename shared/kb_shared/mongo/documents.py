@@ -14,6 +14,7 @@ from pymongo.errors import BulkWriteError
 
 from kb_shared.mongo.database import Database, MongoSession, Row, collisions
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "documents"
 EVENTS_REMEMBERED: Final = 5
@@ -58,6 +59,18 @@ class AppliedEvent:
     revision: int
     traceparent: str
     applied_at: datetime
+
+
+_TEXTS: Final = RowMapper(
+    TextFacet, names={"revision": "text_revision", "digest": "text_digest", "name": "document_name"}
+)
+_TAGS: Final = RowMapper(
+    TagsFacet, names={"revision": "tags_revision", "digest": "tags_digest"}, convert={"tag_ids": tuple}
+)
+_METADATA: Final = RowMapper(
+    MetadataFacet, names={"revision": "metadata_revision", "digest": "metadata_digest", "values": "metadata"}
+)
+_EVENTS: Final = RowMapper(AppliedEvent)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +119,7 @@ async def last_events(database: Database, organization_id: str, document_id: str
     row = await database[NAME].find_one(
         {"_id": row_id(organization_id, document_id), "organization_id": organization_id}, {"events": 1}
     )
-    events = [AppliedEvent(**event) for event in (row or {}).get("events", [])]
+    events = [_EVENTS.read(event) for event in (row or {}).get("events", [])]
     return events[::-1]
 
 
@@ -294,30 +307,9 @@ def _from_row(row: Row) -> Document:
     return Document(
         organization_id=row["organization_id"],
         document_id=row["document_id"],
-        deleted_revision=row["deleted_revision"],
-        text=_text_facet(row),
-        tags=(
-            TagsFacet(row["tags_revision"], row["tags_digest"], tuple(row["tag_ids"]))
-            if row["tags_revision"] is not None
-            else None
-        ),
-        metadata=(
-            MetadataFacet(row["metadata_revision"], row["metadata_digest"], row["metadata"])
-            if row["metadata_revision"] is not None
-            else None
-        ),
-        projection_version=row["projection_version"],
-    )
-
-
-def _text_facet(row: Row) -> TextFacet | None:
-    if row["text_revision"] is None:
-        return None
-    return TextFacet(
-        revision=row["text_revision"],
-        digest=row["text_digest"],
-        text_id=row["text_id"],
-        name=row["document_name"],
-        upload_date=row["upload_date"],
-        content_type=row["content_type"],
+        deleted_revision=row.get("deleted_revision"),
+        text=_TEXTS.read(row) if row.get("text_revision") is not None else None,
+        tags=_TAGS.read(row) if row.get("tags_revision") is not None else None,
+        metadata=_METADATA.read(row) if row.get("metadata_revision") is not None else None,
+        projection_version=row.get("projection_version", 0),
     )

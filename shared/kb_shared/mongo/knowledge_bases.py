@@ -18,6 +18,7 @@ from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
 from kb_shared.text.text_normalization import AS_WRITTEN
 
 NAME = "knowledge_bases"
@@ -108,6 +109,16 @@ class KnowledgeBase:
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
 
+ROWS: Final = RowMapper(
+    KnowledgeBase,
+    names={"kb_id": "_id"},
+    convert={"status": Status}
+    | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings"), tuple),
+    # What stands here is a part of rows from the beginning, but one without it can be read all the same.
+    defaults={"tag_ids": (), "status_reason": None},
+)
+
+
 def collection_name(kb_id: str) -> str:
     return f"kb_vectors_{kb_id}"
 
@@ -120,12 +131,12 @@ async def find(
     database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
 ) -> KnowledgeBase | None:
     row = await database[NAME].find_one({"_id": kb_id, "organization_id": organization_id}, session=session)
-    return from_row(row) if row else None
+    return ROWS.read(row) if row else None
 
 
 async def by_ids(database: Database, organization_id: str, kb_ids: Collection[str]) -> dict[str, KnowledgeBase]:
     rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id})
-    return {row["_id"]: from_row(row) async for row in rows}
+    return {row["_id"]: ROWS.read(row) async for row in rows}
 
 
 def united_with(organization_id: str, kb_ids: Collection[str]) -> Row:
@@ -152,7 +163,7 @@ def require(kb: KnowledgeBase | None) -> KnowledgeBase:
 async def of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
     """All KBs of an organization that are not being deleted. Read again for each event: never cached."""
     rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
-    return [from_row(row) async for row in rows]
+    return [ROWS.read(row) async for row in rows]
 
 
 async def page(
@@ -179,7 +190,7 @@ async def page(
     rows = await database[NAME].aggregate(
         [{"$match": query}, *counted, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
     )
-    return [from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count(database: Database, organization_id: str, session: MongoSession | None = None) -> int:
@@ -202,7 +213,7 @@ async def in_transition(database: Database) -> list[KnowledgeBase]:
             ]
         }
     )
-    return [from_row(row) async for row in rows]
+    return [ROWS.read(row) async for row in rows]
 
 
 async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
@@ -216,7 +227,7 @@ async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta)
 async def active(database: Database) -> list[KnowledgeBase]:
     """KBs that nobody scans, of every organization."""
     rows = database[NAME].find({"status": Status.ACTIVE})
-    return [from_row(row) async for row in rows]
+    return [ROWS.read(row) async for row in rows]
 
 
 async def existing(database: Database, kb_ids: Collection[str]) -> set[str]:
@@ -265,7 +276,7 @@ async def change(
         return_document=ReturnDocument.AFTER,
         session=session,
     )
-    return from_row(row) if row else None
+    return ROWS.read(row) if row else None
 
 
 async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
@@ -336,16 +347,3 @@ def _to_row(kb: KnowledgeBase) -> Row:
         "paused_at": kb.paused_at,
         "text_normalization": kb.text_normalization,
     }
-
-
-def from_row(row: Row) -> KnowledgeBase:
-    """Convert a row."""
-    fields: dict[str, Any] = {name: row[name] for name in _PLAIN}
-    fields |= {name: tuple(row.get(name, ())) for name in _LISTS}
-    return KnowledgeBase(
-        kb_id=row["_id"],
-        status=Status(row["status"]),
-        paused_at=row.get("paused_at"),
-        text_normalization=row.get("text_normalization", AS_WRITTEN),
-        **fields,
-    )

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel
 
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.rows import RowMapper
 from kb_shared.secrets.key_ring import Sealed
 
 NAME = "llm_providers"
@@ -90,9 +92,9 @@ def _to_row(provider: LlmProvider) -> Row:
     return {name: getattr(provider, name) for name in _PLAIN} | _sealed_row(provider.sealed)
 
 
+_SEALED: Final = RowMapper(Sealed)
+_ROWS: Final = RowMapper(LlmProvider)
+
+
 def _from_row(row: Row) -> LlmProvider:
-    return LlmProvider(
-        organization_id=row["organization_id"],
-        sealed=Sealed(row["key_id"], row["nonce"], row["ciphertext"]),
-        **{name: row[name] for name in _PLAIN},
-    )
+    return _ROWS.read(row | {"sealed": _SEALED.read(row)})

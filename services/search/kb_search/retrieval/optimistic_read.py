@@ -66,7 +66,7 @@ class OptimisticRead:
     def check(self, rows: Sequence[Row]) -> None:
         """Compare with what the stages added. Raises StaleRead."""
         keys = [api_keys.stored_key(row["api_key"]) for row in rows if "api_key" in row]
-        kbs = [knowledge_bases.from_row(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
+        kbs = [knowledge_bases.ROWS.read(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
         self._confirm(
             same=keys == ([] if self._key is None else [self._key.stored])
             and _lasting({kb.kb_id: kb for kb in kbs}) == _lasting(self.kbs)

@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "prompts"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
@@ -32,6 +33,9 @@ class Prompt:
     """The one of `kb_ids`, where its author named one and not a list."""
 
 
+_ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
+
+
 async def insert(database: Database, prompt: Prompt) -> None:
     await database[NAME].insert_one(_to_row(prompt))
 
@@ -46,7 +50,7 @@ async def page(database: Database, organization_id: str, *, skip: int, limit: in
     """The newest first, and how many there are in all."""
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
-    return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
 async def count(database: Database, organization_id: str) -> int:
@@ -97,13 +101,4 @@ def _to_row(prompt: Prompt) -> Row:
 def _found(row: Row | None) -> Prompt:
     if row is None:
         raise NotFound("prompt")
-    return _from_row(row)
-
-
-def _from_row(row: Row) -> Prompt:
-    return Prompt(
-        prompt_id=row["_id"],
-        kb_ids=tuple(row["kb_ids"]),
-        kb_id=row.get("kb_id"),
-        **{name: row[name] for name in _PLAIN},
-    )
+    return _ROWS.read(row)

@@ -3,7 +3,7 @@
 A run is written when it begins and once more when it ends, whichever way. It is kept for 90 days.
 """
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
@@ -12,6 +12,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "runs"
 KEPT: Final = timedelta(days=90)
@@ -72,6 +73,9 @@ class Run:
     """The model saw only the beginning of its text."""
     is_json: bool = False
     """The answer follows a schema."""
+
+
+_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": Status})
 
 
 async def begin(database: Database, run: Run) -> None:
@@ -185,6 +189,9 @@ class Thread:
     created_by: str
 
 
+_THREADS: Final = RowMapper(Thread, names={"thread_id": "_id"})
+
+
 async def insert_thread(database: Database, thread: Thread) -> None:
     row = asdict(thread)
     await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
@@ -195,7 +202,7 @@ async def get_thread(database: Database, organization_id: str, thread_id: str) -
     row = await database[THREADS].find_one(_key(organization_id, thread_id))
     if row is None:
         raise NotFound("thread")
-    return _thread(row)
+    return _THREADS.read(row)
 
 
 async def page_of_threads(
@@ -204,7 +211,7 @@ async def page_of_threads(
     """The newest first, and how many there are in all."""
     query = {"organization_id": organization_id}
     rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
-    return [_thread(row) async for row in rows], await database[THREADS].count_documents(query)
+    return [_THREADS.read(row) async for row in rows], await database[THREADS].count_documents(query)
 
 
 async def count_threads(database: Database, organization_id: str) -> int:
@@ -228,17 +235,7 @@ def _to_row(run: Run) -> Row:
     return {"_id": row.pop("run_id"), **row, "status": str(run.status)}
 
 
-_FIELDS = frozenset(field.name for field in fields(Run))
-"""A replica of the next version may have written more."""
-
-
 def _from_row(row: Row) -> Run:
-    status = Status(row["status"])
-    if status is Status.RUNNING and row["lost_after"] < datetime.now(UTC):
-        status = Status.LOST
-    known = {name: value for name, value in row.items() if name in _FIELDS}
-    return Run(run_id=row["_id"], **known | {"status": status})
-
-
-def _thread(row: Row) -> Thread:
-    return Thread(thread_id=row["_id"], **{name: value for name, value in row.items() if name != "_id"})
+    run = _RUNS.read(row)
+    is_lost = run.status is Status.RUNNING and run.lost_after < datetime.now(UTC)
+    return replace(run, status=Status.LOST) if is_lost else run

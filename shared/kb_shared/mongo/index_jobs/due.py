@@ -8,10 +8,10 @@ from kb_shared.mongo.database import Database, long_commands
 from kb_shared.mongo.index_jobs.job import (
     NAME,
     PUBLISH_GRACE,
+    ROWS,
     UNCLAIMED_GRACE,
     IndexJob,
     IndexJobState,
-    from_row,
     milliseconds,
     row_id,
 )
@@ -40,7 +40,7 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
         )
         if row is None:
             break
-        due.append(from_row(row))
+        due.append(ROWS.read(row))
     return due
 
 

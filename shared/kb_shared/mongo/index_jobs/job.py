@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.mongo.database import Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "index_jobs"
 INDEXES = [
@@ -79,26 +80,7 @@ def row_id(kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{document_id}"
 
 
-def from_row(row: Row) -> IndexJob:
-    return IndexJob(
-        organization_id=row["organization_id"],
-        kb_id=row["kb_id"],
-        document_id=row["document_id"],
-        state=IndexJobState(row["state"]),
-        reason=Reason(row["reason"]),
-        force=row["force"],
-        token=row["token"],
-        attempts=row["attempts"],
-        crashes=row.get("crashes", 0),
-        next_attempt_at=row["next_attempt_at"],
-        lease_owner=row["lease_owner"],
-        traceparent=row["traceparent"],
-        requested_at=row["requested_at"],
-        occurred_at=row["occurred_at"],
-        error_type=row["error_type"],
-        error_message=row["error_message"],
-        postponed_until=row.get("postponed_until"),
-    )
+ROWS: Final = RowMapper(IndexJob, convert={"state": IndexJobState, "reason": Reason}, defaults={"crashes": 0})
 
 
 def milliseconds(length: timedelta) -> int:

@@ -6,12 +6,12 @@ from datetime import datetime
 from pymongo import ASCENDING
 
 from kb_shared.mongo.database import Database, MongoSession, Row
-from kb_shared.mongo.index_jobs.job import NAME, UNDONE, IndexJob, IndexJobState, from_row, row_id
+from kb_shared.mongo.index_jobs.job import NAME, ROWS, UNDONE, IndexJob, IndexJobState, row_id
 
 
 async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> IndexJob | None:
     row = await database[NAME].find_one({"_id": row_id(kb_id, document_id), "organization_id": organization_id})
-    return from_row(row) if row else None
+    return ROWS.read(row) if row else None
 
 
 async def of_documents(
@@ -116,7 +116,7 @@ async def of_kb(
     if state is not None:
         query["state"] = state
     async for row in database[NAME].find(query).sort("document_id", ASCENDING):
-        yield from_row(row)
+        yield ROWS.read(row)
 
 
 async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:

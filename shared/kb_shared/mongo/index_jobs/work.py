@@ -6,7 +6,7 @@ from uuid import uuid4
 
 from kb_contracts.commands import SyncDocument
 from kb_shared.mongo.database import Database, MongoSession, Row
-from kb_shared.mongo.index_jobs.job import NAME, SUSPECT_AFTER, IndexJob, IndexJobState, from_row, milliseconds, row_id
+from kb_shared.mongo.index_jobs.job import NAME, ROWS, SUSPECT_AFTER, IndexJob, IndexJobState, milliseconds, row_id
 from kb_shared.mongo.majority import seen_by_later_reads
 
 
@@ -57,7 +57,7 @@ async def claim_all(
     if claimed.modified_count == 0:
         return {}
     rows = database[NAME].find({**ours, "claim_id": claim_id})
-    return {wanted[row["_id"]]: from_row(row) async for row in rows}
+    return {wanted[row["_id"]]: ROWS.read(row) async for row in rows}
 
 
 _LET_GO: Row = {"$eq": ["$lease_owner", None]}
