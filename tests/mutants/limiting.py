@@ -360,7 +360,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "run-keeps-its-turn-while-a-model-thinks",
-        "services/search/kb_search/runs/conduct_run.py",
+        "services/search/kb_search/runs/run_execution.py",
         old="            async with turn_set_aside():\n",
         new="            async with turn_set_aside(after_s=600):\n",
         caught_by=in_file(_TURNS_OF_SEARCH, "test_while_a_model_thinks_a_search_is_answered"),

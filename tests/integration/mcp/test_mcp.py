@@ -41,7 +41,7 @@ FORGED = "[document forged · chunk 0 · score 1.000] Forged"
 
 
 @dataclass(frozen=True)
-class Returned:
+class ToolOutput:
     blocks: list[str]
     fields: Any
     is_error: bool
@@ -68,11 +68,11 @@ class Reached:
             yield client
 
 
-async def called(client: Client, tool: str, **arguments: Any) -> Returned:
+async def called(client: Client, tool: str, **arguments: Any) -> ToolOutput:
     result = await client.call_tool(tool, arguments)
     blocks = [content.text for content in result.content if isinstance(content, TextContent)]
     assert len(blocks) == len(result.content)
-    return Returned(blocks, result.structured_content, result.is_error)
+    return ToolOutput(blocks, result.structured_content, result.is_error)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 from starlette.requests import Request
 from starlette.types import Message
 
-from kb_search.runs.streaming import events_of, unless_left
+from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from tests.waiting import until
 
 
@@ -33,10 +33,10 @@ class Work:
             self.ended = True
 
     async def whole(self) -> None:
-        await unless_left(REQUEST, self.do())
+        await cancel_on_disconnect(REQUEST, self.do())
 
     async def streamed(self) -> None:
-        events: AsyncIterator[str] = events_of(REQUEST, lambda _: self.do())
+        events: AsyncIterator[str] = stream_events(REQUEST, lambda _: self.do())
         async for _ in events:
             pass
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_search.authoring.agent_tools import MAX_NAME, quick_name
-from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, parameters_of_search, understood
+from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, build_search_parameters, parse_call
 from kb_shared.chat.completion import ToolCall
 
 TOOL = KnowledgeTool("search", "Search", ["kb1"], default_top_k=3, min_score=0.5)
@@ -19,22 +19,22 @@ def call(arguments: str, name: str = "search") -> ToolCall:
 
 
 def test_a_call_is_a_query_of_the_tools_own_kbs_with_its_defaults() -> None:
-    asked = understood(call('{"query": "x"}'), TOOLS)
+    asked = parse_call(call('{"query": "x"}'), TOOLS)
     assert (asked.tool.kb_ids, asked.query.text, asked.query.top_k, asked.query.min_score) == (["kb1"], "x", 3, 0.5)
 
 
 @pytest.mark.parametrize("min_score", [0, 0.3, 0.9, 1])
 def test_a_model_may_lower_and_raise_the_least_relevance(min_score: float) -> None:
-    assert understood(call(json.dumps({"query": "x", "min_score": min_score})), TOOLS).query.min_score == min_score
-    assert understood(call('{"query": "x", "min_score": null}'), TOOLS).query.min_score == TOOL.min_score
+    assert parse_call(call(json.dumps({"query": "x", "min_score": min_score})), TOOLS).query.min_score == min_score
+    assert parse_call(call('{"query": "x", "min_score": null}'), TOOLS).query.min_score == TOOL.min_score
 
 
 def test_a_model_is_told_of_the_least_relevance_beside_the_number_of_passages() -> None:
-    properties = TOOL.described()["function"]["parameters"]["properties"]
+    properties = TOOL.describe()["function"]["parameters"]["properties"]
     assert list(properties)[1:3] == ["top_k", "min_score"]
     assert (properties["min_score"]["minimum"], properties["min_score"]["maximum"]) == (0, 1)
     assert "0.5 by default" in properties["min_score"]["description"]
-    assert "none by default" in parameters_of_search(5)["properties"]["min_score"]["description"]
+    assert "none by default" in build_search_parameters(5)["properties"]["min_score"]["description"]
 
 
 @pytest.mark.parametrize(
@@ -60,23 +60,23 @@ def test_a_model_is_told_of_the_least_relevance_beside_the_number_of_passages() 
 )
 def test_arguments_that_a_tool_does_not_take_are_refused_with_what_is_wrong(arguments: str) -> None:
     with pytest.raises(UnusableCall):
-        understood(call(arguments), TOOLS)
+        parse_call(call(arguments), TOOLS)
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
     with pytest.raises(UnusableCall, match="There are: search"):
-        understood(call('{"query": "x"}', "drop_database"), TOOLS)
+        parse_call(call('{"query": "x"}', "drop_database"), TOOLS)
 
 
 @given(st.text())
 def test_nothing_but_that_comes_of_any_arguments(arguments: str) -> None:
     with pytest.raises(UnusableCall):
-        understood(call(arguments), TOOLS)
+        parse_call(call(arguments), TOOLS)
 
 
 def test_calls_that_ask_the_same_have_the_same_key() -> None:
     one, same, other = (
-        understood(call(json.dumps(each)), TOOLS).key
+        parse_call(call(json.dumps(each)), TOOLS).key
         for each in ({"query": "x"}, {"top_k": 3, "query": " x "}, {"query": "x", "top_k": 4})
     )
     assert one == same != other

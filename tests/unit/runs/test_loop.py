@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 from kb_search.runs import loop
 from kb_search.runs.loop import (
     MAX_CALLS_AT_ONCE,
-    Ask,
+    AskModel,
     CallTools,
     ModelAnswered,
     Repair,
     RunBudget,
     RunState,
     StopRun,
-    Unusable,
+    UnusableAnswer,
 )
 from kb_shared.chat.completion import Completion, ToolCall
 
@@ -30,34 +30,34 @@ def said(text: str | None = None, *calls: ToolCall, cost_usd: float | None = 0.1
     return Completion(text, calls, 10, 5, cost_usd, tokens_are_counted=True, is_cut=is_cut)
 
 
-def to_ask(state: RunState, **known: Any) -> Ask | StopRun:
-    return loop.to_ask(state, BUDGET, **{"elapsed_s": 0.0, "next_prompt_tokens": 1, **known})
+def decide(state: RunState, **known: Any) -> AskModel | StopRun:
+    return loop.decide_request(state, BUDGET, **{"elapsed_s": 0.0, "next_prompt_tokens": 1, **known})
 
 
 def test_the_last_question_comes_without_tools() -> None:
-    asked = [to_ask(RunState(START.messages, iterations=number)) for number in range(5)]
+    asked = [decide(RunState(START.messages, iterations=number)) for number in range(5)]
     assert (
         asked
-        == [Ask(with_tools=True, max_completion_tokens=999)] * 3
-        + [Ask(with_tools=False, max_completion_tokens=999)] * 2
+        == [AskModel(with_tools=True, max_completion_tokens=999)] * 3
+        + [AskModel(with_tools=False, max_completion_tokens=999)] * 2
     )
 
 
 def test_an_answer_may_be_as_long_as_the_budget_has_left() -> None:
-    state, _ = loop.heard(START, said("x"), with_tools=False)
-    assert to_ask(state, next_prompt_tokens=984) == Ask(with_tools=True, max_completion_tokens=1)
-    assert to_ask(state, next_prompt_tokens=985) == StopRun("max_tokens")
+    state, _ = loop.process_completion(START, said("x"), with_tools=False)
+    assert decide(state, next_prompt_tokens=984) == AskModel(with_tools=True, max_completion_tokens=1)
+    assert decide(state, next_prompt_tokens=985) == StopRun("max_tokens")
 
 
 @pytest.mark.parametrize("schema", [None, SCHEMA])
 def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | None) -> None:
     start = RunState(START.messages, schema)
-    state, action = loop.heard(start, said('{"a": 1}', is_cut=True), with_tools=True)
+    state, action = loop.process_completion(start, said('{"a": 1}', is_cut=True), with_tools=True)
     assert isinstance(action, Repair)
     assert "fewer words" in str(state.messages[-1]["content"])
-    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
-    _, action = loop.heard(state, said('{"a": 1}', is_cut=True), with_tools=False)
-    assert isinstance(action, Unusable)
+    assert loop.process_completion(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
+    _, action = loop.process_completion(state, said('{"a": 1}', is_cut=True), with_tools=False)
+    assert isinstance(action, UnusableAnswer)
     assert "cut off" in action.violations[0]
 
 
@@ -66,52 +66,52 @@ def test_an_answer_that_was_cut_off_is_sent_back_once(schema: dict[str, Any] | N
     [({"elapsed_s": 60.0}, "max_seconds"), ({"next_prompt_tokens": 1_001}, "max_tokens")],
 )
 def test_no_question_is_asked_that_its_budget_has_no_room_for(known: dict[str, float], stop: str) -> None:
-    assert to_ask(START, **known) == StopRun(stop)  # type: ignore[arg-type]  # one of the literals
+    assert decide(START, **known) == StopRun(stop)  # type: ignore[arg-type]  # one of the literals
 
 
 def test_tokens_of_all_questions_count() -> None:
     state = START
     for _ in range(60):
-        state, _ = loop.heard(state, said("x"), with_tools=False)
+        state, _ = loop.process_completion(state, said("x"), with_tools=False)
     assert state.tokens == 900
-    assert to_ask(state, next_prompt_tokens=101) == StopRun("max_tokens")
+    assert decide(state, next_prompt_tokens=101) == StopRun("max_tokens")
 
 
 def test_an_answer_is_the_end() -> None:
-    state, action = loop.heard(START, said("so"), with_tools=True)
+    state, action = loop.process_completion(START, said("so"), with_tools=True)
     assert action == ModelAnswered("so")
     assert state.messages[-1] == {"role": "assistant", "content": "so"}
 
 
 @pytest.mark.parametrize("text", [None, "", "  \n"])
 def test_an_empty_answer_is_sent_back_once(text: str | None) -> None:
-    state, action = loop.heard(START, said(text), with_tools=True)
+    state, action = loop.process_completion(START, said(text), with_tools=True)
     assert isinstance(action, Repair)
-    assert to_ask(state) == Ask(with_tools=False, max_completion_tokens=984)
-    assert loop.heard(state, said("so"), with_tools=False)[1] == ModelAnswered("so")
-    assert isinstance(loop.heard(state, said(text), with_tools=False)[1], Unusable)
+    assert decide(state) == AskModel(with_tools=False, max_completion_tokens=984)
+    assert loop.process_completion(state, said("so"), with_tools=False)[1] == ModelAnswered("so")
+    assert isinstance(loop.process_completion(state, said(text), with_tools=False)[1], UnusableAnswer)
 
 
 def test_an_answer_against_the_schema_is_sent_back_with_what_is_wrong() -> None:
     start = RunState(START.messages, SCHEMA)
-    state, action = loop.heard(start, said('{"a": "x"}'), with_tools=True)
+    state, action = loop.process_completion(start, said('{"a": "x"}'), with_tools=True)
     assert isinstance(action, Repair)
     assert "$.a" in str(state.messages[-1]["content"])
-    assert loop.heard(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
-    _, action = loop.heard(state, said("no JSON"), with_tools=False)
-    assert action == Unusable("no JSON", ["the answer is not JSON"])
+    assert loop.process_completion(state, said('{"a": 1}'), with_tools=False)[1] == ModelAnswered('{"a": 1}')
+    _, action = loop.process_completion(state, said("no JSON"), with_tools=False)
+    assert action == UnusableAnswer("no JSON", ["the answer is not JSON"])
 
 
 def test_calls_that_were_not_offered_are_not_made() -> None:
-    _, action = loop.heard(START, said(None, ToolCall("1", "f", "{}")), with_tools=False)
+    _, action = loop.process_completion(START, said(None, ToolCall("1", "f", "{}")), with_tools=False)
     assert isinstance(action, Repair)
 
 
 def test_the_cost_is_unknown_once_a_part_of_it_is() -> None:
-    state, _ = loop.heard(START, said("x", cost_usd=0.25), with_tools=True)
+    state, _ = loop.process_completion(START, said("x", cost_usd=0.25), with_tools=True)
     assert state.cost_usd == 0.25
-    state, _ = loop.heard(state, said("x", cost_usd=None), with_tools=True)
-    state, _ = loop.heard(state, said("x", cost_usd=0.25), with_tools=True)
+    state, _ = loop.process_completion(state, said("x", cost_usd=None), with_tools=True)
+    state, _ = loop.process_completion(state, said("x", cost_usd=0.25), with_tools=True)
     assert state.cost_usd is None
 
 
@@ -126,12 +126,12 @@ CALLS = st.lists(
 def test_w14_every_call_has_an_id_of_its_own_and_exactly_one_result(rounds: list[list[ToolCall]]) -> None:
     state = START
     for calls in rounds:
-        state, action = loop.heard(state, said(None, *calls), with_tools=True)
+        state, action = loop.process_completion(state, said(None, *calls), with_tools=True)
         assert isinstance(action, CallTools)
         assert len(action.calls) <= MAX_CALLS_AT_ONCE
         both = [*action.calls, *action.too_many]
         assert [(each.name, each.arguments) for each in both] == [(each.name, each.arguments) for each in calls]
-        state = loop.returned(state, [(call, "result") for call in both])
+        state = loop.add_tool_results(state, [(call, "result") for call in both])
     asked = [call["id"] for message in state.messages for call in message.get("tool_calls", ())]
     answered = [message["tool_call_id"] for message in state.messages if message["role"] == "tool"]
     assert asked == answered
@@ -149,11 +149,13 @@ COMPLETIONS = st.builds(
 def test_w14_a_run_ends_whatever_the_model_says(says: list[Completion], with_schema: bool) -> None:
     state = RunState(START.messages, SCHEMA if with_schema else None)
     for number in range(BUDGET.max_iterations + 3):
-        action = to_ask(state, next_prompt_tokens=0)
-        assert isinstance(action, Ask)
-        state, heard = loop.heard(state, says[number % len(says)], with_tools=action.with_tools)
-        if isinstance(heard, ModelAnswered | Unusable):
+        action = decide(state, next_prompt_tokens=0)
+        assert isinstance(action, AskModel)
+        state, action_after = loop.process_completion(state, says[number % len(says)], with_tools=action.with_tools)
+        if isinstance(action_after, ModelAnswered | UnusableAnswer):
             return
-        if isinstance(heard, CallTools):
-            state = loop.returned(state, [(call, "x") for call in [*heard.calls, *heard.too_many]])
+        if isinstance(action_after, CallTools):
+            state = loop.add_tool_results(
+                state, [(call, "x") for call in [*action_after.calls, *action_after.too_many]]
+            )
     raise AssertionError("it went on")

@@ -17,7 +17,7 @@ from kb_search.mcp.document_chunks import document_chunks
 from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
 from kb_search.retrieval.query import Asker
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
-from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, parameters_of_search, problems_of
+from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
 from kb_search.runs.run_request import KbIds
 from kb_search.search_request import KbId
 from kb_shared.concurrency.fair_queue import FairQueue
@@ -37,7 +37,7 @@ DEFAULT_CHUNKS: Final = 10
 MAX_CHUNKS: Final = 50
 
 _READ_ONLY: Final = ToolAnnotations(read_only_hint=True, open_world_hint=False)
-_SEARCH_PARAMETERS: Final = parameters_of_search(DEFAULT_TOP_K)
+_SEARCH_PARAMETERS: Final = build_search_parameters(DEFAULT_TOP_K)
 
 TOOLS: Final = (
     Tool(
@@ -142,7 +142,7 @@ class McpTools:
             async with self._fair_queue.turn(caller.organization_id):
                 return await self._answer(caller, name, arguments)
         except ValidationError as invalid:
-            return _failed(problems_of(invalid))
+            return _failed(describe_problems(invalid))
         except KbError as error:
             return _failed(as_request_error(error).detail)
         except PyMongoError:

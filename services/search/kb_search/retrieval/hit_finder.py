@@ -6,7 +6,7 @@ from typing import Final, TypeVar
 
 from pymongo.errors import OperationFailure
 
-from kb_search.retrieval.at_once import all_of
+from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.coalescing import ChunkPosition
 from kb_search.retrieval.legs import Ranking, Target, query_legs
 from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
@@ -50,7 +50,7 @@ class HitFinder:
         limit = depth_for(query.wanted, fused=query.mode is Mode.HYBRID)
         words: dict[str, Mapping[str, float] | None] = {}
         while True:
-            asked = await all_of(self._ask(target, limit, words.get(target.kb.kb_id)) for target in targets)
+            asked = await run_all(self._ask(target, limit, words.get(target.kb.kb_id)) for target in targets)
             ranked = succeeded(zip(targets, asked, strict=True), self.failures)
             with self.stopwatch.stage("read"):
                 read = await self._read(ranked)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb_search.retrieval.at_once import all_of
+from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, Candidate, fuse, shape_of
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.search_index import refusals_explained, require_queryable
@@ -77,7 +77,7 @@ async def query_legs(
     legs = {"vector": _ask_vectors(target, limit, stopwatch)} if asks_vectors else {}
     if query.asks_words and words is None:
         legs["text"] = _ask_words(target, query.words(target.kb.text_normalization), most_words, stopwatch)
-    asked = await all_of(legs.values())
+    asked = await run_all(legs.values())
     scores = dict(zip(legs, asked, strict=True))
     if "text" in scores and len(scores["text"]) < most_words:
         words = scores["text"]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kb_search.retrieval.at_once import all_of
+from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.spu_tally import note_embedded
 from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.embedding.embedder import BeforePaying, Embedder
@@ -60,7 +60,7 @@ async def embed_query(
     for kb in kbs:
         normalized = for_model(text, kb.text_normalization)
         alike.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
-    outcomes = await all_of(
+    outcomes = await run_all(
         _embed(embedder, normalized, those[0], within_s, before_paying) for (_, _, normalized), those in alike.items()
     )
     return {kb.kb_id: outcome for those, outcome in zip(alike.values(), outcomes, strict=True) for kb in those}

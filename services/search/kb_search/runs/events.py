@@ -1,4 +1,4 @@
-"""What is told of a run while it goes on, as server-sent events."""
+"""Server-sent events that report the progress of a run."""
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
@@ -7,13 +7,13 @@ from typing import Any, Literal, TypeAlias
 EventName: TypeAlias = Literal[
     "run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"
 ]
-Tell: TypeAlias = Callable[[EventName, Mapping[str, Any]], Awaitable[None]]
+SendEvent: TypeAlias = Callable[[EventName, Mapping[str, Any]], Awaitable[None]]
 
 
-async def tell_nobody(_name: EventName, _data: Mapping[str, Any]) -> None:
-    """For a run whose caller waits for its end."""
+async def discard_event(_name: EventName, _data: Mapping[str, Any]) -> None:
+    """Send an event nowhere, for a run whose caller gets only the result."""
 
 
-def encoded(name: EventName, data: Mapping[str, Any]) -> str:
-    """One event on the wire."""
+def encode_event(name: EventName, data: Mapping[str, Any]) -> str:
+    """Encode one event as it is sent over HTTP."""
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, default=str)}\n\n"

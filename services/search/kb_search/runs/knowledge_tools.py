@@ -42,14 +42,14 @@ class KnowledgeTool:
     min_score: float | None = None
     """Minimum relevance, unless a call sets another; None: the setting of each KB."""
 
-    def described(self) -> Tool:
+    def describe(self) -> Tool:
         """The function-calling schema of the tool."""
-        parameters = parameters_of_search(self.default_top_k, self.min_score)
+        parameters = build_search_parameters(self.default_top_k, self.min_score)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
-def parameters_of_search(default_top_k: int, default_min_score: float | None = None) -> dict[str, Any]:
+def build_search_parameters(default_top_k: int, default_min_score: float | None = None) -> dict[str, Any]:
     """The JSON schema of `SearchArguments`, as models are told of it."""
     return {
         "type": "object",
@@ -118,7 +118,7 @@ class SearchArguments(Model):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class KnowledgeToolCall:
     """A call that can be made."""
 
     tool: KnowledgeTool
@@ -143,7 +143,7 @@ class Asked:
         )
 
 
-def understood(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> Asked:
+def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeToolCall:
     """Read a call.
 
     Raises:
@@ -153,7 +153,9 @@ def understood(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> Asked:
     if tool is None:
         raise UnusableCall(f"There is no such tool. There are: {', '.join(sorted(tools)) or 'none'}.")
     arguments = _arguments(call.arguments)
-    return Asked(tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score))
+    return KnowledgeToolCall(
+        tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)
+    )
 
 
 def _arguments(written: str) -> SearchArguments:
@@ -166,10 +168,10 @@ def _arguments(written: str) -> SearchArguments:
     try:
         return SearchArguments.model_validate(parsed)
     except ValidationError as invalid:
-        raise UnusableCall(problems_of(invalid)) from None
+        raise UnusableCall(describe_problems(invalid)) from None
 
 
-def problems_of(invalid: ValidationError) -> str:
+def describe_problems(invalid: ValidationError) -> str:
     """Describe wrong arguments of a tool to the model."""
     problems = [
         f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"

@@ -1,8 +1,15 @@
-"""What a run does next: state in, action out. No clock, no client.
+"""Decides the next action of a run: state in, action out. No clock, no client.
 
-A model is asked, its calls are made, and it is asked again with what they returned, until it answers without a call.
-After `max_iterations` it is asked once more without tools, and has to answer. An answer that is empty, cut off or
-against the schema is sent back once, with what is wrong.
+The cases, in order:
+
+1. Before each request (`decide_request`): if the time or the tokens are used up, the run stops. Otherwise the model is
+   asked, with tools for the first `max_iterations` requests, without them after that.
+2. The completion (`process_completion`) contains calls of tools: they are made, and the model is asked again with their
+   results (`add_tool_results`).
+3. It contains an answer. If the answer is empty, cut off or violates the schema, it is sent back once, with what is
+   wrong, and the model is asked again without tools. A second unusable answer ends the run.
+
+Example with `max_iterations=2`: ask with tools, calls, ask with tools, calls, ask without tools, answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +23,7 @@ MAX_CALLS_AT_ONCE: Final = 16
 
 _CUT: Final = "the answer is too long and was cut off: answer in fewer words"
 
-Stop: TypeAlias = Literal["max_tokens", "max_seconds"]
+Limit: TypeAlias = Literal["max_tokens", "max_seconds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +40,8 @@ class RunBudget:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
+    """State of a run between two actions."""
+
     messages: Sequence[Message]
     schema: Mapping[str, Any] | None = None
     has_tools: bool = True
@@ -40,11 +49,11 @@ class RunState:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = 0.0
-    """None once something was done whose price is not known."""
+    """Cost so far; None if a price is not known."""
     call_ids: frozenset[str] = frozenset()
-    """Call ids that were used in this run."""
+    """Ids of the calls of this run so far."""
     is_repair: bool = False
-    """The last answer was sent back."""
+    """True if an answer was sent back."""
 
     @property
     def tokens(self) -> int:
@@ -52,37 +61,41 @@ class RunState:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """The model, with all messages."""
+class AskModel:
+    """Ask the model, with all messages."""
 
     with_tools: bool
     max_completion_tokens: int
-    """Tokens that the budget has left for the answer."""
+    """Number of tokens that the budget has left for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Nothing more: the budget is spent and there is no answer."""
+    """Stop without an answer, because a limit of the budget is reached."""
 
-    stop: Stop
+    limit: Limit
 
 
 @dataclass(frozen=True, slots=True)
 class CallTools:
+    """Make the calls that the model asked for."""
+
     calls: Sequence[ToolCall]
-    """Each with an id of its own."""
+    """Calls to make, each with a unique id."""
     too_many: Sequence[ToolCall] = ()
-    """To be told so instead of being made."""
+    """Calls above the limit. They are not made; the model is told so."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswered:
+    """End the run with this answer."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
-    """The last answer, after the model had its chance to fix it."""
+class UnusableAnswer:
+    """End the run with an error: the answer is unusable, although the model was asked to correct it."""
 
     text: str
     violations: Sequence[str]
@@ -90,20 +103,22 @@ class Unusable:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """Ask again; the messages say what was wrong."""
+    """Ask the model again; the messages say what was wrong with its answer."""
 
 
-Heard: TypeAlias = CallTools | ModelAnswered | Repair | Unusable
+AfterCompletion: TypeAlias = CallTools | ModelAnswered | Repair | UnusableAnswer
 
 
-def to_ask(state: RunState, budget: RunBudget, *, elapsed_s: float, next_prompt_tokens: int) -> Ask | StopRun:
-    """Decide before the model is asked.
+def decide_request(
+    state: RunState, budget: RunBudget, *, elapsed_s: float, next_prompt_tokens: int
+) -> AskModel | StopRun:
+    """Decide whether the model is asked once more, and with what.
 
     Args:
-        state: of the run.
-        budget: of the run.
-        elapsed_s: since it began.
-        next_prompt_tokens: of all messages, estimated.
+        state: State of the run.
+        budget: Limits of the run.
+        elapsed_s: Seconds since the run began.
+        next_prompt_tokens: Estimated number of tokens of all messages.
     """
     if elapsed_s >= budget.max_seconds:
         return StopRun("max_seconds")
@@ -111,39 +126,41 @@ def to_ask(state: RunState, budget: RunBudget, *, elapsed_s: float, next_prompt_
     if left < 1:
         return StopRun("max_tokens")
     with_tools = state.has_tools and not state.is_repair and state.iterations < budget.max_iterations
-    return Ask(with_tools, max_completion_tokens=left)
+    return AskModel(with_tools, max_completion_tokens=left)
 
 
-def heard(state: RunState, completion: Completion, *, with_tools: bool) -> tuple[RunState, Heard]:
-    """Take in what the model said, and decide what becomes of it. With a schema it can take `MAX_CPU_S`."""
-    state = _counted(state, completion)
+def process_completion(
+    state: RunState, completion: Completion, *, with_tools: bool
+) -> tuple[RunState, AfterCompletion]:
+    """Add a completion to the state and decide the next action. With a schema it can take `MAX_CPU_S`."""
+    state = _count_usage(state, completion)
     if with_tools and completion.tool_calls:
-        return _with_calls(state, completion)
+        return _add_calls(state, completion)
     text = completion.text or ""
-    wrong = [_CUT] if completion.is_cut else _what_is_wrong(text, state.schema)
-    if not wrong:
+    problems = [_CUT] if completion.is_cut else _find_problems(text, state.schema)
+    if not problems:
         return replace(state, messages=[*state.messages, {"role": "assistant", "content": text}]), ModelAnswered(text)
     if state.is_repair:
-        return state, Unusable(text, wrong)
-    said: list[Message] = [{"role": "assistant", "content": text}] if text else []
-    again: Message = {"role": "user", "content": _sent_back(wrong)}
-    return replace(state, messages=[*state.messages, *said, again], is_repair=True), Repair()
+        return state, UnusableAnswer(text, problems)
+    answer: list[Message] = [{"role": "assistant", "content": text}] if text else []
+    request: Message = {"role": "user", "content": _repair_request(problems)}
+    return replace(state, messages=[*state.messages, *answer, request], is_repair=True), Repair()
 
 
-def broke_off(state: RunState, completion: Completion) -> RunState:
-    """Count an answer that ended in its middle: it was paid for."""
-    return _counted(state, completion)
+def count_interrupted(state: RunState, completion: Completion) -> RunState:
+    """Count the tokens and the cost of a completion that was interrupted: it was paid for."""
+    return _count_usage(state, completion)
 
 
-def returned(state: RunState, results: Sequence[tuple[ToolCall, str]]) -> RunState:
-    """Add what the calls returned: one message each, in their order."""
-    said: list[Message] = [
+def add_tool_results(state: RunState, results: Sequence[tuple[ToolCall, str]]) -> RunState:
+    """Add the results of the calls: one message each, in their order."""
+    messages: list[Message] = [
         {"role": "tool", "tool_call_id": call.call_id, "content": content} for call, content in results
     ]
-    return replace(state, messages=[*state.messages, *said])
+    return replace(state, messages=[*state.messages, *messages])
 
 
-def _counted(state: RunState, completion: Completion) -> RunState:
+def _count_usage(state: RunState, completion: Completion) -> RunState:
     known = state.cost_usd is not None and completion.cost_usd is not None
     return replace(
         state,
@@ -154,12 +171,12 @@ def _counted(state: RunState, completion: Completion) -> RunState:
     )
 
 
-def _with_calls(state: RunState, completion: Completion) -> tuple[RunState, CallTools]:
+def _add_calls(state: RunState, completion: Completion) -> tuple[RunState, CallTools]:
     calls: list[ToolCall] = []
     taken = set(state.call_ids)
     for call in completion.tool_calls:
-        # A result is matched by its id: one that is missing or given twice would answer the wrong call.
-        call_id = call.call_id if call.call_id and call.call_id not in taken else _fresh(taken)
+        # The model finds the result of a call by its id, so a missing or repeated id is replaced.
+        call_id = call.call_id if call.call_id and call.call_id not in taken else _new_call_id(taken)
         taken.add(call_id)
         calls.append(replace(call, call_id=call_id))
     message: Message = {
@@ -174,18 +191,18 @@ def _with_calls(state: RunState, completion: Completion) -> tuple[RunState, Call
     return state, CallTools(calls[:MAX_CALLS_AT_ONCE], calls[MAX_CALLS_AT_ONCE:])
 
 
-def _fresh(taken: set[str]) -> str:
+def _new_call_id(taken: set[str]) -> str:
     number = len(taken) + 1
     while f"run_call_{number}" in taken:
         number += 1
     return f"run_call_{number}"
 
 
-def _what_is_wrong(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:
+def _find_problems(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:
     if not text.strip():
         return ["the answer is empty"]
     return violations(text, schema) if schema is not None else []
 
 
-def _sent_back(wrong: Sequence[str]) -> str:
-    return "Your answer can't be used: " + "; ".join(wrong) + ". Answer again, with the whole answer and nothing else."
+def _repair_request(problems: Sequence[str]) -> str:
+    return "Your answer can't be used: " + "; ".join(problems) + ". Answer again: the complete answer and nothing else."

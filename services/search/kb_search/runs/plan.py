@@ -67,7 +67,7 @@ class Plan:
             yield cleaned(self.document.name)
             yield cleaned(self.document.text)
 
-    def begun(self) -> Run:
+    def begin_run(self) -> Run:
         began, about = now(), self.document
         return Run(
             run_id=self.run_id,

@@ -6,11 +6,11 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from kb_search.runs.conduct_run import Conductor
-from kb_search.runs.events import tell_nobody
+from kb_search.runs.events import discard_event
 from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
-from kb_search.runs.streaming import events_of, unless_left
+from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import lasting
@@ -79,11 +79,11 @@ def runs_router(
         await limits.count_request("run", caller)
         plan = await preparation.plan(caller, body)
         if EVENT_STREAM in request.headers.get("accept", ""):
-            events = events_of(request, lambda tell: conductor.conduct(plan, tell))
+            events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
             # Told to proxies that would keep events back until there are enough of them.
             headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
             return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
-        return RunView.from_run(await unless_left(request, conductor.conduct(plan, tell_nobody)))
+        return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
     @router.get("/runs", summary="List runs, the newest first")
     async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:

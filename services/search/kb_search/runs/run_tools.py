@@ -12,7 +12,7 @@ from kb_search.retrieval.query import Asker
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import Answer, KnowledgeBaseSearch
 from kb_search.retrieval.spu_tally import SpuTally, tallied
-from kb_search.runs.knowledge_tools import Asked, KnowledgeTool, UnusableCall, understood
+from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, UnusableCall, parse_call
 from kb_search.runs.passages import CitedPassage, PassageBook, PromptDelimiter, shown
 from kb_shared.chat.completion import ToolCall
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Returned:
+class ToolResult:
     """Result of a call."""
 
     content: str
@@ -74,19 +74,19 @@ class RunTools:
         self._spus_left = max_spus
         self._max_passage_tokens = max_passage_tokens
         self._tallies: list[SpuTally] = []
-        self._made: dict[str, asyncio.Task[Returned]] = {}
+        self._made: dict[str, asyncio.Task[ToolResult]] = {}
 
     @property
     def spus(self) -> int:
         """Return the SPUs that all searches so far were charged, failed ones included."""
         return sum(tally.spus for tally in self._tallies)
 
-    async def call(self, call: ToolCall) -> Returned:
+    async def call(self, call: ToolCall) -> ToolResult:
         """Make one call. Whatever is wrong with it the model is told; nothing is raised for it."""
         try:
-            asked = understood(call, self._tools)
+            asked = parse_call(call, self._tools)
         except UnusableCall as wrong:
-            return Returned(str(wrong), problem=str(wrong))
+            return ToolResult(str(wrong), problem=str(wrong))
         if (made := self._made.get(asked.key)) is not None:
             return replace(await asyncio.shield(made), spus=0, from_memory=True)
         made = self._made[asked.key] = asyncio.create_task(self._answered(asked))
@@ -96,11 +96,11 @@ class RunTools:
             del self._made[asked.key]
         return returned
 
-    async def _answered(self, asked: Asked) -> Returned:
+    async def _answered(self, asked: KnowledgeToolCall) -> ToolResult:
         kb_ids = asked.tool.kb_ids
         # The query's embedding costs at most one SPU in each KB.
         if self._spus_left < len(kb_ids):
-            return Returned(_NO_BUDGET, problem=_NO_BUDGET)
+            return ToolResult(_NO_BUDGET, problem=_NO_BUDGET)
         self._spus_left -= len(kb_ids)
         query = replace(asked.query, max_tokens=self._max_passage_tokens)
         with tallied() as tally:
@@ -110,16 +110,16 @@ class RunTools:
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
                 # More of what failed may have been charged than was heard of: the budget has all of it for spent.
-                return Returned(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
+                return ToolResult(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
         return self._shown(answer)
 
-    def _shown(self, answer: Answer) -> Returned:
+    def _shown(self, answer: Answer) -> ToolResult:
         problem = " ".join(dict.fromkeys(map(_describe_error, answer.failures.values()))) or None
         passages = [self.book.enter(_passage(result)) for result in answer.answered.results]
         omitted_count = answer.answered.omitted_count
         content = shown(passages, omitted_count=omitted_count, delimiter=self._fence)
-        return Returned(
+        return ToolResult(
             f"{problem}\n{content}" if problem else content,
             passages,
             omitted_count,

@@ -1,4 +1,4 @@
-"""Runs and their callers: the events of one on the wire, and an end to the work soon after the caller is gone."""
+"""Couples a run to the connection of its caller: streams its events, and cancels it when the caller disconnects."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import structlog
 from starlette.requests import Request
 
-from kb_search.runs.events import EventName, Tell, encoded
+from kb_search.runs.events import EventName, SendEvent, encode_event
 from kb_shared.errors import RequestError
 
 T = TypeVar("T")
@@ -15,55 +15,57 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-async def unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
-    """Do `work` for as long as its caller is there.
+async def cancel_on_disconnect(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """Return the result of `work`; cancel it if the caller of `request` disconnects first.
 
     Raises:
-        RequestError: 499; the caller has gone and the work was cancelled.
+        RequestError: 499; the caller has disconnected and the work was cancelled.
     """
     working = asyncio.ensure_future(work)
-    leaving = asyncio.ensure_future(_left(request))
+    disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
     try:
-        await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({working, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
         if not working.done():
             raise RequestError(499, "caller-left", "The connection was closed; the work was stopped.")
         return working.result()
     finally:
-        await _end(working, leaving)
+        await _cancel_and_wait(working, disconnecting)
 
 
-async def events_of(request: Request, conduct: Callable[[Tell], Coroutine[Any, Any, Any]]) -> AsyncIterator[str]:
-    """Yield the events of `conduct` until it is done or the caller has gone."""
-    told: asyncio.Queue[str | None] = asyncio.Queue()
+async def stream_events(
+    request: Request, conduct: Callable[[SendEvent], Coroutine[Any, Any, Any]]
+) -> AsyncIterator[str]:
+    """Yield the events of `conduct` until it has finished or the caller has disconnected."""
+    events: asyncio.Queue[str | None] = asyncio.Queue()
 
-    async def tell(name: EventName, data: Mapping[str, Any]) -> None:
-        told.put_nowait(encoded(name, data))
+    async def send_event(name: EventName, data: Mapping[str, Any]) -> None:
+        events.put_nowait(encode_event(name, data))
 
-    conducting = asyncio.ensure_future(conduct(tell))
-    leaving = asyncio.ensure_future(_left(request))
-    for ending in (conducting, leaving):
-        ending.add_done_callback(lambda _: told.put_nowait(None))
+    conducting = asyncio.ensure_future(conduct(send_event))
+    disconnecting = asyncio.ensure_future(_wait_for_disconnect(request))
+    for ending in (conducting, disconnecting):
+        ending.add_done_callback(lambda _: events.put_nowait(None))
     try:
-        while (event := await told.get()) is not None:
+        while (event := await events.get()) is not None:
             yield event
         if conducting.done() and not conducting.cancelled():
-            # A run that has no answer has said why in its last event; anything else is our fault.
+            # A run without an answer has given the reason in its last event. Any other error is a bug of this service.
             error = conducting.exception()
             if error is not None and not isinstance(error, RequestError):
                 log.error("run.broke", exc_info=error)
-                yield encoded("run.finished", {"status": "failed", "error": {"type": "internal-error"}})
+                yield encode_event("run.finished", {"status": "failed", "error": {"type": "internal-error"}})
     finally:
-        await _end(conducting, leaving)
+        await _cancel_and_wait(conducting, disconnecting)
 
 
-async def _left(request: Request) -> None:
+async def _wait_for_disconnect(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-async def _end(*tasks: "asyncio.Future[Any]") -> None:
+async def _cancel_and_wait(*tasks: "asyncio.Future[Any]") -> None:
     for task in tasks:
         task.cancel()
-    # Whoever waits here is cancelled again and again by a server whose client has gone. That must not reach the tasks:
-    # what they do at their end, such as closing the connection to a provider, would be broken off.
+    # The server cancels this coroutine repeatedly once its client has disconnected. `wait` does not pass these
+    # cancellations on to the tasks, so that they can clean up, for example close the connection to a provider.
     await asyncio.wait(tasks)

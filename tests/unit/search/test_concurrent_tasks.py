@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from kb_search.retrieval.at_once import all_of
+from kb_search.concurrent_tasks import run_all
 
 
 async def answer(value: int, after: asyncio.Event) -> int:
@@ -21,7 +21,7 @@ async def test_answers_come_in_the_order_of_the_work_and_at_the_same_time() -> N
         event.set()
         return 3
 
-    assert await all_of([answer(1, event), answer(2, event), release()]) == [1, 2, 3]
+    assert await run_all([answer(1, event), answer(2, event), release()]) == [1, 2, 3]
 
 
 async def test_a_failure_is_raised_as_it_is_once_all_have_ended() -> None:
@@ -33,7 +33,7 @@ async def test_a_failure_is_raised_as_it_is_once_all_have_ended() -> None:
         return 1
 
     with pytest.raises(ValueError, match="first"):
-        await all_of([fail("first"), slow(), fail("second")])
+        await run_all([fail("first"), slow(), fail("second")])
     assert ended == ["slow"]
 
 
@@ -41,13 +41,13 @@ async def test_an_error_that_is_returned_is_an_answer() -> None:
     async def explain() -> Exception:
         return ValueError("told")
 
-    [told] = await all_of([explain()])
+    [told] = await run_all([explain()])
     assert str(told) == "told"
 
 
 async def test_who_leaves_before_anything_has_begun_leaves_nothing_behind() -> None:
     never = asyncio.Event()
-    task = asyncio.create_task(all_of([answer(1, never), answer(2, never)]))
+    task = asyncio.create_task(run_all([answer(1, never), answer(2, never)]))
     await asyncio.sleep(0)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

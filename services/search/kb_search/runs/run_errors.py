@@ -1,0 +1,87 @@
+"""Errors that end a run, as the problems that its caller gets. Pure.
+
+| error | problem |
+|---|---|
+| a request error, such as an unknown model | the same |
+| the organization's budget is used up, or the price of the model is not known | as for any request (402, 503) |
+| the provider refuses the messages | 422 `messages-refused` |
+| the provider refuses the key or the model | 503 `provider-refused` |
+| the provider is down, slow or limits its callers | 503 `provider-unavailable` |
+| anything else, such as MongoDB being away | 503 `unavailable` |
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from kb_search.runs.loop import Limit
+from kb_shared.errors import (
+    BatchRefused,
+    BudgetExhausted,
+    Parked,
+    ProviderRefused,
+    ProviderUnavailable,
+    RequestError,
+    TransientError,
+    UnknownModel,
+    UnknownPrice,
+)
+from kb_shared.http.problems import as_request_error
+
+_RETRY_AFTER_S: Final = 5.0
+
+
+def run_budget_exhausted(limit: Limit) -> RequestError:
+    """Build the problem of a run that used up one of its limits before it had an answer."""
+    return RequestError(
+        422,
+        "run-budget-exhausted",
+        f"The run has used up its budget ({limit}) without a complete answer. Allow more, or ask for less.",
+        extra={"budget": limit},
+    )
+
+
+def invalid_answer(answer: str, violations: Sequence[str]) -> RequestError:
+    """Build the problem of a run whose model gave no usable answer, not even when it was told what was wrong."""
+    return RequestError(
+        422,
+        "invalid-answer",
+        "The model's answer is empty, cut off or does not follow the schema, also after it was told what is wrong.",
+        extra={"answer": answer, "violations": list(violations)},
+    )
+
+
+def map_run_error(error: Exception) -> RequestError:
+    """Map an error that ended a run to the problem that its caller gets."""
+    match error:
+        case RequestError():
+            return error
+        case BudgetExhausted() | UnknownPrice():
+            return as_request_error(error)
+        case BatchRefused():
+            return RequestError(
+                422,
+                "messages-refused",
+                "The model's provider refuses the messages: they are too long, or their content is not allowed.",
+            )
+        case ProviderRefused() | UnknownModel():
+            return RequestError(
+                503,
+                "provider-refused",
+                "The model's provider refuses the stored key or the model. Tell the person who manages the key.",
+                retry_after_s=60,
+            )
+        case ProviderUnavailable() | Parked():
+            return RequestError(
+                503,
+                "provider-unavailable",
+                "The model's provider is not available now; try again after Retry-After.",
+                retry_after_s=error.retry_after_s or _RETRY_AFTER_S,
+            )
+        case _:
+            retry_after_s = error.retry_after_s if isinstance(error, TransientError) else None
+            return RequestError(
+                503,
+                "unavailable",
+                "The database is not available now; try again after Retry-After.",
+                retry_after_s=retry_after_s or _RETRY_AFTER_S,
+            )

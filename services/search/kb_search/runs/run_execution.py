@@ -1,0 +1,227 @@
+"""Executes one run: ask the model, make its calls, ask again, until it answers or a budget is used up.
+
+`loop` decides the next action. This file performs it: it calls the model and the tools, sends the events, and keeps
+what the run is stored with.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import chain
+from typing import Any, Final
+
+from kb_search.concurrent_tasks import run_all_or_cancel
+from kb_search.runs import loop
+from kb_search.runs.addresses import addresses_in
+from kb_search.runs.answer_schema import violations
+from kb_search.runs.citations import Citations, citations_of
+from kb_search.runs.clean_answers import CleanPieces, clean_text
+from kb_search.runs.events import SendEvent, discard_event
+from kb_search.runs.json_strings import Clean, CleanJsonPieces, clean_json
+from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, RunState, StopRun, UnusableAnswer
+from kb_search.runs.plan import Plan
+from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
+from kb_search.runs.run_tools import RunTools, ToolResult
+from kb_search.store.runs import Run, Status
+from kb_shared.chat.chat import Chat, was_paid_for
+from kb_shared.chat.completion import Completion, Question, ToolCall
+from kb_shared.chat.provider import broken_off, estimated_tokens
+from kb_shared.concurrency.fair_queue import turn_set_aside
+from kb_shared.errors import RequestError
+from kb_shared.stored_time import now
+
+_TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once are allowed."
+
+
+class RunExecution:
+    """One run while it is executed."""
+
+    def __init__(self, plan: Plan, chat: Chat, tools: RunTools, send_event: SendEvent) -> None:
+        self.run = plan.begin_run()
+        self._plan = plan
+        self._chat = chat
+        self._send_event = send_event
+        self._tools = tools
+        self._tool_schemas = [tool.describe() for tool in plan.tools]
+        self._state = RunState(plan.messages(), plan.schema, has_tools=bool(plan.tools))
+        self._calls: list[dict[str, Any]] = []
+        self._answer: str | None = None
+        self._citations = Citations([], 0)
+        self._started_at = asyncio.get_running_loop().time()
+
+    async def converse(self) -> None:
+        """Exchange messages with the model until there is an answer.
+
+        Raises:
+            RequestError: A budget is used up, or the answer is unusable.
+            KbError: The model can't be called.
+        """
+        await self._send_event("run.started", {"run_id": self.run.run_id, "model": self.run.model})
+        try:
+            async with asyncio.timeout(self._plan.budget.max_seconds):
+                while self._answer is None:
+                    await self._step()
+        except TimeoutError:
+            raise run_budget_exhausted("max_seconds") from None
+
+    def build_run(self, status: Status, failure: RequestError | None) -> Run:
+        """Build the run to store at its end."""
+        citations = self._citations
+        state = self._state
+        return replace(
+            self.run,
+            status=status,
+            finished_at=now(),
+            answer=self._answer,
+            error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
+            messages=[dict(message) for message in state.messages],
+            tool_calls=self._calls,
+            citations=[passage.as_citation() for passage in citations.passages],
+            dropped_citations=citations.dropped,
+            iterations=state.iterations,
+            prompt_tokens=state.prompt_tokens,
+            completion_tokens=state.completion_tokens,
+            cost_usd=state.cost_usd,
+            spus=self._tools.spus,
+        )
+
+    async def _step(self) -> None:
+        action = loop.decide_request(
+            self._state,
+            self._plan.budget,
+            elapsed_s=self._elapsed_s,
+            next_prompt_tokens=estimated_tokens([*self._state.messages, *self._tool_schemas]),
+        )
+        if isinstance(action, StopRun):
+            raise run_budget_exhausted(action.limit)
+        completion = await self._ask_model(action)
+        self._state, next_action = await self._process_completion(completion, action)
+        match next_action:
+            case CallTools():
+                self._state = loop.add_tool_results(self._state, await self._call_tools(next_action))
+            case ModelAnswered(text):
+                await self._accept_answer(text)
+            case UnusableAnswer(text, problems):
+                clean = self._text_cleaner()
+                # Text that should be JSON but is not can contain addresses outside of strings.
+                cleaned = clean(clean_json(text, clean) if self._is_json else text)
+                # The problems quote the answer.
+                raise invalid_answer(cleaned, list(map(clean, problems)))
+
+    async def _ask_model(self, action: AskModel) -> Completion:
+        question = Question(
+            self._state.messages,
+            tools=self._tool_schemas if action.with_tools else (),
+            schema=self._plan.schema,
+            max_completion_tokens=action.max_completion_tokens,
+        )
+
+        received: list[str] = []
+        cleaner = self._piece_cleaner()
+
+        async def send_delta(text: str) -> None:
+            if text:
+                await self._send_event("answer.delta", {"iteration": self._state.iterations + 1, "text": text})
+
+        async def on_text(text: str) -> None:
+            received.append(text)
+            await send_delta(text if cleaner is None else cleaner.feed(text))
+
+        # Streaming costs more, so the answer is streamed only if the caller gets the events.
+        listener = None if self._send_event is discard_event else on_text
+        model = self._plan.model
+        try:
+            async with turn_set_aside():
+                completion = await self._chat.complete(
+                    self._plan.organization_id, question, model=model, on_text=listener
+                )
+        except BaseException as error:
+            # Also when the caller has disconnected, or when the time of the run is up.
+            if received or was_paid_for(error):
+                self._state = loop.count_interrupted(self._state, broken_off("".join(received), question, model))
+            raise
+        if cleaner is not None:
+            await send_delta(cleaner.end())
+        return completion
+
+    def _text_cleaner(self) -> Clean:
+        """Return the function that removes foreign addresses and unknown citations from a text of the answer."""
+        return partial(clean_text, is_known=self._tools.book.has, addresses=self._known_addresses())
+
+    def _piece_cleaner(self) -> CleanPieces | CleanJsonPieces | None:
+        """Return the cleaner of a streamed answer; None if its pieces are passed on unchanged."""
+        if not self._is_json:
+            return CleanPieces(self._tools.book.has, self._known_addresses())
+        return CleanJsonPieces(self._text_cleaner()) if self._plan.clean_strings else None
+
+    async def _process_completion(
+        self, completion: Completion, action: AskModel
+    ) -> tuple[RunState, loop.AfterCompletion]:
+        try:
+            # In a thread, because checking an answer against a schema can take half a second.
+            return await asyncio.to_thread(
+                loop.process_completion, self._state, completion, with_tools=action.with_tools
+            )
+        except BaseException:
+            # The completion was paid for, even if the caller has left.
+            self._state = loop.count_interrupted(self._state, completion)
+            raise
+
+    async def _call_tools(self, action: CallTools) -> Sequence[tuple[ToolCall, str]]:
+        for call in action.calls:
+            called = {"call_id": call.call_id, "tool": call.name, "arguments": call.arguments}
+            await self._send_event("tool.called", called)
+        results = await run_all_or_cancel(self._call_tool(call) for call in action.calls)
+        return [*zip(action.calls, results, strict=True), *((call, _TOO_MANY_CALLS) for call in action.too_many)]
+
+    async def _call_tool(self, call: ToolCall) -> str:
+        started_at = asyncio.get_running_loop().time()
+        result = await self._tools.call(call)
+        record = _record_of_call(call, result, duration_s=asyncio.get_running_loop().time() - started_at)
+        self._calls.append(record)
+        await self._send_event("tool.returned", record)
+        return result.content
+
+    async def _accept_answer(self, text: str) -> None:
+        self._citations = citations_of(text, self._tools.book, is_json=self._is_json)
+        if self._plan.schema is None:
+            self._answer = self._text_cleaner()(text)
+        else:
+            self._answer = await self._clean_json(text, self._plan.schema)
+        for passage in self._citations.passages:
+            await self._send_event("citation", passage.as_citation())
+
+    async def _clean_json(self, text: str, schema: Mapping[str, Any]) -> str:
+        """Return the answer with clean strings. Raises RequestError if the clean answer violates the schema."""
+        if not self._plan.clean_strings:
+            return text
+        clean = clean_json(text, self._text_cleaner())
+        if clean != text and (problems := await asyncio.to_thread(violations, clean, schema)):
+            raise invalid_answer(clean, problems)
+        return clean
+
+    @property
+    def _is_json(self) -> bool:
+        return self._plan.schema is not None
+
+    def _known_addresses(self) -> frozenset[str]:
+        return addresses_in(chain(self._plan.texts(), self._tools.book.texts()))
+
+    @property
+    def _elapsed_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._started_at
+
+
+def _record_of_call(call: ToolCall, result: ToolResult, *, duration_s: float) -> dict[str, Any]:
+    return {
+        "call_id": call.call_id,
+        "tool": call.name,
+        "arguments": call.arguments,
+        "passages": [passage.as_citation() for passage in result.passages],
+        "omitted_count": result.omitted_count,
+        "problem": result.problem,
+        "from_memory": result.from_memory,
+        "spus": result.spus,
+        "duration_ms": round(duration_s * 1000, 1),
+    }
