@@ -2,10 +2,10 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from time import monotonic
 from typing import Final
 
 from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database
@@ -13,6 +13,7 @@ from kb_shared.mongo.database import Database
 BACKLOG_LIMIT: Final = 200
 """Number of open jobs of a KB above which further jobs go to the bulk lane."""
 _KNOWN_FOR_S: Final = 1.0
+_MOST_KNOWN: Final = 10_000
 
 
 class Backlog:
@@ -21,15 +22,13 @@ class Backlog:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._open = BatchLoader(self._count)
-        self._known: dict[str, tuple[float, bool]] = {}
+        self._known: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=_KNOWN_FOR_S)
 
     async def is_long(self, organization_id: str, kb_id: str) -> bool:
-        counted_at, is_long = self._known.get(kb_id, (-_KNOWN_FOR_S, False))
-        if monotonic() - counted_at < _KNOWN_FOR_S:
-            return is_long
+        if (known := self._known.find(kb_id)) is not None:
+            return known
         is_long = (await self._open(OrganizationKey(organization_id, kb_id)) or 0) > BACKLOG_LIMIT
-        self._forget_old()
-        self._known[kb_id] = (monotonic(), is_long)
+        self._known.put(kb_id, is_long)
         return is_long
 
     async def _count(self, kbs: Sequence[OrganizationKey]) -> Mapping[OrganizationKey, int]:
@@ -37,7 +36,3 @@ class Backlog:
             *(index_jobs.count_open(self._database, *kb, limit=BACKLOG_LIMIT + 1) for kb in kbs)
         )
         return dict(zip(kbs, counts, strict=True))
-
-    def _forget_old(self) -> None:
-        now = monotonic()
-        self._known = {kb_id: known for kb_id, known in self._known.items() if now - known[0] < _KNOWN_FOR_S}

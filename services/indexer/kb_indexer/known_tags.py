@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import tags
 from kb_shared.mongo.database import Database
 
@@ -12,11 +13,10 @@ _REMEMBERED: Final = 100_000
 class KnownTags:
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: set[tuple[str, str]] = set()
+        self._known: BoundedCache[tuple[str, str], bool] = BoundedCache(_REMEMBERED)
 
     async def register(self, organization_id: str, tag_ids: Collection[str]) -> None:
-        new = [tag_id for tag_id in tag_ids if (organization_id, tag_id) not in self._known]
+        new = [tag_id for tag_id in tag_ids if not self._known.find((organization_id, tag_id))]
         await tags.register(self._database, organization_id, new)
-        if len(self._known) > _REMEMBERED:
-            self._known.clear()
-        self._known.update((organization_id, tag_id) for tag_id in new)
+        for tag_id in new:
+            self._known.put((organization_id, tag_id), value=True)

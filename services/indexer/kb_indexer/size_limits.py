@@ -1,9 +1,9 @@
 """How many documents and chunks a KB may have: a document beyond that fails before its chunks are paid for."""
 
 from dataclasses import dataclass
-from time import monotonic
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import KnowledgeBaseFull
 from kb_shared.mongo import document_index, kb_slots
 from kb_shared.mongo.database import Database
@@ -19,7 +19,6 @@ _WHAT_TO_DO: Final = "Raise the limit or take documents away, then POST .../retr
 class _Size:
     documents: int
     chunks: int
-    valid_until: float
 
 
 class SizeLimits:
@@ -30,7 +29,7 @@ class SizeLimits:
         self._database = database
         self._max_documents = max_documents
         self._max_chunks = max_chunks
-        self._sizes: dict[str, _Size] = {}
+        self._sizes: BoundedCache[str, _Size] = BoundedCache(_MOST_KNOWN, lifetime_s=COUNTED_FOR_S)
 
     async def check(self, kb: KnowledgeBase, document_id: str, *, chunks: int = 1) -> None:
         """Raise KnowledgeBaseFull if the KB has no room for the document with so many chunks.
@@ -64,13 +63,10 @@ class SizeLimits:
         return for_document and (not self._max_chunks or size.chunks + chunks <= self._max_chunks)
 
     async def _size(self, kb: KnowledgeBase) -> _Size:
-        known = self._sizes.get(kb.kb_id)
-        return known if known is not None and monotonic() < known.valid_until else await self._count(kb)
+        return self._sizes.find(kb.kb_id) or await self._count(kb)
 
     async def _count(self, kb: KnowledgeBase) -> _Size:
         totals = await kb_slots.totals(self._database, kb.organization_id, [kb.kb_id])
-        documents, chunks = totals.get(kb.kb_id, (0, 0))
-        if len(self._sizes) >= _MOST_KNOWN:
-            self._sizes.clear()
-        self._sizes[kb.kb_id] = counted = _Size(documents, chunks, monotonic() + COUNTED_FOR_S)
-        return counted
+        size = _Size(*totals.get(kb.kb_id, (0, 0)))
+        self._sizes.put(kb.kb_id, size)
+        return size

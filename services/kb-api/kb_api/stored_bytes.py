@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.http.quotas import require_quota
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
@@ -29,7 +30,7 @@ class StoredBytes:
         """Wire it; 0 is no limit."""
         self._database = database
         self._limit = limit
-        self._known: dict[str, _Counted] = {}
+        self._known: BoundedCache[str, _Counted] = BoundedCache(_MOST_KNOWN)
         self._counting: dict[str, asyncio.Task[int]] = {}
 
     async def require_room(self, organization_id: str) -> None:
@@ -43,7 +44,7 @@ class StoredBytes:
         )
 
     async def _count(self, organization_id: str) -> int:
-        known = self._known.get(organization_id)
+        known = self._known.find(organization_id)
         if known is not None and monotonic() < known.valid_until:
             return known.count
         counting = self._counting.get(organization_id)
@@ -57,8 +58,6 @@ class StoredBytes:
         began = monotonic()
         count = await document_texts.stored_bytes(self._database, organization_id)
         ended = monotonic()
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
         valid_for_s = max(COUNTED_FOR_S, (ended - began) / _COSTS_AT_MOST)
-        self._known[organization_id] = _Counted(count, ended + valid_for_s)
+        self._known.put(organization_id, _Counted(count, ended + valid_for_s))
         return count

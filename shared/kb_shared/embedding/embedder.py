@@ -7,7 +7,6 @@ hold texts of all of them.
 import asyncio
 import hashlib
 import math
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 
 import stamina
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.calls_under_way import CallsUnderWay
 from kb_shared.embedding.known_vectors import KnownVectors
@@ -128,7 +128,7 @@ class Embedder:
         self._known = KnownVectors(database)
         self._queues: dict[_Order, BatchQueue] = {}
         self._calls = CallsUnderWay()
-        self._paces: OrderedDict[CircuitId, Pace] = OrderedDict()
+        self._paces: BoundedCache[CircuitId, Pace] = BoundedCache(MAX_PACES)
 
     async def embed(
         self,
@@ -324,10 +324,10 @@ class Embedder:
     def _pace(self, circuit_id: CircuitId, model: Model) -> Pace:
         # Nobody gives up a model in this process, and the pieces of a document share work if they come together.
         deadline_s = math.inf if model.late_source is not None else self._provider.timeout_s
-        pace = self._paces.setdefault(circuit_id, Pace(deadline_s=deadline_s))
-        self._paces.move_to_end(circuit_id)
-        if len(self._paces) > MAX_PACES:
-            self._paces.popitem(last=False)
+        pace = self._paces.find(circuit_id)
+        if pace is None:
+            pace = Pace(deadline_s=deadline_s)
+            self._paces.put(circuit_id, pace)
         return pace
 
     def _forget_idle_queues(self) -> None:

@@ -12,6 +12,7 @@ from fastapi.security.base import SecurityBase
 from pymongo.errors import PyMongoError
 
 from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
@@ -72,7 +73,7 @@ class Authentication:
         self._database = database
         self._peppers = peppers
         self._stored = BatchLoader(self._find)
-        self._known: dict[str, StoredKey] = {}
+        self._known: BoundedCache[str, StoredKey] = BoundedCache(_MOST_KNOWN)
 
     async def _find(self, key_ids: Sequence[str]) -> Mapping[str, StoredKey]:
         return await api_keys.find_all(self._database, key_ids)
@@ -93,9 +94,7 @@ class Authentication:
 
     def _remember(self, stored: StoredKey) -> None:
         # Also one that was revoked: it is no longer presumed to be right.
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[stored.key.key_id] = stored
+        self._known.put(stored.key.key_id, stored)
 
     async def _rehash(self, stored: StoredKey, whole_key: str) -> bool:
         try:
@@ -110,7 +109,7 @@ class Authentication:
 
     def known(self, whole_key: str) -> StoredKey | None:
         """Return the key as last read; None if it was not valid then, or has expired."""
-        stored = self._known.get(api_keys.key_id_of(whole_key) or "")
+        stored = self._known.find(api_keys.key_id_of(whole_key) or "")
         return stored if api_keys.authenticated(stored, whole_key, peppers=self._peppers) else None
 
 

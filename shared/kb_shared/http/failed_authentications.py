@@ -5,13 +5,13 @@ refused, after the key was looked at: many organizations can share an address, a
 lock out a right key by failing.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
 import structlog
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import RequestError
 from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import AUTHENTICATION_FAILURES
@@ -70,18 +70,18 @@ class _Failures:
 
     def __init__(self, per_minute: int) -> None:
         self._cost_s = 60.0 / per_minute if per_minute else 0.0
-        self._debts: OrderedDict[str, _Debt] = OrderedDict()
+        self._debts: BoundedCache[str, _Debt] = BoundedCache(MOST_KNOWN)
 
     def count(self, name: str) -> float:
         """Count a failure; return the seconds until it would have been within the limit, 0 if it is."""
         if not self._cost_s:
             return 0.0
         now = monotonic()
-        debt = self._debts.setdefault(name, _Debt(0.0, now))
+        debt = self._debts.find(name)
+        if debt is None:
+            debt = _Debt(0.0, now)
+            self._debts.put(name, debt)
         debt.seconds, debt.at = max(0.0, debt.seconds - (now - debt.at)), now
-        self._debts.move_to_end(name)
-        if len(self._debts) > MOST_KNOWN:
-            self._debts.popitem(last=False)
         wait_s = debt.seconds + self._cost_s - max(BURST_S, self._cost_s)
         if wait_s <= 0:
             debt.seconds += self._cost_s

@@ -7,7 +7,6 @@ replica may admit what the limit had left.
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
@@ -16,6 +15,7 @@ from typing import Final, Literal, TypeAlias
 from fastapi import Request
 from pymongo.errors import PyMongoError
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import RequestError, TransientError
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.mongo import rate_limits
@@ -53,7 +53,7 @@ class RequestLimits:
     def __init__(self, database: Database, limits: Mapping[Operation, Limit]) -> None:
         self._database = database
         self._limits = limits
-        self._meters: OrderedDict[str, _Meter] = OrderedDict()
+        self._meters: BoundedCache[str, _Meter] = BoundedCache(MOST_KNOWN)
 
     async def count_request(self, operation: Operation, caller: Caller) -> None:
         """Count a request. Raises RequestError 429 if a limit is used up; then it counts for nobody."""
@@ -84,12 +84,10 @@ class RequestLimits:
         )
 
     def _meter(self, bucket: Bucket, per_minute: int) -> "_Meter":
-        meter = self._meters.get(bucket.row_id)
+        meter = self._meters.find(bucket.row_id)
         if meter is None:
-            meter = self._meters[bucket.row_id] = _Meter(self._database, bucket, per_minute)
-            if len(self._meters) > MOST_KNOWN:
-                self._meters.popitem(last=False)
-        self._meters.move_to_end(bucket.row_id)
+            meter = _Meter(self._database, bucket, per_minute)
+            self._meters.put(bucket.row_id, meter)
         return meter
 
 

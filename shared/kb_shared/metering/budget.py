@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import BudgetExhausted, UnknownPrice
 from kb_shared.mongo import budgets
 from kb_shared.mongo.budgets import MonthlyBudget, Reservation
@@ -17,6 +17,7 @@ LIFETIME: Final = timedelta(minutes=10)
 RECOUNT_EVERY: Final = timedelta(minutes=1)
 KNOWN_UNLIMITED_S: Final = 5.0
 """How soon every process heeds the first limit of an organization."""
+_MOST_KNOWN: Final = 10_000
 PRICE_RETRY_AFTER_S: Final = 600.0
 """A price comes with a setting and so with a new process; a budget that is changed makes waiting work due at once."""
 
@@ -27,7 +28,7 @@ class Spending:
     def __init__(self, database: Database, *, lifetime: timedelta = LIFETIME) -> None:
         self._database = database
         self._lifetime = lifetime
-        self._unlimited: dict[str, float] = {}
+        self._unlimited: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=KNOWN_UNLIMITED_S)
 
     async def reserve(self, organization_id: str, count: int, *, nano_usd: int | None = 0) -> Reservation:
         """Reserve `count` SPUs and money, all or nothing; `settle` the reservation whatever becomes of the work.
@@ -42,7 +43,7 @@ class Spending:
             UnknownPrice: the organization has a budget in money, and nobody knows what this costs.
         """
         known = nano_usd or 0
-        if (not count and nano_usd == 0) or monotonic() < self._unlimited.get(organization_id, 0.0):
+        if (not count and nano_usd == 0) or self._unlimited.find(organization_id):
             return Reservation(organization_id, None, count, known)
         if nano_usd is None:
             await self.check_price(organization_id, known=False)
@@ -53,7 +54,7 @@ class Spending:
         if isinstance(answer, MonthlyBudget):
             raise _exhausted(answer, count, known)
         if answer.reservation_id is None:
-            self._remember_unlimited(organization_id)
+            self._unlimited.put(organization_id, value=True)
         return answer
 
     async def check_price(self, organization_id: str, *, known: bool) -> None:
@@ -82,11 +83,6 @@ class Spending:
 
     async def _recount(self, organization_id: str) -> bool:
         return await budgets.recount(self._database, organization_id, at_most_every=RECOUNT_EVERY)
-
-    def _remember_unlimited(self, organization_id: str) -> None:
-        now = monotonic()
-        self._unlimited = {known: until for known, until in self._unlimited.items() if now < until}
-        self._unlimited[organization_id] = now + KNOWN_UNLIMITED_S
 
 
 class SpendAllowance:

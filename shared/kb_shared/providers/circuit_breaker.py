@@ -1,7 +1,6 @@
 """Keeps the work of one organization away from a provider that is out for it, and everybody else's out of the way."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Final, TypeVar
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import Parked, ProviderRefused, ProviderUnavailable, TransientError
 from kb_shared.mongo import circuit, circuits
 from kb_shared.mongo.circuit import Admission, Cause, Circuit, Refusal
@@ -69,7 +69,7 @@ class CircuitBreaker:
         """Wire it; `probe_lifetime` is longer than any call takes."""
         self._database = database
         self._probe_lifetime = probe_lifetime
-        self._seen: OrderedDict[CircuitId, _Seen] = OrderedDict()
+        self._seen: BoundedCache[CircuitId, _Seen] = BoundedCache(MAX_SEEN)
 
     @asynccontextmanager
     async def guard(self, circuit_id: CircuitId) -> AsyncIterator[Admission]:
@@ -116,13 +116,11 @@ class CircuitBreaker:
         return circuit.admit(before, now, probe_lifetime=self._probe_lifetime)
 
     async def _look(self, circuit_id: CircuitId) -> _Seen:
-        seen = self._seen.get(circuit_id)
+        seen = self._seen.find(circuit_id)
         if seen is None or seen.age_s > FRESH_S:
             found, server_time = await circuits.read(self._database, circuit_id)
-            seen = self._seen[circuit_id] = _Seen(found, server_time, asyncio.get_running_loop().time())
-            self._seen.move_to_end(circuit_id)
-            if len(self._seen) > MAX_SEEN:
-                self._seen.popitem(last=False)
+            seen = _Seen(found, server_time, asyncio.get_running_loop().time())
+            self._seen.put(circuit_id, seen)
         return seen
 
     async def _note_error(
@@ -148,7 +146,7 @@ class CircuitBreaker:
             )
 
     async def _note_answer(self, circuit_id: CircuitId, admission: Admission) -> None:
-        seen = self._seen.get(circuit_id)
+        seen = self._seen.find(circuit_id)
         if seen is not None and seen.circuit.cause is None and not seen.circuit.failures:
             return
         await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, admission), None))
@@ -162,7 +160,7 @@ class CircuitBreaker:
             return await circuits.change(self._database, circuit_id, decide)
         finally:
             # Looked at again, whatever became of it.
-            self._seen.pop(circuit_id, None)
+            self._seen.discard(circuit_id)
 
 
 def _parked(circuit_id: CircuitId, refusal: Refusal) -> Parked:

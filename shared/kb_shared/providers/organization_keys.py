@@ -1,10 +1,10 @@
 """An organization's own keys of providers, opened and remembered for some seconds."""
 
 import asyncio
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import ProviderKeyMissing
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.database import Database
@@ -30,7 +30,7 @@ class OrganizationKeys:
         """Wire it; without a key ring no organization's key can be read."""
         self._database = database
         self._key_ring = key_ring
-        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        self._known: BoundedCache[tuple[str, str], _Known] = BoundedCache(MAX_KNOWN)
 
     async def find(self, organization_id: str, provider: str) -> Access | None:
         """The organization's own way to `provider`; None if it has none, and the environment's is to be used.
@@ -40,19 +40,16 @@ class OrganizationKeys:
                 be another's bill.
         """
         now = asyncio.get_running_loop().time()
-        known = self._known.get((organization_id, provider))
+        known = self._known.find((organization_id, provider))
         if known is None or now - known.at > FRESH_S:
             found = await llm_providers.find(self._database, organization_id, provider)
             known = _Known(self._opened(found) if found else None, now)
-            self._known[organization_id, provider] = known
-            self._known.move_to_end((organization_id, provider))
-            if len(self._known) > MAX_KNOWN:
-                self._known.popitem(last=False)
+            self._known.put((organization_id, provider), known)
         return known.access
 
     def forget(self, organization_id: str, provider: str) -> None:
         """It was changed or deleted by this process."""
-        self._known.pop((organization_id, provider), None)
+        self._known.discard((organization_id, provider))
 
     def _opened(self, found: LlmProvider) -> Access:
         if self._key_ring is None:

@@ -6,13 +6,14 @@ with a long line delays the others by no more than its block.
 """
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import Parked
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
@@ -94,7 +95,7 @@ class RateLimiter:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lines: OrderedDict[str, _Line] = OrderedDict()
+        self._lines: BoundedCache[str, _Line] = BoundedCache(MAX_IDLE_LINES, is_in_use=lambda line: bool(line.asks))
         self._returns: set[asyncio.Task[None]] = set()
 
     async def reserve(self, bucket: Bucket, *, requests: int = 1, tokens: int = 0, patience_s: float = 15.0) -> None:
@@ -141,12 +142,10 @@ class RateLimiter:
         await asyncio.gather(*self._returns, return_exceptions=True)
 
     def _line(self, bucket: Bucket) -> _Line:
-        line = self._lines.setdefault(bucket.row_id, _Line())
-        self._lines.move_to_end(bucket.row_id)
-        if len(self._lines) > MAX_IDLE_LINES:
-            idle = next((row_id for row_id, each in self._lines.items() if each is not line and not each.asks), None)
-            if idle is not None:
-                del self._lines[idle]
+        line = self._lines.find(bucket.row_id)
+        if line is None:
+            line = _Line()
+            self._lines.put(bucket.row_id, line)
         return line
 
     @asynccontextmanager

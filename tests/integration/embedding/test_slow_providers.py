@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding import embedder as embedder_module
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
@@ -127,4 +128,4 @@ async def _open_circuit(embedder: Embedder, purpose: Purpose) -> None:
 async def _end_the_pause(database: Database, embedder: Embedder) -> None:
     """Let an open circuit be probed now."""
     await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
-    embedder._circuits._seen.clear()
+    embedder._circuits._seen = BoundedCache(1)

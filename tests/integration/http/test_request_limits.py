@@ -59,7 +59,8 @@ async def test_the_last_that_are_admitted_are_told_of_without_another_request(da
     replica = limits(database, of_key=2)
     # Of thirty seconds each, in a burst of ten.
     assert await is_taken(replica)
-    meter = replica._meters["acme/search/key/one"]
+    meter = replica._meters.find("acme/search/key/one")
+    assert meter is not None
     meter._note(600.0)
 
     async def is_told() -> bool:

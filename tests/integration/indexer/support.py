@@ -178,14 +178,14 @@ class Replica:
         self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
         state_reader = StateReader(self.database)
         self.quarantine = SuspectQuarantine()
-        backlog = Backlog(self.database)
+        self.backlog = Backlog(self.database)
         self.load = load_of_documents(most=32, lifetime_s=60)
         self.fan_out = FanOut(
             self.database,
             self.requests,
             state_reader=state_reader,
             quarantine=self.quarantine,
-            backlog=backlog,
+            backlog=self.backlog,
             load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
         )
         self.probe = SearchableProbe()
@@ -203,7 +203,7 @@ class Replica:
             load=self.load,
             size_limits=SizeLimits(self.database, max_documents=0, max_chunks=0),
         )
-        self.sweeper = Sweeper(self.database, self.requests, backlog=backlog, interval_s=1)
+        self.sweeper = Sweeper(self.database, self.requests, backlog=self.backlog, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
         self.api = create_services(ApiSettings(life_cycle_interval_s=1), self.database, self.embedder)
 

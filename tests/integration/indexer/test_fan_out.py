@@ -15,6 +15,7 @@ from kb_indexer.fan_out import FanOut
 from kb_indexer.load import LONGEST_BATCH_S
 from kb_reconciler.queue_behind import queue_behind
 from kb_shared import failpoints
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
@@ -285,7 +286,7 @@ async def test_c11_what_is_asked_for_a_busy_knowledge_base_delays_nobody_else(
 ) -> None:
     assert backlog.BACKLOG_LIMIT == 200
     monkeypatch.setattr(backlog, "BACKLOG_LIMIT", 2)
-    monkeypatch.setattr(backlog, "_KNOWN_FOR_S", 0.0)
+    indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
     busy, other = await tenant.create_kb("a"), await tenant.create_kb("b")
 
     await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))

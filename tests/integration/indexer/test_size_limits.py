@@ -103,6 +103,7 @@ async def test_a_document_that_failed_is_indexed_by_a_retry_once_there_is_room(
         await publish(tenant, indexer, document_id, text)
     # The retry must not go by what was counted when this one found it full.
     monkeypatch.setattr(size_limits, "COUNTED_FOR_S", 3600.0)
+    limit(indexer, max_documents=1)
     await publish(tenant, indexer, "two", texts["two"], revision=2)
     assert list(await failures(tenant)) == ["two"]
     if means == "deleted":

@@ -10,10 +10,11 @@ import pytest
 
 from kb_contracts import topics
 from kb_contracts.commands import SyncDocument
-from kb_indexer import backlog, sync_document
+from kb_indexer import sync_document
 from kb_indexer.backlog import BACKLOG_LIMIT
 from kb_indexer.chunk_document import chunk_document
 from kb_shared import failpoints
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import Limits
@@ -81,10 +82,10 @@ async def test_what_waits_is_not_chunked_again_before_its_time(
 
 
 async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
-    own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch
+    own_tenant: Tenant, own_indexer: Replica
 ) -> None:
     # Not as it was while the crowd came together.
-    monkeypatch.setattr(backlog, "_KNOWN_FOR_S", 0.0)
+    own_indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
     await own_tenant.create_kb("a")
     await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(BACKLOG_LIMIT + 1)))
     own_indexer.post.sent_to(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)

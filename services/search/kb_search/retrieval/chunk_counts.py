@@ -1,6 +1,6 @@
-from time import monotonic
 from typing import Final
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -14,15 +14,12 @@ class ChunkCounts:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._known: dict[str, tuple[int, float]] = {}
+        self._known: BoundedCache[str, int] = BoundedCache(_MOST_KNOWN, lifetime_s=LIFETIME_S)
 
     async def count_chunks(self, kb: KnowledgeBase) -> int:
-        count, valid_until = self._known.get(kb.kb_id, (0, 0.0))
-        if monotonic() < valid_until:
-            return count
+        if (known := self._known.find(kb.kb_id)) is not None:
+            return known
         totals = await kb_slots.totals(self._database, kb.organization_id, [kb.kb_id])
         _, count = totals.get(kb.kb_id, (0, 0))
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[kb.kb_id] = (count, monotonic() + LIFETIME_S)
+        self._known.put(kb.kb_id, count)
         return count

@@ -3,6 +3,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup
 from kb_shared.mongo.database import Database
@@ -19,11 +20,11 @@ class KnownKnowledgeBases:
         self._look_up: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
             bulk_lookup(database, knowledge_bases.by_ids)
         )
-        self._known: dict[OrganizationKey, KnowledgeBase] = {}
+        self._known: BoundedCache[OrganizationKey, KnowledgeBase] = BoundedCache(_MOST_KNOWN)
 
     def those(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
         """Return the KBs as last read, by id; None if one of them was never read."""
-        known = {kb_id: self._known.get(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
+        known = {kb_id: self._known.find(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
         there = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
         return there if len(there) == len(known) else None
 
@@ -43,8 +44,6 @@ class KnownKnowledgeBases:
 
     def _note(self, each: OrganizationKey, kb: KnowledgeBase | None) -> None:
         if kb is None or kb.status is Status.DELETING:
-            self._known.pop(each, None)
+            self._known.discard(each)
             return
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
-        self._known[each] = kb
+        self._known.put(each, kb)

@@ -1,11 +1,11 @@
 import asyncio
 from datetime import UTC, datetime
-from time import monotonic
 from typing import Final
 
 import structlog
 from pymongo.errors import PyMongoError
 
+from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -21,17 +21,14 @@ class LastSearched:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._next_write: dict[str, float] = {}
+        self._written: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=INTERVAL_S)
         self._writing: set[asyncio.Task[None]] = set()
 
     def note(self, kb: KnowledgeBase) -> None:
         """Return at once; the KB's row is written at most every five seconds."""
-        now = monotonic()
-        if now < self._next_write.get(kb.kb_id, 0.0):
+        if self._written.find(kb.kb_id):
             return
-        if len(self._next_write) >= _MOST_KNOWN:
-            self._next_write.clear()
-        self._next_write[kb.kb_id] = now + INTERVAL_S
+        self._written.put(kb.kb_id, value=True)
         task = asyncio.create_task(self._write(kb, datetime.now(UTC)))
         self._writing.add(task)
         task.add_done_callback(self._writing.discard)
