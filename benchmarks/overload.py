@@ -1,6 +1,6 @@
 """`python -m benchmarks.overload`: how many documents are indexed while more come than can be.
 
-The indexer and mongod are held to a share of a CPU. First a burst of documents tells what they can do at most; then
+The indexer and mongod are limited to a share of a CPU. First a burst of documents tells what they can do at most; then
 documents come at that rate, at twice, four and eight times of it, each on a fresh system. What counts is how many of
 them are searchable when the time is over, and how many swaps ran in vain.
 """
@@ -16,7 +16,7 @@ from typing import Any, Final
 from benchmarks import command
 from benchmarks.indexing import corpus
 from benchmarks.indexing.system import System, add_options, running_system, until
-from kb_local.cpu_share import held
+from kb_local.cpu_share import limit_cpu
 from kb_local.server import Server
 from kb_shared.mongo import document_index
 
@@ -84,7 +84,7 @@ async def _slow_system(folder: Path, options: argparse.Namespace) -> AsyncIterat
         def servers() -> list[Server]:
             return [server for server in system.stack.servers if server.name in _HELD]
 
-        async with held(options.cpu_share, servers):
+        async with limit_cpu(options.cpu_share, servers):
             yield system
 
 

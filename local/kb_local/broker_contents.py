@@ -1,6 +1,6 @@
 from kb_contracts.topics import TOPICS
 from kb_local.errors import UnusableServer
-from kb_local.recovery import after_broker_loss
+from kb_local.recovery import restore_after_broker_loss
 from kb_shared.errors import KbError
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
@@ -22,10 +22,10 @@ async def create_topics(connection: KafkaConnection, *, prefix: str) -> None:
         ) from error
 
 
-async def queue_again(mongo_uri: str, *, database: str) -> None:
+async def resend_after_broker_loss(mongo_uri: str, *, database: str) -> None:
     """Have everything sent again that MongoDB promised and an empty broker no longer holds."""
     opened = connect(CommonSettings(mongo_uri=mongo_uri, mongo_database=database))
     try:
-        await after_broker_loss(opened)
+        await restore_after_broker_loss(opened)
     finally:
         await opened.client.close()

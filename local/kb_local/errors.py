@@ -2,17 +2,17 @@ from collections.abc import Sequence
 
 
 class LocalStackError(Exception):
-    """A failure on this machine, with what its user can do about it.
+    """A failure of the local stack, with a remedy for its user.
 
     `LocalStackError`
     ├── `ServerDied`: a server ended before it was ready
     ├── `ServerNotReady`: it runs, but did not become ready in time
-    ├── `UnusableServer`: the binary or deployment that was named cannot do the job
-    ├── `UnusableModelFile`: a file of an embedding model is missing or not the one it should be
+    ├── `UnusableServer`: the binary or deployment that was named cannot be used
+    ├── `UnusableModelFile`: a file of an embedding model is missing or has another checksum
     ├── `UnusableHome`: the data folder is of a newer version or of another user, or another stack has it
-    ├── `UnusablePort`: somebody else listens there, or it is no port
-    ├── `UnknownService`: `KB_LOCAL_SERVICES` names what cannot be launched
-    ├── `UnfitMachine`: checks of `kb doctor` failed without which nothing can be started
+    ├── `UnusablePort`: another process listens there, or it is not a port
+    ├── `UnknownService`: `KB_LOCAL_SERVICES` names a service that cannot be started
+    ├── `UnfitMachine`: required checks of `kb doctor` failed
     └── `Interrupted`: Ctrl-C ended the command
     """
 
@@ -34,11 +34,11 @@ class ServerNotReady(LocalStackError):
 
 
 class UnusableServer(LocalStackError):
-    """The binary or the deployment that was named cannot do the job."""
+    """The binary or the deployment that was named cannot be used."""
 
 
 class UnusableModelFile(LocalStackError):
-    """A file of an embedding model is missing or not the one it should be."""
+    """A file of an embedding model is missing or has another checksum."""
 
 
 class UnusableHome(LocalStackError):
@@ -46,18 +46,18 @@ class UnusableHome(LocalStackError):
 
 
 class UnusablePort(LocalStackError):
-    """Somebody else listens on a port that was asked for, or it is no port."""
+    """Another process listens on the requested port, or it is not a port."""
 
 
 class UnknownService(LocalStackError):
-    """`KB_LOCAL_SERVICES` names what cannot be launched."""
+    """`KB_LOCAL_SERVICES` names a service that cannot be started."""
 
 
 class UnfitMachine(LocalStackError):
-    """Checks failed without which nothing can be started; the text has each with its remedy."""
+    """Required checks of `kb doctor` failed; the text has each one with its remedy."""
 
     def __init__(self, failed: Sequence[tuple[str, str]]) -> None:
-        """Take what was found and its remedy, of each check that failed."""
+        """Take the finding and the remedy of each failed check."""
         super().__init__("; ".join(found for found, _ in failed), remedy="`kb doctor` shows all checks")
         self._failed = tuple(failed)
 

@@ -48,10 +48,10 @@ HOP_BY_HOP = frozenset(
 OPERATORS_PATHS = frozenset({"/metrics"})
 METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 RETRY_AFTER_S = 1
-CALLER_LEFT = 499
+CLIENT_CLOSED_REQUEST = 499
 
 
-def upstream_of(path: str) -> Upstream:
+def route_upstream(path: str) -> Upstream:
     """Say which service answers `path`, with or without `/v0/orgs/{organization_id}` before it."""
     match path.strip("/").split("/"):
         case ["v0", "orgs", _, *rest]:
@@ -79,18 +79,18 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
         if request.scope["path"] in OPERATORS_PATHS:
             detail = "This path is served by each service on its own port, and not here."
             return _problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
-        upstream = upstream_of(request.url.path)
-        body = _Body(request)
-        outgoing = _outgoing(request, body, client, upstreams[upstream])
+        upstream = route_upstream(request.url.path)
+        body = _RequestBody(request)
+        outgoing = _build_outgoing(request, body, client, upstreams[upstream])
         try:
-            answer = await _unless_left(request, body, client.send(outgoing, stream=True))
+            answer = await _send_while_connected(request, body, client.send(outgoing, stream=True))
         except ClientDisconnect:
-            return Response(status_code=CALLER_LEFT)
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
         except (httpx.ConnectError, httpx.ConnectTimeout):
             return _unavailable(request, upstream)
         except httpx.RequestError:
             return _connection_lost(request, upstream)
-        response = StreamingResponse(_body(answer), status_code=answer.status_code)
+        response = StreamingResponse(_stream_body(answer), status_code=answer.status_code)
         response.raw_headers = _end_to_end(answer.headers.raw)
         return response
 
@@ -102,45 +102,47 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
     return Starlette(routes=[Route("/{path:path}", forward, methods=METHODS)], lifespan=lifespan)
 
 
-class _Body:
+class _RequestBody:
     """The body of a request as it is passed on; the request may be asked for other news only after its end."""
 
     def __init__(self, request: Request) -> None:
         self.has_ended = asyncio.Event()
         self._request = request
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        async for piece in self._request.stream():
-            yield piece
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._request.stream():
+            yield chunk
         self.has_ended.set()
 
 
-async def _unless_left(request: Request, body: _Body, sending: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+async def _send_while_connected(
+    request: Request, body: _RequestBody, sending: Coroutine[Any, Any, httpx.Response]
+) -> httpx.Response:
     """Send for as long as the caller is there, so that no service works for somebody who has gone.
 
     Raises:
         ClientDisconnect: the caller has gone; the connection to the service is closed.
     """
     answering = asyncio.ensure_future(sending)
-    leaving = asyncio.ensure_future(_left(request, body))
+    disconnecting = asyncio.ensure_future(_wait_for_disconnect(request, body))
     try:
-        await asyncio.wait({answering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({answering, disconnecting}, return_when=asyncio.FIRST_COMPLETED)
         if not answering.done():
             raise ClientDisconnect
         return answering.result()
     finally:
-        for task in (answering, leaving):
+        for task in (answering, disconnecting):
             task.cancel()
-        await asyncio.gather(answering, leaving, return_exceptions=True)
+        await asyncio.gather(answering, disconnecting, return_exceptions=True)
 
 
-async def _left(request: Request, body: _Body) -> None:
+async def _wait_for_disconnect(request: Request, body: _RequestBody) -> None:
     await body.has_ended.wait()
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _outgoing(request: Request, body: _Body, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
+def _build_outgoing(request: Request, body: _RequestBody, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
     # The bytes as they came: decoding and encoding again would change an escaped slash.
     raw_path: bytes = request.scope["raw_path"]
     if query := request.scope["query_string"]:
@@ -152,14 +154,14 @@ def _outgoing(request: Request, body: _Body, client: httpx.AsyncClient, base_url
         request.method,
         httpx.URL(base_url).copy_with(raw_path=raw_path),
         headers=httpx.Headers(_end_to_end(request.headers.raw)),
-        content=body.pieces() if has_body else None,
+        content=body.chunks() if has_body else None,
     )
 
 
-async def _body(answer: httpx.Response) -> AsyncIterator[bytes]:
+async def _stream_body(answer: httpx.Response) -> AsyncIterator[bytes]:
     try:
-        async for piece in answer.aiter_raw():
-            yield piece
+        async for chunk in answer.aiter_raw():
+            yield chunk
     finally:
         await answer.aclose()
 

@@ -91,10 +91,10 @@ class Mongod(Server):
         )
 
     async def wait_ready(self) -> None:
-        if self._alone and await self.progresses_until(self._answers_or_ended) and self.running:
+        if self._alone and await self.wait_with_progress(self._answers_or_ended) and self.running:
             # One that dies right here is told of below, with its log.
             with contextlib.suppress(OSError):
-                await self.progresses_until(self._is_member)
+                await self.wait_with_progress(self._is_member)
         await super().wait_ready()
 
     async def is_ready(self) -> bool:
@@ -122,7 +122,7 @@ class Mongod(Server):
 
     async def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         # Long, because initiating waits for the disk.
-        return await run_command(LOOPBACK, self.port, command, timeout_s=self.start_patience_s)
+        return await run_command(LOOPBACK, self.port, command, timeout_s=self.start_timeout_s)
 
 
 async def is_writable(port: int) -> bool:

@@ -16,27 +16,28 @@ NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 _RANGE: Final = range(20_000, 32_000)
-"""Below what systems hand out to outgoing connections (Linux from 32768, macOS from 49152), which on a busy machine
+"""Below the ephemeral ports of outgoing connections (Linux from 32768, macOS from 49152), which on a busy machine
 would often take a port between the moment it is found free and the moment a server listens there."""
 
 
 def free_port() -> int:
-    """Return a loopback port that nobody listens on now, and that no call gives anybody else while this process lives.
+    """Return a loopback port that is free, and that no other call returns while this process lives.
 
     Raises:
         UnusablePort: all are taken.
     """
     start = SystemRandom().randrange(len(_RANGE))
     for port in chain(_RANGE[start:], _RANGE[:start]):
-        if is_free(port) and _claimed(port):
+        if is_free(port) and _claim(port):
             return port
     raise UnusablePort(
-        f"no free port from {_RANGE.start} to {_RANGE.stop - 1}", remedy="end some of what listens there (`ss -ltn`)"
+        f"no free port from {_RANGE.start} to {_RANGE.stop - 1}",
+        remedy="stop some of the processes that listen there (`ss -ltn`)",
     )
 
 
-def _claimed(port: int) -> bool:
-    """Mark `port` as given away; False if it was, by any process that still runs.
+def _claim(port: int) -> bool:
+    """Mark `port` as taken; return False if a running process has done so already.
 
     The mark is the UDP port of the same number: others who look for a port see it, servers on TCP are not in its way,
     and the system takes it back when the process ends, however it does.
@@ -52,10 +53,10 @@ def _claimed(port: int) -> bool:
 
 
 def is_free(port: int) -> bool:
-    return _refusal(port) is None
+    return _bind_error(port) is None
 
 
-def _refusal(port: int) -> int | None:
+def _bind_error(port: int) -> int | None:
     """Return the `errno` of an attempt to listen on `port`; None if it can be done."""
     with socket.socket() as probe:
         # As servers do: a connection that lingers from the last run does not make the port taken.
@@ -76,7 +77,7 @@ def parse_port(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 1 <= int(text) <= LAST_PORT):
         raise UnusablePort(
             f"{text!r} is not a port number",
-            remedy=f"use a number from 1 to {LAST_PORT}, or unset KB_PORT to have one chosen",
+            remedy=f"use a number from 1 to {LAST_PORT}, or unset KB_PORT to use any free port",
         )
     return int(text)
 
@@ -85,22 +86,23 @@ def check_free(port: int) -> None:
     """Check that a server can listen on the port that the user asked for.
 
     Raises:
-        UnusablePort: somebody listens there, or this user may not.
+        UnusablePort: another process listens there, or this user may not use it.
     """
-    refusal = _refusal(port)
+    refusal = _bind_error(port)
     if refusal == errno.EADDRINUSE:
         raise UnusablePort(
             f"port {port} is in use",
-            remedy=f"end what listens there (`ss -ltnp sport = :{port}`), choose another, or unset KB_PORT",
+            remedy=f"stop the process that listens there (`ss -ltnp sport = :{port}`), or unset KB_PORT",
         )
     if refusal is not None:
         raise UnusablePort(
-            f"port {port} cannot be used: {os.strerror(refusal)}", remedy="choose another, above 1023, or unset KB_PORT"
+            f"port {port} cannot be used: {os.strerror(refusal)}",
+            remedy="choose another port above 1023, or unset KB_PORT",
         )
 
 
 class Ports:
-    """Hands out a port for each name: the one it had last time while that is free, else another."""
+    """Assigns a port to each name: the one of the last start if it is free, otherwise another."""
 
     def __init__(self, remembered: Mapping[str, int] | None = None) -> None:
         self._remembered = dict(remembered or {})
@@ -111,15 +113,15 @@ class Ports:
             return self._taken[name]
         port = self._remembered.get(name)
         if port is None or not is_free(port) or port in self._taken.values():
-            port = self._another()
+            port = self._choose_new()
         self._taken[name] = port
         return port
 
-    def take_exactly(self, name: str, port: int) -> int:
+    def reserve_exactly(self, name: str, port: int) -> int:
         """Take the port that the user asked for.
 
         Raises:
-            UnusablePort: somebody listens there, or this user may not.
+            UnusablePort: another process listens there, or this user may not use it.
         """
         check_free(port)
         self._taken[name] = port
@@ -130,7 +132,7 @@ class Ports:
         """Return the ports to store for the next start."""
         return {**self._remembered, **self._taken}
 
-    def _another(self) -> int:
+    def _choose_new(self) -> int:
         reserved = {*self._taken.values(), *self._remembered.values()}
         while (port := free_port()) in reserved:
             pass

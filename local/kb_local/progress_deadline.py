@@ -13,10 +13,10 @@ class ProgressDeadline:
         self._seen: set[Hashable] = set()
         self._progressed_at = monotonic()
 
-    def see(self, how_far: Hashable) -> None:
+    def record(self, progress: Hashable) -> None:
         """Take in how far it is; what was seen before, as of a process that crashes again and again, is no progress."""
-        if how_far not in self._seen:
-            self._seen.add(how_far)
+        if progress not in self._seen:
+            self._seen.add(progress)
             self._progressed_at = monotonic()
 
     @property

@@ -8,7 +8,7 @@ from kb_shared.mongo.database import Database
 log = structlog.get_logger()
 
 
-async def after_broker_loss(database: Database) -> None:
+async def restore_after_broker_loss(database: Database) -> None:
     """Send the outbox of the last seven days again and make every open index job due.
 
     Call it after the topics exist and before any service produces.

@@ -47,7 +47,7 @@ class Server(ABC):
     `start` returns once the server can work; `stop` and `kill` once the process is gone.
     """
 
-    start_patience_s = 300.0
+    start_timeout_s = 300.0
     """How long a start may take in which the process does next to nothing."""
 
     def __init__(self, name: str, *, port: int, log: Path) -> None:
@@ -91,7 +91,7 @@ class Server(ABC):
     async def wait_ready(self) -> None:
         """Wait until the launched process is ready; raises as `start` does, and ends a process that is not."""
         try:
-            ready = await self.progresses_until(self._ready_or_ended)
+            ready = await self.wait_with_progress(self._ready_or_ended)
         except BaseException:
             await self.kill()
             raise
@@ -100,26 +100,26 @@ class Server(ABC):
         if not ready:
             await self.kill()
             raise ServerNotReady(
-                f"{self.name} is not ready, and made no progress for {self.start_patience_s:g} s."
+                f"{self.name} is not ready, and made no progress for {self.start_timeout_s:g} s."
                 f" The end of its log:\n{self.log_tail()}",
                 remedy=f"read {self.log}, and run `kb doctor`",
             )
         self._was_ready = True
 
-    async def progresses_until(self, condition: Callable[[], Awaitable[bool]]) -> bool:
+    async def wait_with_progress(self, condition: Callable[[], Awaitable[bool]]) -> bool:
         """Ask `condition` every few milliseconds; False if it did not hold while the process still made progress."""
-        deadline = ProgressDeadline(self.start_patience_s)
+        deadline = ProgressDeadline(self.start_timeout_s)
         while not await condition():
-            deadline.see(self._steps_of_cpu())
+            deadline.record(self._cpu_steps())
             if deadline.is_over:
                 return False
             await asyncio.sleep(POLL_INTERVAL_S)
         return True
 
-    def _steps_of_cpu(self) -> int:
+    def _cpu_steps(self) -> int:
         """Return how much CPU the process has used, in steps that one which only waits for something does not make.
 
-        On a machine that leaves it a fiftieth of a core, it still makes one in `start_patience_s`.
+        On a machine that leaves it a fiftieth of a core, it still makes one in `start_timeout_s`.
         """
         try:
             spent = psutil.Process(self.pid).cpu_times()
@@ -141,7 +141,7 @@ class Server(ABC):
     @property
     def pid(self) -> int:
         """The process id, of the last run if it has ended."""
-        return self._the_child.pid
+        return self._launched_child.pid
 
     @property
     def running(self) -> bool:
@@ -166,7 +166,7 @@ class Server(ABC):
         """End the process in its own orderly way (SIGTERM), after `timeout_s` by force; return its exit status."""
         self._is_wanted = False
         if self.running:
-            self._the_child.send_signal(signal.SIGTERM)
+            self._launched_child.send_signal(signal.SIGTERM)
             self.resume()
             if not await poll_until(self._ended, timeout_s=timeout_s):
                 await self.kill()
@@ -176,7 +176,7 @@ class Server(ABC):
         """SIGKILL, and wait until the process is gone."""
         self._is_wanted = False
         if self.running:
-            self._the_child.send_signal(signal.SIGKILL)
+            self._launched_child.send_signal(signal.SIGKILL)
             await self.wait()
 
     async def wait(self) -> int:
@@ -187,18 +187,18 @@ class Server(ABC):
     async def pause(self) -> None:
         """SIGSTOP: its connections stay open and, from the return on, nothing answers, as on a frozen machine."""
         self.paused = True
-        self._the_child.send_signal(signal.SIGSTOP)
-        await poll_until(self._stands_still, timeout_s=math.inf)
+        self._launched_child.send_signal(signal.SIGSTOP)
+        await poll_until(self._is_stopped, timeout_s=math.inf)
 
     def resume(self) -> None:
         self.paused = False
-        self._the_child.send_signal(signal.SIGCONT)
+        self._launched_child.send_signal(signal.SIGCONT)
 
     def log_tail(self) -> str:
         """Return the last lines that the process wrote."""
         return tail(self.log)
 
-    async def _stands_still(self) -> bool:
+    async def _is_stopped(self) -> bool:
         # The signal is on its way to the threads for a moment after it was sent.
         return psutil.Process(self.pid).status() == psutil.STATUS_STOPPED
 
@@ -206,7 +206,7 @@ class Server(ABC):
         return not self.running
 
     @property
-    def _the_child(self) -> Child:
+    def _launched_child(self) -> Child:
         if self._child is None:
             raise RuntimeError(f"{self.name} was never launched")
         return self._child

@@ -5,7 +5,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from kb_local.broker import Broker
-from kb_local.broker_contents import create_topics, queue_again
+from kb_local.broker_contents import create_topics, resend_after_broker_loss
 from kb_local.deployment import inspect_mongo
 from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
 from kb_local.ports import Ports
@@ -213,7 +213,7 @@ class Stack:
             await self._start_foundations()
             await self._fill_broker()
             self._make_services()
-            await together(*(service.start() for service in self.services.values()), self._start_gateway())
+            await run_all(*(service.start() for service in self.services.values()), self._start_gateway())
         except BaseException:
             await self.stop()
             raise
@@ -222,9 +222,9 @@ class Stack:
         """Stop everything in order: who writes before where it is written to."""
         if self.gateway is not None:
             await self.gateway.stop()
-        await together(*(service.stop() for service in self.services.values()))
+        await run_all(*(service.stop() for service in self.services.values()))
         foundations = [server for server in self.servers if server is not self.mongod]
-        await together(*(server.stop() for server in foundations))
+        await run_all(*(server.stop() for server in foundations))
         if self.mongod is not None:
             await self.mongod.stop()
 
@@ -257,9 +257,9 @@ class Stack:
         """Crash the broker, and bring the stack back to where it lost nothing."""
         assert self.broker is not None, "this stack has not launched a broker"
         await self.broker.kill()
-        await self.revive_broker()
+        await self.recover_broker()
 
-    async def revive_broker(self) -> None:
+    async def recover_broker(self) -> None:
         """Start a broker that ended, empty as it is, and have sent again what it held.
 
         Whatever produces is stopped until the topics exist: until then the new broker would acknowledge records that
@@ -267,16 +267,16 @@ class Stack:
         """
         assert self.broker is not None, "this stack has not launched a broker"
         producers = [service for service in self.services.values() if service.package in PRODUCERS and service.running]
-        await together(*(service.stop() for service in producers))
+        await run_all(*(service.stop() for service in producers))
         await self.broker.start()
         await self._fill_broker()
-        await together(*(service.start() for service in producers))
+        await run_all(*(service.start() for service in producers))
 
     async def _fill_broker(self) -> None:
         await create_topics(self.kafka_connection, prefix=self.topic_prefix)
         # A broker of ours is empty whenever it starts.
         if self.broker is not None:
-            await queue_again(self.mongo_uri, database=self.database)
+            await resend_after_broker_loss(self.mongo_uri, database=self.database)
 
     async def _start_foundations(self) -> None:
         if self._zygote is None:
@@ -287,7 +287,7 @@ class Stack:
             self.broker = Broker(port=self.ports.reserve("broker"), log=self.home.log("broker"))
         if self._given_models_api_base is None:
             self.model_server = ModelServer(port=self.ports.reserve("model-server"), log=self.home.log("model-server"))
-        await together(
+        await run_all(
             self._start_mongo(),
             *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
             *([self.model_server.start()] if self.model_server is not None else []),
@@ -352,7 +352,7 @@ class Stack:
         return f"http://127.0.0.1:{self.ports.reserve(name.replace('_', '-'))}"
 
 
-async def together(*work: Coroutine[Any, Any, Any]) -> None:
+async def run_all(*work: Coroutine[Any, Any, Any]) -> None:
     """Run all at once; the first error cancels the others and is raised as it is."""
     try:
         async with asyncio.TaskGroup() as group:

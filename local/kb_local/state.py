@@ -1,4 +1,4 @@
-"""What a stack keeps in its folder, `.kb` by default: data, logs, secrets, and the state that `kb status` reads."""
+"""The folder of a stack (`.kb` by default): data, logs, secrets, and the state that `kb status` reads."""
 
 import base64
 import contextlib
@@ -25,7 +25,7 @@ class ProcessState(BaseModel):
     name: str
     pid: int | None
     started_at: float | None = None
-    """Creation time of the process by the system's clock: a pid alone may since have become somebody else's."""
+    """Creation time of the process by the system's clock: a pid alone may have been reused since."""
     port: int
     condition: ProcessCondition
     restarts: int
@@ -51,7 +51,7 @@ class StackState(BaseModel):
 
 
 class Secrets(BaseModel):
-    """Made at the first start and kept, because the rows that were made with them are."""
+    """Secrets created at the first start. They are kept because stored rows depend on them."""
 
     organization_id: str = "local"
     api_key: str = Field(default_factory=lambda: f"kb_{secrets.token_hex(6)}_{secrets.token_hex(24)}", repr=False)
@@ -109,12 +109,12 @@ class Home:
         if not found.isdecimal() or int(found) > FORMAT:
             raise UnusableHome(
                 f"{self.folder} has the format {found!r}; this version knows up to {FORMAT}",
-                remedy="use the version that made it, or another folder with KB_HOME",
+                remedy="use the version that created it, or another folder with KB_HOME",
             )
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only supervisor of this folder; the lock goes with the process, however that ends.
+        """Be the only supervisor of this folder; the lock ends with the process.
 
         Raises:
             UnusableHome: another one runs.
@@ -124,7 +124,8 @@ class Home:
         with file:
             if not _takes_lock(file):
                 raise UnusableHome(
-                    f"a stack runs in {self.folder} already", remedy="`kb down` stops it, `kb status` shows it"
+                    f"a stack is already running in {self.folder}",
+                    remedy="`kb down` stops it, `kb status` shows its processes",
                 )
             yield
 
@@ -142,13 +143,13 @@ class Home:
 
     @contextlib.contextmanager
     def _permitted(self) -> Iterator[None]:
-        """Tell a refusal of the system in words."""
+        """Turn a PermissionError into an error that names the owner of the folder."""
         try:
             yield
         except PermissionError as error:
             raise UnusableHome(
                 f"{self.folder} cannot be used by this user{self._owner_in_words()}",
-                remedy="run `kb` as its owner, or choose another folder with KB_HOME",
+                remedy="run `kb` as the owner of the folder, or choose another one with KB_HOME",
             ) from error
 
     def _owner_in_words(self) -> str:
@@ -158,7 +159,7 @@ class Home:
             return ""
 
     def read_state(self) -> StackState:
-        """Return what was written last; an empty state before the first start.
+        """Return the last written state; an empty one before the first start.
 
         Raises:
             UnusableHome: it is not understood, or is another user's.
@@ -172,15 +173,15 @@ class Home:
             return StackState.model_validate_json(written)
         except ValidationError as error:
             raise UnusableHome(
-                f"{self._state} is not understood", remedy=f"stop what runs and remove {self._state}; data stays"
+                f"{self._state} cannot be read", remedy=f"stop the stack and delete {self._state}; the data is kept"
             ) from error
 
     def write_state(self, state: StackState) -> None:
-        """Replace the state as a whole: who reads it never sees half of it."""
+        """Replace the state atomically: readers never see a part of it."""
         _write_private(self._state, state.model_dump_json(indent=1))
 
     def read_secrets(self) -> Secrets:
-        """Return the keys of this stack, each made at the first call that finds it missing."""
+        """Return the secrets of this stack; a missing one is created."""
         kept = Secrets()
         with contextlib.suppress(FileNotFoundError), self._permitted():
             kept = Secrets.model_validate_json(self._secrets.read_bytes())
@@ -207,7 +208,7 @@ def find_process(pid: int | None, started_at: float | None) -> psutil.Process | 
 
 
 def _takes_lock(file: IO[str]) -> bool:
-    """Lock a file until it is closed; False if somebody else has it locked."""
+    """Lock a file until it is closed; return False if another process has it locked."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -222,6 +223,6 @@ def _write_private(path: Path, text: str) -> None:
         draft.write_text(text)
         draft.replace(path)
     except OSError:
-        # On a full disk the half that was written is in the way of whoever makes room.
+        # On a full disk, the incomplete file would use up space.
         draft.unlink(missing_ok=True)
         raise

@@ -53,8 +53,8 @@ LAUNCH_SETTINGS = frozenset(
 
 
 @dataclass(slots=True)
-class History:
-    """History of one process so far."""
+class RestartHistory:
+    """RestartHistory of one process so far."""
 
     restarts: int = 0
     last_exit: str | None = None
@@ -80,10 +80,10 @@ class Supervisor:
         self._on_change = on_change
         self._phase: Phase = "starting"
         self._failure: Problem | None = None
-        self._histories: dict[str, History] = {}
+        self._histories: dict[str, RestartHistory] = {}
         self._broker_is_filled = asyncio.Event()
         self._last_state: StackState | None = None
-        self._is_untold = False
+        self._report_failed = False
         self._started_at = psutil.Process().create_time()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -111,7 +111,7 @@ class Supervisor:
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not stop.is_set():
                 await starting
-                await self._keep_all_until(stopping)
+                await self._keep_all_running(stopping)
         finally:
             self._phase = "stopping"
             stopping.cancel()
@@ -121,17 +121,17 @@ class Supervisor:
         await self._stack.stop()
         self._phase = "stopped"
 
-    async def _keep_all_until(self, stopping: asyncio.Future[Any]) -> None:
+    async def _keep_all_running(self, stopping: asyncio.Future[Any]) -> None:
         self._phase = "ready"
         self._broker_is_filled.set()
-        keepers = [asyncio.ensure_future(self._keep(server)) for server in self._stack.servers]
+        restarting = [asyncio.ensure_future(self._keep_running(server)) for server in self._stack.servers]
         await stopping
         self._phase = "stopping"
-        for keeper in keepers:
-            keeper.cancel()
-        await asyncio.gather(*keepers, return_exceptions=True)
+        for task in restarting:
+            task.cancel()
+        await asyncio.gather(*restarting, return_exceptions=True)
 
-    async def _keep(self, server: Server) -> None:
+    async def _keep_running(self, server: Server) -> None:
         """Restart one server whenever it crashes, after a pause that grows while it keeps crashing."""
         history = self._history(server)
         failures = 0
@@ -141,12 +141,12 @@ class Supervisor:
             failures = 0 if time.monotonic() - began > STABLE_AFTER_S else failures + 1
             history.last_exit = describe_exit(server.returncode or 0)
             await asyncio.sleep(backoff_s(failures - 1))
-            while not await self._revive(server):
+            while not await self._restart(server):
                 failures += 1
                 await asyncio.sleep(backoff_s(failures))
             history.restarts += 1
 
-    async def _watch_until_crash(self, server: Server, history: History) -> None:
+    async def _watch_until_crash(self, server: Server, history: RestartHistory) -> None:
         probe_at = time.monotonic()
         while not server.crashed:
             if server.running and time.monotonic() >= probe_at:
@@ -154,30 +154,30 @@ class Supervisor:
                 probe_at = time.monotonic() + PROBE_INTERVAL_S
             await asyncio.sleep(WATCH_INTERVAL_S)
 
-    async def _revive(self, server: Server) -> bool:
+    async def _restart(self, server: Server) -> bool:
         """Start a server that crashed; return whether it is ready again."""
         try:
             if server is self._stack.broker:
-                await self._revive_broker()
+                await self._recover_broker()
             elif isinstance(server, Service):
-                await self._revive_service(server)
+                await self._restart_service(server)
             else:
                 await server.start()
         except Exception as error:  # whatever it was, the next try comes
             reason = str(error) if isinstance(error, LocalStackError) else None
-            log.exception("server.not_revived", name=server.name, reason=reason)
+            log.exception("server.restart_failed", name=server.name, reason=reason)
             return False
         return True
 
-    async def _revive_broker(self) -> None:
+    async def _recover_broker(self) -> None:
         self._broker_is_filled.clear()
-        await self._stack.revive_broker()
+        await self._stack.recover_broker()
         self._broker_is_filled.set()
 
-    async def _revive_service(self, service: Service) -> None:
+    async def _restart_service(self, service: Service) -> None:
         if service.package in PRODUCERS:
             await self._broker_is_filled.wait()
-        await poll_until(self._stack.can_fork, timeout_s=service.start_patience_s)
+        await poll_until(self._stack.can_fork, timeout_s=service.start_timeout_s)
         # The revival of the broker starts producers too, and may have been first.
         if not service.running:
             await service.start()
@@ -195,11 +195,11 @@ class Supervisor:
             self._on_change(state)
         except OSError as error:
             # Nothing that runs needs the state: it goes on, and the state is told as soon as that can be done.
-            if not self._is_untold:
+            if not self._report_failed:
                 log.warning("state.not_written", reason=os.strerror(error.errno or 0), remedy="make room in KB_HOME")
-            self._is_untold = True
+            self._report_failed = True
             return
-        self._last_state, self._is_untold = state, False
+        self._last_state, self._report_failed = state, False
 
     def _state(self) -> StackState:
         return StackState(
@@ -225,11 +225,11 @@ class Supervisor:
             log=str(server.log),
         )
 
-    def _history(self, server: Server) -> History:
-        return self._histories.setdefault(server.name, History())
+    def _history(self, server: Server) -> RestartHistory:
+        return self._histories.setdefault(server.name, RestartHistory())
 
 
-def _condition(server: Server, history: History) -> ProcessCondition:
+def _condition(server: Server, history: RestartHistory) -> ProcessCondition:
     if server.crashed:
         return "crashed"
     if not server.running:
@@ -250,7 +250,7 @@ def make_stack(environment: Mapping[str, str]) -> Stack:
     home.prepare()
     ports = Ports(home.read_state().ports)
     if wanted := environment.get("KB_PORT"):
-        ports.take_exactly("gateway", parse_port(wanted))
+        ports.reserve_exactly("gateway", parse_port(wanted))
     return Stack(
         home.folder,
         services=wanted_services(environment),
@@ -294,7 +294,7 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
     with home.locked():
         end_leftovers(home)
 
-        def write_and_tell(state: StackState) -> None:
+        def write_and_report(state: StackState) -> None:
             home.write_state(state)
             on_change(state)
 
@@ -302,12 +302,12 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         try:
-            supervisor = Supervisor(make_stack(environment), on_change=write_and_tell)
+            supervisor = Supervisor(make_stack(environment), on_change=write_and_report)
         except LocalStackError as error:
             # The state is the one of the run before, and the command that waits for this one looks for its pid.
             ours = {"supervisor_pid": os.getpid(), "supervisor_started_at": psutil.Process().create_time()}
             failure = Problem(problem=error.problem, remedy=error.remedy)
-            write_and_tell(home.read_state().model_copy(update={**ours, "phase": "failed", "failure": failure}))
+            write_and_report(home.read_state().model_copy(update={**ours, "phase": "failed", "failure": failure}))
             raise
         await supervisor.run(stop)
 

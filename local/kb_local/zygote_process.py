@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from kb_local.log_file import open_log
-from kb_local.tether import die_with, rename
+from kb_local.parent_death_signal import request_parent_death_signal, set_process_name
 
 MAX_READ_BYTES = 65536
 HANDLED_SIGNALS = (signal.SIGCHLD, signal.SIGTERM)
@@ -41,8 +41,8 @@ class ForkRequest:
 
     def enter(self, *, parent_pid: int) -> None:
         """Make this fresh fork look like a process that was executed."""
-        die_with(parent_pid)
-        rename(self.module.partition(".")[0])
+        request_parent_death_signal(parent_pid)
+        set_process_name(self.module.partition(".")[0])
         signal.set_wakeup_fd(-1)
         for number in HANDLED_SIGNALS:
             signal.signal(number, signal.SIG_DFL)

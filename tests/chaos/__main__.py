@@ -29,7 +29,7 @@ from tests.chaos.run import ChaosServers, Verdict, run
 from tests.kafka_cluster.cluster import KafkaBrokers
 
 SEED_TIMEOUT_S = 1200.0
-START_PATIENCE_S = 900.0
+START_TIMEOUT_S = 900.0
 TRANSACTION_LIFETIME_S = 5
 SLOW_TRANSACTION_LIFETIME_S = 15
 """With little CPU: what the local stack has."""
@@ -172,7 +172,7 @@ async def shared_servers(
         cpu_share: of a CPU, for each indexer and each mongod.
     """
     # Of all servers of this process: on a busy machine they take their time, which is no finding.
-    Server.start_patience_s = START_PATIENCE_S
+    Server.start_timeout_s = START_TIMEOUT_S
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
     models = ModelServer(port=free_port(), log=logs / "model-server.log")
     zygote = Zygote(

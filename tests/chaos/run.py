@@ -12,9 +12,9 @@ from uuid import uuid4
 import httpx
 
 from kb_contracts.documents import DocumentEvent
-from kb_local.cpu_share import held
+from kb_local.cpu_share import limit_cpu
 from kb_local.server import Server
-from kb_local.stack import Stack, together
+from kb_local.stack import Stack, run_all
 from kb_local.zygote import Zygote
 from tests.chaos.caller import Caller
 from tests.chaos.clock import Clock
@@ -61,7 +61,7 @@ class ChaosServers:
     """With brokers each run has topics of its own on them instead of a broker of its own."""
     mongods: Sequence[Server] = ()
     cpu_share: float | None = None
-    """Of a CPU, which each indexer and each mongod is held to; None: all that the machine has."""
+    """Of a CPU, which each indexer and each mongod is limit_cpu to; None: all that the machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class _Chaos:
         async with asyncio.TaskGroup() as group:
             for reading in self.readings:
                 group.create_task(self._read_until(reading, stop))
-            await together(self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail())
+            await run_all(self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail())
             await self.clusters.heal()
             await self.caller.settle()
             await self._publish_again_if_lost(faults)
@@ -253,7 +253,7 @@ class _Chaos:
                 faults.wrong.append(f"{name} stopped with status {status}")
         await let_leases_expire(self.system.database, relays=True)
         await let_circuits_close(self.system.database)
-        await together(*(stack.services[name].start() for name in producers))
+        await run_all(*(stack.services[name].start() for name in producers))
 
     async def _what_keeps_moving(self) -> list[str]:
         try:
@@ -291,7 +291,7 @@ def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[No
     def slow_ones() -> list[Server]:
         return [*servers.mongods, *(each for name, each in stack.services.items() if name.startswith("kb_indexer"))]
 
-    return held(servers.cpu_share, slow_ones)
+    return limit_cpu(servers.cpu_share, slow_ones)
 
 
 def _forgiveness(servers: ChaosServers) -> dict[str, str]:

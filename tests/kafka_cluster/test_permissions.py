@@ -12,7 +12,7 @@ import pytest
 from kb_client.events import EventPublisher, PublishingFailed
 from kb_contracts import topics
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
-from kb_local.broker_contents import queue_again
+from kb_local.broker_contents import resend_after_broker_loss
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
@@ -112,7 +112,7 @@ async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
     for away in ("kb_indexer", "kb_api"):
         await _redrive_all(opened)
         await opened.stack.stop_service(away)
-        await queue_again(opened.stack.mongo_uri, database=opened.stack.database)
+        await resend_after_broker_loss(opened.stack.mongo_uri, database=opened.stack.database)
         sent = {told for told in documented if told[0] != PRINCIPAL_OF[away] and told[1] == "WRITE"}
         await until(partial(_are_used, audited, sent), every_s=0.5, what=f"all rights to write, without {away}")
         await opened.stack.start_service(away)

@@ -8,16 +8,16 @@ import pytest
 
 from kb_client.events import EventPublisher
 from kb_local import progress_deadline
-from kb_local.demo import story as story_module
-from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
+from kb_local.demo import scenario as scenario_module
+from kb_local.demo.api import NO_PROGRESS_TIMEOUT_S, Api, DemoFailed
 from kb_local.demo.figures import Figures
-from kb_local.demo.story import Bases, Story
-from kb_local.demo.telling import Telling
+from kb_local.demo.output import DemoOutput
+from kb_local.demo.scenario import DemoKnowledgeBases, DemoScenario
 from kb_local.stack import Stack
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 NOWHERE = "127.0.0.1:1"
-BASES = Bases("permissive", "network")
+BASES = DemoKnowledgeBases("permissive", "network")
 
 
 class SlowSystem(Api):
@@ -28,7 +28,7 @@ class SlowSystem(Api):
         self.looks = 0
         self._counts = counts
         self._pause_s = pause_s
-        monkeypatch.setattr(story_module, "LOOK_EVERY_S", 0)
+        monkeypatch.setattr(scenario_module, "LOOK_EVERY_S", 0)
         monkeypatch.setattr(progress_deadline, "monotonic", lambda: self.looks * self._pause_s)
 
     async def knowledge_base(self, kb_id: str) -> dict[str, Any]:
@@ -44,12 +44,12 @@ class SlowSystem(Api):
 async def wait_for(documents: int, api: SlowSystem, folder: Path) -> None:
     stack = Stack(folder, kafka=NOWHERE, models_api_base="http://127.0.0.1:1/v1")
     events = EventPublisher(KafkaConnection.from_environment({"KB_KAFKA": NOWHERE}), source="/demo")
-    story = Story(stack, api, events, Telling(as_json=True), Figures())
-    await story.wait_until_indexed({BASES.permissive: documents, BASES.network: 0})
+    scenario = DemoScenario(stack, api, events, DemoOutput(as_json=True), Figures())
+    await scenario.wait_until_indexed({BASES.permissive: documents, BASES.network: 0})
 
 
 async def test_the_demo_waits_as_long_as_documents_are_indexed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    slow = SlowSystem(monkeypatch, range(20), pause_s=PATIENCE_S * 0.9)
+    slow = SlowSystem(monkeypatch, range(20), pause_s=NO_PROGRESS_TIMEOUT_S * 0.9)
     await wait_for(19, slow, tmp_path)
     assert slow.looks == 20
 
@@ -57,7 +57,7 @@ async def test_the_demo_waits_as_long_as_documents_are_indexed(monkeypatch: pyte
 async def test_the_demo_ends_when_no_further_document_is_indexed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    stuck = SlowSystem(monkeypatch, [1, 2, 2], pause_s=PATIENCE_S * 0.6)
+    stuck = SlowSystem(monkeypatch, [1, 2, 2], pause_s=NO_PROGRESS_TIMEOUT_S * 0.6)
     with pytest.raises(DemoFailed, match="no further document was indexed for 180 s"):
         await wait_for(19, stuck, tmp_path)
     assert stuck.looks == 4

@@ -55,7 +55,7 @@ def test_a_start_without_progress_is_given_up(slow: SlowStack) -> None:
 
 def test_the_cpu_that_the_supervisor_uses_is_progress_and_that_of_the_command_is_not() -> None:
     state = StackState()
-    before, without_supervisor = daemon._how_far(state, os.getpid()), daemon._how_far(state, None)
-    while daemon._how_far(state, os.getpid()) == before:
+    before, without_supervisor = daemon._observe_progress(state, os.getpid()), daemon._observe_progress(state, None)
+    while daemon._observe_progress(state, os.getpid()) == before:
         pass
-    assert daemon._how_far(state, None) == without_supervisor
+    assert daemon._observe_progress(state, None) == without_supervisor

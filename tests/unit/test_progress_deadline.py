@@ -15,16 +15,16 @@ def test_patience_lasts_as_long_as_there_is_something_new(clock: list[float]) ->
     deadline = ProgressDeadline(10)
     for documents in range(100):
         clock[0] += 9
-        deadline.see(documents)
+        deadline.record(documents)
         assert not deadline.is_over
     clock[0] += 11
-    deadline.see(99)
+    deadline.record(99)
     assert deadline.is_over
 
 
 def test_what_goes_back_and_forth_is_no_progress(clock: list[float]) -> None:
     deadline = ProgressDeadline(10)
     for state in ("starting", "crashed") * 3:
-        deadline.see(state)
+        deadline.record(state)
         clock[0] += 4
     assert deadline.is_over

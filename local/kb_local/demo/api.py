@@ -12,7 +12,7 @@ import httpx
 from kb_local.errors import LocalStackError
 from kb_local.progress_deadline import ProgressDeadline
 
-PATIENCE_S: Final = 180.0
+NO_PROGRESS_TIMEOUT_S: Final = 180.0
 """How long the demo waits while nothing comes of it: a busy machine may take as long as it needs."""
 
 
@@ -28,7 +28,7 @@ class Api:
         self._http = httpx.AsyncClient(
             base_url=f"{base_url}/v0/orgs/{organization_id}",
             headers={"Authorization": f"Bearer {api_key}"},
-            timeout=PATIENCE_S,
+            timeout=NO_PROGRESS_TIMEOUT_S,
         )
 
     async def __aenter__(self) -> Self:
@@ -64,27 +64,25 @@ class Api:
         return await self._ask("POST", "/runs", {"messages": [{"role": "user", "content": question}], "kb_id": kb_id})
 
     async def wait_until_active(self, kb_id: str) -> None:
-        deadline = ProgressDeadline(PATIENCE_S)
+        deadline = ProgressDeadline(NO_PROGRESS_TIMEOUT_S)
         while (kb := await self.knowledge_base(kb_id))["status"] != "active":
-            deadline.see(kb["status"])
+            deadline.record(kb["status"])
             if kb["status"] == "error" or deadline.is_over:
-                raise DemoFailed(
-                    f"{kb['name']!r} is {kb['status']}: {kb['status_reason'] or f'no change for {PATIENCE_S:.0f} s'}",
-                    remedy=f"look into {self._logs}",
-                )
+                reason = kb["status_reason"] or f"no change for {NO_PROGRESS_TIMEOUT_S:.0f} s"
+                raise DemoFailed(f"{kb['name']!r} is {kb['status']}: {reason}", remedy=f"read the logs in {self._logs}")
             await asyncio.sleep(0.1)
 
     async def wait_for_document(self, kb_id: str, query: str, document_id: str, *, present: bool) -> float:
-        """Search until the document is (or no longer is) among the results; returns the seconds that took."""
-        began, deadline = monotonic(), ProgressDeadline(PATIENCE_S)
+        """Search until the document is (or is no longer) among the results; return how many seconds that took."""
+        began, deadline = monotonic(), ProgressDeadline(NO_PROGRESS_TIMEOUT_S)
         while True:
             found = await self.search(kb_id, query, document_ids=[document_id], top_k=1)
             if bool(found["results"]) is present:
                 return monotonic() - began
             if deadline.is_over:
                 what = "did not become searchable" if present else "was still found"
-                what = f"{what} within {PATIENCE_S:.0f} s"
-                raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"look into {self._logs}")
+                what = f"{what} within {NO_PROGRESS_TIMEOUT_S:.0f} s"
+                raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"read the logs in {self._logs}")
             await asyncio.sleep(0.01)
 
     async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -92,13 +90,13 @@ class Api:
             answer = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise DemoFailed(
-                f"{method} {path} got no answer ({type(error).__name__})", remedy=f"look into {self._logs}"
+                f"{method} {path} got no response ({type(error).__name__})", remedy=f"read the logs in {self._logs}"
             ) from error
         if answer.is_error:
             problem = answer.json() if "json" in answer.headers.get("content-type", "") else {}
             raise DemoFailed(
-                f"{method} {path} answered {answer.status_code}: {problem.get('detail', 'no detail')}",
-                remedy=f"look into {self._logs}",
+                f"{method} {path} returned {answer.status_code}: {problem.get('detail', 'no detail')}",
+                remedy=f"read the logs in {self._logs}",
             )
         content: dict[str, Any] = answer.json()
         return content

@@ -1,4 +1,4 @@
-"""What a run of the demo counted and measured. All of it comes from the run."""
+"""Counts and times that one run of the demo measured."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -29,13 +29,13 @@ class Figures:
 
 
 def percentiles_ms(seconds: Sequence[float]) -> dict[str, float]:
-    """p50, p95 and the count of single measurements."""
+    """Return p50, p95 and the number of measurements."""
     cuts = quantiles(seconds, n=20, method="inclusive")
     return {"events": len(seconds), "p50": round(cuts[9] * 1000, 1), "p95": round(cuts[18] * 1000, 1)}
 
 
 async def counters(url: str) -> dict[str, float]:
-    """The counters of a service, summed over their labels."""
+    """Return the counters of a service, summed over their labels."""
     async with httpx.AsyncClient() as http:
         exposition = (await http.get(f"{url}/metrics")).raise_for_status().text
     sums: dict[str, float] = {}
@@ -46,6 +46,6 @@ async def counters(url: str) -> dict[str, float]:
 
 
 async def spus_charged(mongo_uri: str, database: str, organization_id: str) -> int:
-    """Read the charges from the ledger, from which all bills are made."""
+    """Return the sum of the charges in the ledger."""
     async with AsyncMongoClient[dict[str, Any]](mongo_uri) as client:
         return await spu_ledger.total(client[database], organization_id)

@@ -20,7 +20,7 @@ from kb_local.model_server.hash_provider import HashProvider
 from kb_local.model_server.minilm import MiniLM
 from kb_local.model_server.model_worker import ModelWorker
 from kb_local.model_server.openai_api import (
-    CallerLeft,
+    ClientDisconnected,
     EmbeddingRequest,
     OpenAIError,
     embeddings_body,
@@ -57,7 +57,11 @@ def create_app(*, hash_only: bool = False) -> Starlette:
             Route("/admin/chat/{model}", server.chat_report, methods=["GET"]),
             Route("/admin/chat/{model}", server.reset_chat, methods=["DELETE"]),
         ],
-        exception_handlers={OpenAIError: _openai_error, HTTPException: _http_error, CallerLeft: _caller_left},
+        exception_handlers={
+            OpenAIError: _openai_error,
+            HTTPException: _http_error,
+            ClientDisconnected: _client_disconnected,
+        },
         lifespan=server.lifespan,
     )
 
@@ -90,13 +94,13 @@ class ModelServer:
         wanted = asked.dimensions or dimensions
         if wanted > dimensions:
             raise OpenAIError(400, f"{asked.model!r} has at most {dimensions} dimensions.", param="dimensions")
-        return await self._hash.answer(asked, wanted, caller_left=request.is_disconnected)
+        return await self._hash.answer(asked, wanted, is_disconnected=request.is_disconnected)
 
     async def _embed(self, asked: EmbeddingRequest, request: Request, worker: ModelWorker) -> Response:
         if asked.dimensions not in {None, worker.model.dimensions}:
             raise OpenAIError(400, f"{asked.model!r} has {worker.model.dimensions} dimensions.", param="dimensions")
         try:
-            embedded = await worker.embed(asked.texts, caller_left=request.is_disconnected)
+            embedded = await worker.embed(asked.texts, is_disconnected=request.is_disconnected)
         except UnusableModelFile as unusable:
             raise OpenAIError(503, str(unusable), type="server_error", code="model_unavailable") from unusable
         answer = entries(embedded)
@@ -106,17 +110,17 @@ class ModelServer:
     async def chat(self, request: Request) -> Response:
         asked = ChatRequest.parse(await request.body())
         if SCRIPTED.fullmatch(asked.model):
-            return await self._say_as_scripted(asked, request)
+            return await self._answer_as_scripted(asked, request)
         if asked.model != demo_chat.NAME:
             raise unknown_model(asked.model, [demo_chat.NAME])
         return _chat_response(asked, await asyncio.to_thread(demo_chat.reply, asked))
 
-    async def _say_as_scripted(self, asked: ChatRequest, request: Request) -> Response:
-        turn = await self._scripted.turn(asked, caller_left=request.is_disconnected)
+    async def _answer_as_scripted(self, asked: ChatRequest, request: Request) -> Response:
+        turn = await self._scripted.turn(asked, is_disconnected=request.is_disconnected)
         if turn.garbage:
             return Response(garbage_body(), media_type="application/json")
         if asked.stream:
-            events = self._scripted.events(asked, turn, caller_left=request.is_disconnected)
+            events = self._scripted.events(asked, turn, is_disconnected=request.is_disconnected)
             return StreamingResponse(events, media_type="text/event-stream")
         return _chat_response(asked, self._scripted.reply(asked, turn))
 
@@ -183,5 +187,5 @@ async def _http_error(request: Request, error: Exception) -> Response:
     return JSONResponse(refusal.body(), error.status_code, headers=error.headers)
 
 
-async def _caller_left(_: Request, __: Exception) -> Response:
+async def _client_disconnected(_: Request, __: Exception) -> Response:
     return Response(status_code=499)

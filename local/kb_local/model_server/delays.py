@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from kb_local.model_server.openai_api import CallerLeft
+from kb_local.model_server.openai_api import ClientDisconnected
 
 LOOK_EVERY_S = 0.05
 
 
-async def wait(duration_s: float, *, caller_left: Callable[[], Awaitable[bool]]) -> None:
-    """Sleep; raises CallerLeft soon after the caller has gone."""
+async def wait(duration_s: float, *, is_disconnected: Callable[[], Awaitable[bool]]) -> None:
+    """Sleep; raises ClientDisconnected soon after the caller has gone."""
     clock = asyncio.get_running_loop().time
     until = clock() + duration_s
     while (remaining_s := until - clock()) > 0:
-        if await caller_left():
-            raise CallerLeft
+        if await is_disconnected():
+            raise ClientDisconnected
         await asyncio.sleep(min(remaining_s, LOOK_EVERY_S))

@@ -19,7 +19,7 @@ class Fault(BaseModel):
         times: how many calls are hit; None is all of them.
         retry_after_s: the Retry-After header of a `status` fault, if it has one.
         hang_s: how long `hang` waits before it answers as it should have.
-        probability: of hitting a call that meets the conditions; drawn with the program's seed.
+        probability: of hitting a call that matches the conditions; drawn with the program's seed.
         model: only calls of this model.
         min_inputs: only calls with at least so many texts (a provider's 413).
         min_text_chars: only calls with a text at least so long (a provider's context limit).
@@ -47,7 +47,7 @@ class Fault(BaseModel):
     def name(self) -> str:
         return self.kind or str(self.status)
 
-    def meets(self, request: EmbeddingRequest) -> bool:
+    def matches(self, request: EmbeddingRequest) -> bool:
         return (
             self.model in {None, request.model}
             and len(request.texts) >= self.min_inputs
@@ -82,7 +82,7 @@ class RunningProgram:
         """Return the fault that hits this call, and count it."""
         for position, fault in enumerate(self._program.faults):
             spent = fault.times is not None and self._hits[position] >= fault.times
-            if not spent and fault.meets(request) and self._random.random() < fault.probability:
+            if not spent and fault.matches(request) and self._random.random() < fault.probability:
                 self._hits[position] += 1
                 return fault
         return None

@@ -12,7 +12,7 @@ from kb_local.model_server import hash_model
 from kb_local.model_server.delays import wait
 from kb_local.model_server.hash_program import Fault, Program, RunningProgram
 from kb_local.model_server.openai_api import (
-    CallerLeft,
+    ClientDisconnected,
     EmbeddingRequest,
     Entry,
     OpenAIError,
@@ -65,28 +65,28 @@ class HashProvider:
         return dict(sum(chosen, Counter()))
 
     async def answer(
-        self, request: EmbeddingRequest, dimensions: int, *, caller_left: Callable[[], Awaitable[bool]]
+        self, request: EmbeddingRequest, dimensions: int, *, is_disconnected: Callable[[], Awaitable[bool]]
     ) -> Response:
         """Answer as the program says.
 
         Raises:
             OpenAIError: the program asked for it.
-            CallerLeft: while the program made it wait.
+            ClientDisconnected: while the program made it wait.
         """
         self._counts.update(calls=1, inputs=len(request.texts))
         running = self._running
         fault = running.next_fault(request)
         hang_s = fault.hang_s if fault and fault.kind == "hang" else 0
-        await wait(running.delay_s + hang_s, caller_left=caller_left)
+        await wait(running.delay_s + hang_s, is_disconnected=is_disconnected)
         if fault:
             _raise_if_error(fault)
         if fault and fault.kind == "not_json":
             return HTMLResponse("<html><body>Bad gateway</body></html>")
         embedded = await asyncio.to_thread(hash_model.embed, request.texts, dimensions=dimensions)
-        given = _spoiled(entries(embedded), fault)
+        given = _corrupt(entries(embedded), fault)
         body = await asyncio.to_thread(embeddings_body, given, request=request, prompt_tokens=embedded.prompt_tokens)
-        if await caller_left():
-            raise CallerLeft
+        if await is_disconnected():
+            raise ClientDisconnected
         if fault is None or fault.kind in {"hang", "shuffled"}:
             self._record(request, embedded.prompt_tokens)
         return Response(body, media_type="application/json")
@@ -111,7 +111,7 @@ def _raise_if_error(fault: Fault) -> None:
         raise OpenAIError(fault.status, message, type=error_type, code=code, headers=retry_after)
 
 
-def _spoiled(right: Sequence[Entry], fault: Fault | None) -> Sequence[Entry]:
+def _corrupt(right: Sequence[Entry], fault: Fault | None) -> Sequence[Entry]:
     """Return the answer as the fault leaves it; what is wrong is where a careless check does not look."""
     last = right[-1]
     match fault.kind if fault else None:

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from kb_local.model_server.openai_api import CallerLeft, Embedded
+from kb_local.model_server.openai_api import ClientDisconnected, Embedded
 from kb_local.model_server.text_model import TextModel, WordPieces, batches
 
 TEXTS_TOKENIZED_AT_ONCE = 64
@@ -38,7 +38,7 @@ class ModelWorker:
         self._batches_at_once = threads or _usable_cores()
         self._begun_threads = itertools.count()
         self._threads = ThreadPoolExecutor(
-            max_workers=self._batches_at_once, thread_name_prefix=model.name, initializer=self._begin_thread
+            max_workers=self._batches_at_once, thread_name_prefix=model.name, initializer=self._lower_priority
         )
         self._loading: Future[TextModel] | None = None
 
@@ -56,11 +56,11 @@ class ModelWorker:
         failure = loading.exception()
         return str(failure) if failure else None
 
-    async def embed(self, texts: Sequence[str], *, caller_left: Callable[[], Awaitable[bool]]) -> Embedded:
+    async def embed(self, texts: Sequence[str], *, is_disconnected: Callable[[], Awaitable[bool]]) -> Embedded:
         """Return one vector per text in the order of `texts`, and the word pieces read.
 
         Raises:
-            CallerLeft: noticed between two batches; the rest was not embedded.
+            ClientDisconnected: noticed between two batches; the rest was not embedded.
             UnusableModelFile: the model could not be loaded.
         """
         model = await asyncio.shield(asyncio.wrap_future(self.load()))
@@ -71,18 +71,18 @@ class ModelWorker:
         async def embed_what_waits() -> None:
             for positions in waiting:
                 # A client that timed out asks again; working on for its first attempt would make that one late too.
-                if await caller_left():
-                    raise CallerLeft
+                if await is_disconnected():
+                    raise ClientDisconnected
                 vectors[positions] = await self._run(model.embed, [tokenized[position] for position in positions])
 
-        await _at_once(embed_what_waits() for _ in range(self._batches_at_once))
+        await _run_all(embed_what_waits() for _ in range(self._batches_at_once))
         return Embedded(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
 
     def close(self) -> None:
         """Drop what is queued and wait for the batches in hand."""
         self._threads.shutdown(cancel_futures=True)
 
-    def _begin_thread(self) -> None:
+    def _lower_priority(self) -> None:
         """Leave all cores but one to the other processes as far as they need them."""
         is_further = next(self._begun_threads) > 0
         # On Linux it is the niceness of this thread; elsewhere it would be that of the whole process.
@@ -99,7 +99,7 @@ class ModelWorker:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, given)
 
 
-async def _at_once(work: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def _run_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
     """Run all at once; the first error cancels the others and is raised as it is."""
     try:
         async with asyncio.TaskGroup() as group:

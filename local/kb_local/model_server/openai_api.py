@@ -32,7 +32,7 @@ class Entry:
     vector: Vector
 
 
-class CallerLeft(Exception):
+class ClientDisconnected(Exception):
     """The client closed the connection; nobody reads the answer."""
 
 

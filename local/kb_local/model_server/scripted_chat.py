@@ -98,19 +98,19 @@ class ScriptedChat:
         running = self._of(model)
         return {"requests": running.requests, "left": running.left}
 
-    async def turn(self, request: ChatRequest, *, caller_left: Callable[[], Awaitable[bool]]) -> Turn:
+    async def turn(self, request: ChatRequest, *, is_disconnected: Callable[[], Awaitable[bool]]) -> Turn:
         """Remember the request and return the turn that answers it.
 
         Raises:
             OpenAIError: no script was put for this model, or the turn is an error.
-            CallerLeft: while the turn was delayed.
+            ClientDisconnected: while the turn was delayed.
         """
         running = self._of(request.model)
         turns = running.script.turns
         turn = turns[min(len(running.requests), len(turns) - 1)]
         running.requests = [*running.requests, request.model_dump(exclude_none=True)][-MOST_REMEMBERED:]
         if turn.delay_s:
-            await self._wait(running, turn.delay_s, caller_left)
+            await self._wait(running, turn.delay_s, is_disconnected)
         if turn.status is not None:
             headers = {} if turn.retry_after_s is None else {"Retry-After": f"{turn.retry_after_s:g}"}
             raise OpenAIError(turn.status, "Asked for by the test.", code=turn.code, headers=headers)
@@ -118,14 +118,14 @@ class ScriptedChat:
 
     def reply(self, request: ChatRequest, turn: Turn) -> ChatReply:
         running = self._of(request.model)
-        scripted = list(turn.tool_calls) + (list(_orders(request)) if turn.obey else [])
+        scripted = list(turn.tool_calls) + (list(_find_instructions(request)) if turn.obey else [])
         calls = []
         for call in scripted:
             running.calls += 1
             parts = (call.id or f"call_{running.calls}", call.name, call.arguments)
-            calls.append(ToolCall(*map(_with_halves, parts)))
+            calls.append(ToolCall(*map(_with_surrogates, parts)))
         return ChatReply(
-            None if turn.text is None else _with_halves(turn.text),
+            None if turn.text is None else _with_surrogates(turn.text),
             calls,
             prompt_tokens=request.words if turn.prompt_tokens is None else turn.prompt_tokens,
             completion_tokens=len((turn.text or "").split())
@@ -135,7 +135,7 @@ class ScriptedChat:
         )
 
     async def events(
-        self, request: ChatRequest, turn: Turn, *, caller_left: Callable[[], Awaitable[bool]]
+        self, request: ChatRequest, turn: Turn, *, is_disconnected: Callable[[], Awaitable[bool]]
     ) -> AsyncIterator[str]:
         """The streamed answer, with what goes wrong in its middle."""
         events = list(chat_events(request, self.reply(request, turn)))
@@ -143,15 +143,15 @@ class ScriptedChat:
         for event in events[:middle]:
             yield event
         if turn.stall_s:
-            await self._wait(self._of(request.model), turn.stall_s, caller_left)
+            await self._wait(self._of(request.model), turn.stall_s, is_disconnected)
         if not turn.cut:
             for event in events[middle:]:
                 yield event
 
-    async def _wait(self, running: _Running, duration_s: float, caller_left: Callable[[], Awaitable[bool]]) -> None:
+    async def _wait(self, running: _Running, duration_s: float, is_disconnected: Callable[[], Awaitable[bool]]) -> None:
         finished = False
         try:
-            await wait(duration_s, caller_left=caller_left)
+            await wait(duration_s, is_disconnected=is_disconnected)
             finished = True
         finally:
             running.left += not finished
@@ -162,11 +162,11 @@ class ScriptedChat:
         return self._running[model]
 
 
-def _with_halves(text: str) -> str:
+def _with_surrogates(text: str) -> str:
     return _HALF.sub(lambda half: chr(int(half[1], 16)), text)
 
 
-def _orders(request: ChatRequest) -> Iterator[ScriptedCall]:
+def _find_instructions(request: ChatRequest) -> Iterator[ScriptedCall]:
     """Extract the instructions in the newest messages: this model obeys data."""
     for message in request.after_last("assistant"):
         if message.get("role") == "system":

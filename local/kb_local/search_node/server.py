@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import ipaddress
-import logging
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
@@ -14,8 +13,6 @@ from kb_local.search_node.commands import SearchCommands
 from kb_local.search_node.hello import rewrite_hello
 from kb_local.search_node.proxy import ClientSide
 from kb_local.search_node.refresh import Delays
-
-log = logging.getLogger(__name__)
 
 Address = tuple[str, int]
 

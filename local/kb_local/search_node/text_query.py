@@ -14,7 +14,6 @@ DEFAULT_THRESHOLD = 1000
 IGNORED_KEYS = ("concurrent", "searchNodePreference", "tracking")
 UNSUPPORTED_KEYS = ("facet", "highlight", "returnScope", "searchAfter", "searchBefore", "sortBetaV1")
 UNSUPPORTED_SWITCHES = ("returnStoredSource", "scoreDetails")
-SCORE_KEY = {"$meta": "searchScore"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import bson
 from bson.codec_options import CodecOptions, DatetimeConversion
 
-OP_REPLY = 1
 OP_QUERY = 2004
 OP_COMPRESSED = 2012
 OP_MSG = 2013

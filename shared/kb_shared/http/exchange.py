@@ -12,7 +12,7 @@ METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST",
 OTHER_METHOD: Final = "other"
 """Callers may invent methods; labels are a closed set."""
 NO_ROUTE: Final = ""
-CALLER_LEFT: Final = 499
+CLIENT_CLOSED_REQUEST: Final = 499
 """Before the answer began."""
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
 """Not logged: probes ask again and again, and are told the reason."""
@@ -45,7 +45,7 @@ class Exchange:
         Args:
             failed: whether an error was logged already.
         """
-        status, route = self.status or CALLER_LEFT, self.route
+        status, route = self.status or CLIENT_CLOSED_REQUEST, self.route
         method = self._scope["method"] if self._scope["method"] in METHODS else OTHER_METHOD
         seconds = perf_counter() - self._begun
         metrics.HTTP_REQUESTS.labels(route, method, str(status)).inc()

@@ -339,7 +339,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
     own_indexer.post.sent_to(*LANES)
     assert await own_indexer.sweeper.sweep() == 0
 
-    await recovery.after_broker_loss(own_tenant.database)
+    await recovery.restore_after_broker_loss(own_tenant.database)
 
     assert unsent > 0
     assert await outbox.count_unsent(own_tenant.database) == unsent

@@ -9,7 +9,7 @@ import pytest
 
 from kb_local import cpu_share
 from kb_local.child import Child, execute
-from kb_local.cpu_share import DutyCycle, Holder, held, holder
+from kb_local.cpu_share import CpuLimiter, StopContinueLimiter, create_limiter, limit_cpu
 from kb_local.server import Server
 from tests.waiting import until
 
@@ -43,12 +43,14 @@ async def share_of(server: Server) -> float:
     return (cpu_s(server) - before) / (asyncio.get_running_loop().time() - began)
 
 
-@pytest.mark.parametrize("make", [holder, DutyCycle], ids=["the best there is here", "where no group can be made"])
+@pytest.mark.parametrize(
+    "make", [create_limiter, StopContinueLimiter], ids=["the best there is here", "where no group can be made"]
+)
 async def test_a_process_gets_its_share_of_a_cpu_and_so_does_the_one_after_it(
-    burner: Burner, make: Callable[[float], Holder], monkeypatch: pytest.MonkeyPatch
+    burner: Burner, make: Callable[[float], CpuLimiter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu_share, "holder", make)
-    async with held(SHARE, lambda: [burner]):
+    monkeypatch.setattr(cpu_share, "create_limiter", make)
+    async with limit_cpu(SHARE, lambda: [burner]):
         for _ in range(2):
             burner.launch()
             await until(lambda: cpu_s(burner) > 0)
@@ -58,8 +60,8 @@ async def test_a_process_gets_its_share_of_a_cpu_and_so_does_the_one_after_it(
 
 
 async def test_a_process_that_somebody_else_froze_stays_frozen(burner: Burner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_share, "holder", DutyCycle)
-    async with held(SHARE, lambda: [burner]):
+    monkeypatch.setattr(cpu_share, "create_limiter", StopContinueLimiter)
+    async with limit_cpu(SHARE, lambda: [burner]):
         burner.launch()
         await until(lambda: cpu_s(burner) > 0)
         await burner.pause()
@@ -71,7 +73,7 @@ async def test_a_process_that_somebody_else_froze_stays_frozen(burner: Burner, m
 
 async def test_a_process_is_let_go_in_the_end(burner: Burner) -> None:
     burner.launch()
-    async with held(SHARE, lambda: [burner]):
+    async with limit_cpu(SHARE, lambda: [burner]):
         await until(lambda: cpu_s(burner) > 0)
     before = cpu_s(burner)
     await until(lambda: cpu_s(burner) - before > 0.2)

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kb_local.gateway import Upstream, upstream_of
+from kb_local.gateway import Upstream, route_upstream
 from kb_local.ports import LOOPBACK, NO_TLS, free_port
 from kb_local.python_server import GatewayServer
 from tests.noisy_neighbour.connection import connected, head
@@ -45,7 +45,7 @@ ORG = "/v0/orgs/acme"
     ],
 )
 def test_search_and_its_companions_go_to_search_and_all_else_to_kb_api(path: str, upstream: Upstream) -> None:
-    assert upstream_of(path) == upstream
+    assert route_upstream(path) == upstream
 
 
 class Echo:

@@ -72,7 +72,7 @@ def test_the_state_is_read_as_it_was_written(home: Home) -> None:
 
 def test_a_state_that_is_not_understood_is_explained(home: Home) -> None:
     (home.folder / "state.json").write_text(json.dumps({"phase": "levitating"}))
-    with pytest.raises(UnusableHome, match=r"state\.json is not understood"):
+    with pytest.raises(UnusableHome, match=r"state\.json cannot be read"):
         home.read_state()
 
 
@@ -115,7 +115,7 @@ def test_a_port_that_was_taken_meanwhile_is_replaced() -> None:
         assert not is_free(taken)
         assert Ports({"mongod": taken}).reserve("mongod") != taken
         with pytest.raises(UnusablePort, match=f"port {taken} is in use"):
-            Ports().take_exactly("gateway", taken)
+            Ports().reserve_exactly("gateway", taken)
 
 
 def test_no_two_servers_get_the_same_port() -> None:

@@ -88,7 +88,7 @@ def test_a_stack_is_started_once_shown_and_stopped(kb: CommandLine) -> None:
     modes = {log.name: stat.S_IMODE(log.stat().st_mode) for log in kb.home.logs.iterdir()}
     names = ["supervisor", *(each["name"] for each in shown["processes"])]
     assert modes == {f"{name}.log": 0o600 for name in names}
-    assert kb.run("down").stdout == f"stopped what ran in {kb.home.folder}; the data stays\n"
+    assert kb.run("down").stdout == f"stopped the stack in {kb.home.folder}; the data is kept\n"
     assert living(pids) == []
     assert kb.run("status").returncode == 1
     assert json.loads(kb.run("down", "--json").stdout) == {"was_running": False, "folder": str(kb.home.folder)}
@@ -115,7 +115,7 @@ def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_
         pids = kb.pids()
         foreground.send_signal(signal.SIGINT)
         assert foreground.wait(TIMEOUT_S) == 0
-        assert foreground.stderr.read().endswith(f"stopped what ran in {kb.home.folder}; the data stays\n")
+        assert foreground.stderr.read().endswith(f"stopped the stack in {kb.home.folder}; the data is kept\n")
     assert living(pids) == []
 
 
@@ -144,7 +144,7 @@ def test_ctrl_c_stops_what_was_started(kb: CommandLine) -> None:
     assert living(pids) == []
     assert not kb.home.is_locked()
     assert interrupted.returncode == 130
-    assert f"error: interrupted; what was started in {kb.home.folder} has been stopped\n" in told
+    assert f"error: interrupted; the stack in {kb.home.folder} was stopped\n" in told
 
 
 def test_ctrl_c_says_that_the_stack_of_another_command_goes_on(kb: CommandLine) -> None:
@@ -158,5 +158,5 @@ def test_ctrl_c_says_that_the_stack_of_another_command_goes_on(kb: CommandLine) 
             interrupted.send_signal(signal.SIGINT)
             told = interrupted.communicate(timeout=TIMEOUT_S)[1]
     assert interrupted.returncode == 130
-    assert f"the stack in {kb.home.folder}, which another command has started, goes on" in told
+    assert f"the stack in {kb.home.folder} keeps running, because another command started it" in told
     assert "`kb down` stops it" in told

@@ -119,7 +119,7 @@ def test_status_says_that_a_full_disk_keeps_its_news_away(home: Home, monkeypatc
     monkeypatch.setattr(doctor, "LEAST_FREE_DISK_GB", 1e9)
     told = kb("status").stderr
     assert "GB free, so that the state shown may be an old one" in told
-    assert "remedy: make" in told
+    assert "remedy: free" in told
 
 
 def test_a_supervisor_that_cannot_use_the_port_says_so_as_itself(
@@ -139,7 +139,7 @@ def test_a_supervisor_that_cannot_use_the_port_says_so_as_itself(
 
 def test_down_names_the_folder_it_acts_on(home: Home) -> None:
     home.prepare()
-    assert kb("down").stdout == f"nothing was running in {home.folder}\n"
+    assert kb("down").stdout == f"no stack is running in {home.folder}\n"
     assert kb("down", "--json").stdout == f'{{"was_running": false, "folder": "{home.folder}"}}\n'
 
 
@@ -184,7 +184,7 @@ def test_a_folder_of_another_user_is_told_without_a_traceback(
     assert refused.exit_code == 1, refused.exception
     assert refused.stderr == (
         f"error: {home.folder} cannot be used by this user: it belongs to {psutil.Process().username()}\n"
-        "  remedy: run `kb` as its owner, or choose another folder with KB_HOME\n"
+        "  remedy: run `kb` as the owner of the folder, or choose another one with KB_HOME\n"
     )
 
 

@@ -25,7 +25,7 @@ from tests.waiting import until
 class Sleeper(Server):
     """Never ready; deaf to SIGTERM where asked."""
 
-    start_patience_s = 0.3
+    start_timeout_s = 0.3
 
     def __init__(self, log: Path, program: str = "import time; time.sleep(600)") -> None:
         super().__init__("sleeper", port=0, log=log)
@@ -101,7 +101,7 @@ async def test_a_paused_server_can_still_be_stopped_in_order(own_mongod: Mongod)
 
 async def test_a_server_that_dies_at_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log", "raise SystemExit('the disk is full')")
-    server.start_patience_s = 60
+    server.start_timeout_s = 60
     with pytest.raises(ServerDied, match=r"exit status 1.*\n.*the disk is full"):
         await server.start()
 
@@ -124,11 +124,11 @@ async def test_a_slow_start_goes_on_as_long_as_the_process_makes_progress(
             looks += 1
             return looks == 20
 
-        def _steps_of_cpu(self) -> int:
+        def _cpu_steps(self) -> int:
             return looks
 
     server = SlowSleeper(tmp_path / "x.log")
-    monkeypatch.setattr(progress_deadline, "monotonic", lambda: looks * server.start_patience_s * 0.9)
+    monkeypatch.setattr(progress_deadline, "monotonic", lambda: looks * server.start_timeout_s * 0.9)
     await server.start()
     assert looks == 20
     await server.kill()
@@ -142,8 +142,8 @@ async def test_the_cpu_that_a_process_uses_counts_as_progress_and_waiting_does_n
     idle = Sleeper(tmp_path / "idle.log", "import time\nwhile True: time.sleep(0.1)")
     for server in (busy, idle):
         server.launch()
-    await until(lambda: busy._steps_of_cpu() >= 2)
-    assert idle._steps_of_cpu() == 0
+    await until(lambda: busy._cpu_steps() >= 2)
+    assert idle._cpu_steps() == 0
     for server in (busy, idle):
         await server.kill()
 
@@ -167,7 +167,7 @@ def test_a_log_is_for_its_owner_only(tmp_path: Path, *, is_there_already: bool) 
 
 async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log")
-    server.start_patience_s = 60
+    server.start_timeout_s = 60
     starting = asyncio.create_task(server.start())
     await asyncio.sleep(0)
     pid = server.pid
@@ -182,7 +182,7 @@ async def test_a_server_deaf_to_sigterm_is_ended_by_force(tmp_path: Path) -> Non
         tmp_path / "x.log",
         "from signal import *; signal(SIGTERM, SIG_IGN); print('ready', flush=True); [*iter(pause, 1)]",
     )
-    server.start_patience_s = 60
+    server.start_timeout_s = 60
     await server.start()
     assert await server.stop(timeout_s=0.2) == -signal.SIGKILL
 

@@ -13,7 +13,7 @@ from kb_local.model_server import minilm
 from kb_local.model_server.app import create_app
 from kb_local.model_server.minilm import MiniLM
 from kb_local.model_server.model_worker import NICENESS_OF_FURTHER_THREADS, ModelWorker
-from kb_local.model_server.openai_api import CallerLeft
+from kb_local.model_server.openai_api import ClientDisconnected
 from kb_local.model_server.pinned_files import PinnedFile
 from kb_local.model_server.text_model import BATCH_SIZE, Matrix, WordPieces
 from kb_local.model_server.use_multilingual import UseMultilingual
@@ -39,10 +39,10 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
         at_work.set()
         return False
 
-    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, caller_left=stays_and_tells))
+    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, is_disconnected=stays_and_tells))
     await asyncio.wait_for(at_work.wait(), timeout=60)
 
-    await worker.embed(["a short query"], caller_left=stays)
+    await worker.embed(["a short query"], is_disconnected=stays)
 
     assert not long_request.done()
     assert len((await long_request).vectors) == BATCH_SIZE * 8
@@ -79,12 +79,12 @@ def in_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker]:
 
 
 async def test_the_batches_of_one_request_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
-    embedded = await in_pairs.embed(["a text"] * BATCH_SIZE * 4, caller_left=stays)
+    embedded = await in_pairs.embed(["a text"] * BATCH_SIZE * 4, is_disconnected=stays)
     assert [vector[0] for vector in embedded.vectors] == list(range(BATCH_SIZE * 4))
 
 
 async def test_several_requests_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
-    await asyncio.gather(*(in_pairs.embed(["a text"], caller_left=stays) for _ in range(4)))
+    await asyncio.gather(*(in_pairs.embed(["a text"], is_disconnected=stays) for _ in range(4)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no niceness of its own")
@@ -93,7 +93,7 @@ async def test_all_threads_but_the_first_give_way_to_other_processes(
 ) -> None:
     nicer: list[tuple[str, int]] = []
     monkeypatch.setattr(os, "nice", lambda by: nicer.append((threading.current_thread().name, by)))
-    await in_pairs.embed(["a text"] * BATCH_SIZE * 2, caller_left=stays)
+    await in_pairs.embed(["a text"] * BATCH_SIZE * 2, is_disconnected=stays)
     assert nicer == [("in-pairs_1", NICENESS_OF_FURTHER_THREADS)]
 
 
@@ -105,8 +105,8 @@ async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: Mo
         looks += 1
         return looks > 1
 
-    with pytest.raises(CallerLeft):
-        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, caller_left=leaves_after_the_first_batch)
+    with pytest.raises(ClientDisconnected):
+        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, is_disconnected=leaves_after_the_first_batch)
 
     assert looks == 2
 

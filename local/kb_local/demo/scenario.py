@@ -1,4 +1,4 @@
-"""The demo from top to bottom: publish, index, ask, change."""
+"""The steps of the demo: create two knowledge bases, publish documents, ask questions, retag and delete."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,15 +9,15 @@ from typing import Final
 
 from kb_client.events import EventPublisher
 from kb_contracts.documents import DocumentDeleted, OcrCompleted, TagsChanged
-from kb_local.demo.api import PATIENCE_S, Api, DemoFailed
+from kb_local.demo.api import NO_PROGRESS_TIMEOUT_S, Api, DemoFailed
 from kb_local.demo.documents import LibraryDocument, installed_libraries
 from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charged
-from kb_local.demo.telling import Telling
+from kb_local.demo.output import DemoOutput
 from kb_local.progress_deadline import ProgressDeadline
 from kb_local.stack import Stack
 
 SINGLE_EVENTS: Final = 20
-LOOK_EVERY_S: Final = 0.2
+POLL_INTERVAL_S: Final = 0.2
 
 PERMISSIVE: Final = ("license-mit", "license-bsd")
 NETWORK: Final = (
@@ -40,36 +40,36 @@ NETWORK_NAME: Final = "Libraries for the network"
 
 
 @dataclass(frozen=True, slots=True)
-class Bases:
+class DemoKnowledgeBases:
     """Ids of the two knowledge bases."""
 
     permissive: str
     network: str
 
 
-class Story:
-    """One run on a stack that is up."""
+class DemoScenario:
+    """One run of the demo on a stack that is running."""
 
-    def __init__(self, stack: Stack, api: Api, events: EventPublisher, telling: Telling, figures: Figures) -> None:
+    def __init__(self, stack: Stack, api: Api, events: EventPublisher, output: DemoOutput, figures: Figures) -> None:
         self._stack = stack
         self._api = api
         self._events = events
-        self._telling = telling
+        self._output = output
         self._figures = figures
         self._organization_id = stack.organization_id
 
-    async def tell(self) -> None:
-        """Run it; the figures are complete afterwards."""
+    async def run(self) -> None:
+        """Run all steps and fill in the figures."""
         libraries = installed_libraries()
         bases = await self._create_bases(libraries)
         await self._publish_and_wait(libraries, bases)
         await self._measure_single_events(bases)
         await self._ask(bases)
         await self._retag_and_delete(libraries, bases)
-        await self._count(libraries, bases)
+        await self._collect_figures(libraries, bases)
 
-    async def _create_bases(self, libraries: Sequence[LibraryDocument]) -> Bases:
-        self._telling.step("Two knowledge bases with overlapping tags")
+    async def _create_bases(self, libraries: Sequence[LibraryDocument]) -> DemoKnowledgeBases:
+        self._output.print_step("Creating two knowledge bases with overlapping tags")
         await self._api.create_tags(sorted({*PERMISSIVE, *NETWORK}))
         permissive = await self._api.create_knowledge_base(
             PERMISSIVE_NAME, "Under the MIT or a BSD licence", PERMISSIVE
@@ -79,61 +79,63 @@ class Story:
         )
         for kb_id in (permissive, network):
             await self._api.wait_until_active(kb_id)
-        both = sum(_in(each, PERMISSIVE) and _in(each, NETWORK) for each in libraries)
-        self._telling.line(f"{PERMISSIVE_NAME!r} and {NETWORK_NAME!r}; {both} documents belong to both")
-        return Bases(permissive, network)
+        both = sum(_has_any_tag(each, PERMISSIVE) and _has_any_tag(each, NETWORK) for each in libraries)
+        self._output.print_line(f"{PERMISSIVE_NAME!r} and {NETWORK_NAME!r}; {both} documents belong to both")
+        return DemoKnowledgeBases(permissive, network)
 
-    async def _publish_and_wait(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
-        self._telling.step(
-            f"{len(libraries)} documents, the descriptions of the libraries installed here, as events on Kafka"
+    async def _publish_and_wait(self, libraries: Sequence[LibraryDocument], bases: DemoKnowledgeBases) -> None:
+        self._output.print_step(
+            f"Publishing {len(libraries)} documents (descriptions of installed libraries) as events on Kafka"
         )
         began = monotonic()
         revision = time_ns() // 1_000_000
         await self._events.publish_all([_ocr_completed(each, self._organization_id, revision) for each in libraries])
-        # What a document is about is often known later than its text: the tags of its topics come by themselves.
+        # Topics are often known later than the text, so their tags are published in an event of their own.
         await self._events.publish_all([_tags_changed(each, self._organization_id, revision + 1) for each in libraries])
         await self.wait_until_indexed(
             {
-                bases.permissive: sum(_in(each, PERMISSIVE) for each in libraries),
-                bases.network: sum(_in(each, NETWORK) for each in libraries),
+                bases.permissive: sum(_has_any_tag(each, PERMISSIVE) for each in libraries),
+                bases.network: sum(_has_any_tag(each, NETWORK) for each in libraries),
             }
         )
         self._figures.bulk_s = round(monotonic() - began, 2)
 
     async def wait_until_indexed(self, expected: Mapping[str, int]) -> None:
-        """Wait until each KB has so many documents.
+        """Wait until each KB has the expected number of documents.
 
         Raises:
-            DemoFailed: some failed, or no further one was indexed for `PATIENCE_S`.
+            DemoFailed: some failed, or no further one was indexed for `NO_PROGRESS_TIMEOUT_S`.
         """
-        deadline = ProgressDeadline(PATIENCE_S)
-        with self._telling.progress("indexing", sum(expected.values())) as bar:
+        deadline = ProgressDeadline(NO_PROGRESS_TIMEOUT_S)
+        with self._output.show_progress("indexing", sum(expected.values())) as bar:
             while True:
                 indexed = {kb_id: (await self._api.knowledge_base(kb_id))["document_count"] for kb_id in expected}
-                bar.at(sum(indexed.values()))
+                bar.show_completed(sum(indexed.values()))
                 if indexed == expected:
                     return
-                deadline.see(tuple(indexed.values()))
+                deadline.record(tuple(indexed.values()))
                 await self._stop_if_stuck(expected, deadline)
-                await asyncio.sleep(LOOK_EVERY_S)
+                await asyncio.sleep(POLL_INTERVAL_S)
 
     async def _stop_if_stuck(self, kb_ids: Iterable[str], deadline: ProgressDeadline) -> None:
         failed = sum([await self._api.failed_documents(kb_id) for kb_id in kb_ids])
         if failed or deadline.is_over:
             raise DemoFailed(
-                f"{failed} documents failed" if failed else f"no further document was indexed for {PATIENCE_S:.0f} s",
-                remedy=f"look into {self._stack.home.logs}",
+                f"{failed} documents failed"
+                if failed
+                else f"no further document was indexed for {NO_PROGRESS_TIMEOUT_S:.0f} s",
+                remedy=f"read the logs in {self._stack.home.logs}",
             )
 
-    async def _measure_single_events(self, bases: Bases) -> None:
-        self._telling.step(f"{SINGLE_EVENTS} single events, each searched for until it is found")
-        seconds = [await self._time_one(bases.permissive, number) for number in range(SINGLE_EVENTS)]
+    async def _measure_single_events(self, bases: DemoKnowledgeBases) -> None:
+        self._output.print_step(f"Publishing {SINGLE_EVENTS} single events and measuring when each is searchable")
+        seconds = [await self._time_until_searchable(bases.permissive, number) for number in range(SINGLE_EVENTS)]
         self._figures.searchable_ms = percentiles_ms(seconds)
 
-    async def _time_one(self, kb_id: str, number: int) -> float:
+    async def _time_until_searchable(self, kb_id: str, number: int) -> float:
         text = f"Field note {number}: the {number * 37}th widget hums at {440 + number} hertz when it is warm."
         document_id = f"field-note-{number}"
-        # The query's embedding is in the cache then, so that only the document's way is measured.
+        # Puts the query's vector into the cache, so that only the indexing of the document is measured.
         await self._api.search(kb_id, text, document_ids=[document_id])
         began = monotonic()
         await self._events.publish(
@@ -150,8 +152,8 @@ class Story:
         await self._api.wait_for_document(kb_id, text, document_id, present=True)
         return monotonic() - began
 
-    async def _ask(self, bases: Bases) -> None:
-        self._telling.step("Three questions")
+    async def _ask(self, bases: DemoKnowledgeBases) -> None:
+        self._output.print_step("Asking three questions")
         for question, kb_id, name in zip(
             QUESTIONS,
             (bases.permissive, bases.permissive, bases.network),
@@ -159,9 +161,9 @@ class Story:
             strict=True,
         ):
             found = await self._api.search(kb_id, question, top_k=3)
-            self._telling.found(question, name, found["results"])
+            self._output.print_results(question, name, found["results"])
             run = await self._api.run(kb_id, question)
-            self._telling.answered(run)
+            self._output.print_answer(run)
             self._figures.questions.append(
                 {
                     "question": question,
@@ -175,14 +177,14 @@ class Story:
                 }
             )
 
-    async def _retag_and_delete(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
-        subject = next(each for each in libraries if _in(each, PERMISSIVE) and not _in(each, NETWORK))
+    async def _retag_and_delete(self, libraries: Sequence[LibraryDocument], bases: DemoKnowledgeBases) -> None:
+        subject = next(each for each in libraries if _has_any_tag(each, PERMISSIVE) and not _has_any_tag(each, NETWORK))
         revision = time_ns() // 1_000_000
         query = f"What is {subject.name}?"
         for kb_id in (bases.permissive, bases.network):
             await self._api.search(kb_id, query, document_ids=[subject.document_id])
 
-        self._telling.step(f"{subject.name} is retagged: license-mit and license-bsd go, topic-internet comes")
+        self._output.print_step(f"Retagging {subject.name}: license-mit and license-bsd removed, topic-internet added")
         moved = TagsChanged(
             organization_id=self._organization_id,
             document_id=subject.document_id,
@@ -194,25 +196,25 @@ class Story:
             self._api.wait_for_document(bases.permissive, query, subject.document_id, present=False),
             self._api.wait_for_document(bases.network, query, subject.document_id, present=True),
         )
-        self._telling.line(
-            f"gone from {PERMISSIVE_NAME!r} after {gone * 1000:.0f} ms,"
-            f" found in {NETWORK_NAME!r} after {arrived * 1000:.0f} ms, from the cache"
+        self._output.print_line(
+            f"removed from {PERMISSIVE_NAME!r} after {gone * 1000:.0f} ms,"
+            f" found in {NETWORK_NAME!r} after {arrived * 1000:.0f} ms (vectors from the cache)"
         )
 
-        self._telling.step(f"{subject.name} is deleted")
+        self._output.print_step(f"Deleting {subject.name}")
         deleted = DocumentDeleted(
             organization_id=self._organization_id, document_id=subject.document_id, revision=revision + 1
         )
         await self._events.publish(deleted)
         forgotten = await self._api.wait_for_document(bases.network, query, subject.document_id, present=False)
-        self._telling.line(f"found nowhere after {forgotten * 1000:.0f} ms")
+        self._output.print_line(f"no longer found after {forgotten * 1000:.0f} ms")
         self._figures.changes = {
             "retag_gone_ms": round(gone * 1000, 1),
             "retag_found_ms": round(arrived * 1000, 1),
             "delete_gone_ms": round(forgotten * 1000, 1),
         }
 
-    async def _count(self, libraries: Sequence[LibraryDocument], bases: Bases) -> None:
+    async def _collect_figures(self, libraries: Sequence[LibraryDocument], bases: DemoKnowledgeBases) -> None:
         indexer = await counters(self._stack.services["kb_indexer"].url)
         figures = self._figures
         figures.documents = len(libraries)
@@ -226,7 +228,7 @@ class Story:
         figures.spus = await spus_charged(self._stack.mongo_uri, self._stack.database, self._organization_id)
 
 
-def _in(library: LibraryDocument, tag_ids: Sequence[str]) -> bool:
+def _has_any_tag(library: LibraryDocument, tag_ids: Sequence[str]) -> bool:
     return not set(library.tag_ids).isdisjoint(tag_ids)
 
 

@@ -1,4 +1,4 @@
-"""How the demo tells what it does: to a person on stdout, or nothing but JSON at the end."""
+"""Output of the demo: text for a person, or only JSON at the end."""
 
 import json
 import sys
@@ -13,34 +13,34 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from kb_local.demo.figures import Figures
 
 
-class Telling:
-    """Prints the story; with `as_json` the story goes to stderr and only the figures to stdout."""
+class DemoOutput:
+    """Prints steps and results; with `as_json`, they go to stderr, and stdout gets only the figures."""
 
     def __init__(self, *, as_json: bool) -> None:
         self._as_json = as_json
         self._console = Console(stderr=as_json, highlight=False, soft_wrap=True)
 
-    def step(self, text: str) -> None:
+    def print_step(self, text: str) -> None:
         self._console.print(f"[bold cyan]>[/] {text}")
 
-    def line(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._console.print(f"  {text}")
 
     @contextmanager
-    def progress(self, what: str, total: int) -> Iterator["Bar"]:
+    def show_progress(self, what: str, total: int) -> Iterator["Bar"]:
         columns = (TextColumn("  {task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Progress(*columns, console=self._console, transient=False) as progress:
             yield Bar(progress, progress.add_task(what, total=total))
 
-    def found(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
+    def print_results(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
         self._console.print(f'\n  [bold]"{question}"[/]  in {knowledge_base}')
         for result in results:
             passage = " ".join(result["content"].split())[:180]
             self._console.print(f"    {result['relevance']:.3f}  [green]{result['source']}[/]", markup=True)
             self._console.print(f"           {passage}", markup=False, style="dim")
 
-    def answered(self, run: dict[str, Any]) -> None:
-        self._console.print(f"    a run with {run['model']}, which is no language model, answers", style="cyan")
+    def print_answer(self, run: dict[str, Any]) -> None:
+        self._console.print(f"    {run['model']} answers (it quotes passages; not a language model):", style="cyan")
         self._console.print(f"      {run['answer']}", markup=False)
         for citation in run["citations"]:
             place = f"chunk {citation['chunk_index']}"
@@ -48,34 +48,34 @@ class Telling:
                 f"      [{citation['number']}] {citation['source']}, {place}", markup=False, style="dim"
             )
 
-    def figures(self, figures: Figures) -> None:
+    def print_figures(self, figures: Figures) -> None:
         if self._as_json:
             json.dump(asdict(figures), sys.stdout, indent=2)
             sys.stdout.write("\n")
             return
         searchable = figures.searchable_ms
-        self.step("In figures")
+        self.print_step("Figures")
         for kb in figures.knowledge_bases:
-            self.line(f"{kb['name']}: {kb['document_count']} documents, {kb['chunk_count']} chunks")
-        self.line(f"{figures.documents} documents, {figures.chunks} chunks, indexed in {figures.bulk_s:.1f} s")
-        self.line(
-            f"{figures.embeddings_generated} embeddings generated, {figures.embeddings_from_cache} taken from the"
+            self.print_line(f"{kb['name']}: {kb['document_count']} documents, {kb['chunk_count']} chunks")
+        self.print_line(f"{figures.documents} documents, {figures.chunks} chunks, indexed in {figures.bulk_s:.1f} s")
+        self.print_line(
+            f"{figures.embeddings_generated} embeddings generated, {figures.embeddings_from_cache} read from the"
             f" cache, {figures.spus} SPUs charged"
         )
-        self.line(
-            f"from event to searchable, {searchable['events']:.0f} single events:"
+        self.print_line(
+            f"time from event to searchable ({searchable['events']:.0f} single events):"
             f" p50 {searchable['p50']:.0f} ms, p95 {searchable['p95']:.0f} ms"
         )
-        self.line(f"everything took {figures.total_s:.0f} s")
+        self.print_line(f"total time: {figures.total_s:.0f} s")
 
-    def what_next(self, organization_id: str, api_key: str) -> None:
+    def print_next_steps(self, organization_id: str, api_key: str) -> None:
         self._console.print(
             f"""
 [bold]Try next[/]
-  make up       starts the stack, prints its URL and leaves it running
-  export KB_API=<this URL> ORG={organization_id} KEY={api_key}
+  make up       start the stack in the background and print its URL
+  export KB_API=<the URL> ORG={organization_id} KEY={api_key}
   curl -H "Authorization: Bearer $KEY" $KB_API/v0/orgs/$ORG/knowledge-bases
-  make down     stops it; the data stays"""
+  make down     stop it; the data is kept"""
         )
 
 
@@ -84,5 +84,5 @@ class Bar:
         self._progress = progress
         self._task = task
 
-    def at(self, done: int) -> None:
+    def show_completed(self, done: int) -> None:
         self._progress.update(self._task, completed=done)
