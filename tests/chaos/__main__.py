@@ -23,8 +23,8 @@ from kb_local.replica_set import ReplicaSet
 from kb_local.server import Server
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
+from tests.chaos.availability import AvailabilitySummary
 from tests.chaos.cluster_faults import Clusters
-from tests.chaos.experience import Summary
 from tests.chaos.run import ChaosServers, Verdict, run
 from tests.kafka_cluster.cluster import KafkaBrokers
 
@@ -230,7 +230,7 @@ def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
     outcome = "FOUND SOMETHING" if verdict.problems else "green"
     print(f"seed {seed}: {outcome} ({verdict.took_s:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
     if conditions.brokers or conditions.members > 1:
-        seen = Summary(verdict.answers, verdict.gaps_s)
+        seen = AvailabilitySummary(verdict.answers, verdict.gaps_s)
         print("\n".join(f"  {line}" for line in seen.lines()), flush=True)  # noqa: T201  # its answer
     if verdict.problems:
         again = f"python -m tests.chaos {conditions.arguments(seed)}"

@@ -1,4 +1,4 @@
-"""An upstream and a person who have a system do things, and ask again where they are told to."""
+"""Calls a system as an upstream and as a user do, and retries where a response asks for it."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -11,36 +11,36 @@ from aiokafka.errors import KafkaError
 
 from kb_contracts import topics
 from kb_contracts.documents import DocumentEvent
-from tests.chaos.experience import Experience
+from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.quiescence import SLOW_S
 from tests.e2e.system import System, new_knowledge_base
 
-AGAIN_S: Final = 0.2
+RETRY_PAUSE_S: Final = 0.2
 REFUSED_FOR_NOW: Final = (409, 503)
 
 
 @dataclass(slots=True)
 class Caller:
-    """Notes all answers in `experience`, and in `wrong` those that nobody should get."""
+    """Records all responses in `availability`, and in `violations` those that must not occur."""
 
     system: System
-    experience: Experience
-    patient: bool
+    availability: AvailabilityRecorder
+    retries: bool
     """Whether Kafka and MongoDB may be away: then events are sent in the background until they are acknowledged, and
     HTTP requests are sent again until they are answered. Else whatever fails is raised."""
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     _sending: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def publish(self, event: DocumentEvent) -> None:
-        """Send an event to Kafka; a patient caller doesn't wait for it, see `settle`."""
+        """Send an event to Kafka; with `retries` it returns at once, see `wait_until_acknowledged`."""
         await self._send("publish", lambda: self.system.events.publish(event))
 
-    async def throw(self, document_id: str, rubbish: bytes) -> None:
-        """Send what nobody can use, with the key of a document."""
+    async def send_malformed(self, document_id: str, malformed: bytes) -> None:
+        """Send a record that can't be decoded, with the key of a document."""
         key = f"{self.system.organization_id}/{document_id}".encode()
-        await self._send("throw", lambda: self.system.kafka.send(topics.DOCUMENT_EVENTS, key, rubbish))
+        await self._send("send malformed", lambda: self.system.kafka.send(topics.DOCUMENT_EVENTS, key, malformed))
 
-    async def settle(self) -> None:
+    async def wait_until_acknowledged(self) -> None:
         """Wait until everything that was sent is acknowledged."""
         async with asyncio.timeout(SLOW_S):
             await asyncio.gather(*self._sending)
@@ -78,34 +78,34 @@ class Caller:
         try:
             answer = await self.system.http.request(method, path, json=body)
         except httpx.TransportError as error:
-            if not self.patient:
+            if not self.retries:
                 raise
-            self.experience.note("change", type(error).__name__, success=False)
-            self.wrong.append(f"{method} was not answered: {error!r}")
-            await asyncio.sleep(AGAIN_S)
+            self.availability.record("change", type(error).__name__, success=False)
+            self.violations.append(f"{method} was not answered: {error!r}")
+            await asyncio.sleep(RETRY_PAUSE_S)
             return None
-        self.experience.note("change", answer.status_code, success=answer.is_success)
+        self.availability.record("change", answer.status_code, success=answer.is_success)
         if answer.status_code not in REFUSED_FOR_NOW:
-            if not (self.patient and answer.is_server_error):
+            if not (self.retries and answer.is_server_error):
                 return answer
-            self.wrong.append(f"{method} was answered with {answer.status_code}: {answer.text[:500]}")
-        await asyncio.sleep(AGAIN_S)
+            self.violations.append(f"{method} was answered with {answer.status_code}: {answer.text[:500]}")
+        await asyncio.sleep(RETRY_PAUSE_S)
         return None
 
     async def _send(self, what: str, once: Callable[[], Awaitable[None]]) -> None:
-        if not self.patient:
+        if not self.retries:
             await once()
             return
-        task = asyncio.create_task(self._until_acknowledged(what, once))
+        task = asyncio.create_task(self._retry_until_acknowledged(what, once))
         self._sending.add(task)
 
-    async def _until_acknowledged(self, what: str, once: Callable[[], Awaitable[None]]) -> None:
+    async def _retry_until_acknowledged(self, what: str, once: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
                 await once()
             except KafkaError as error:
-                self.experience.note(what, type(error).__name__, success=False)
-                await asyncio.sleep(AGAIN_S)
+                self.availability.record(what, type(error).__name__, success=False)
+                await asyncio.sleep(RETRY_PAUSE_S)
             else:
-                self.experience.note(what, "acknowledged", success=True)
+                self.availability.record(what, "acknowledged", success=True)
                 return

@@ -59,7 +59,7 @@ class ClusterFaults:
     ) -> None:
         for fault in faults:
             await self.clock.reach(fault.at_s)
-            await self._one(fault, await leader() if fault.of_leader else servers[fault.number])
+            await self._one(fault, await leader() if fault.targets_leader else servers[fault.number])
 
     async def _one(self, fault: ServerFault, server: Server) -> None:
         match fault.outage:

@@ -19,9 +19,9 @@ from kb_local.server import Server
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.failpoints import NAMES
+from tests.chaos.expiry import expire_leases
 from tests.chaos.oracle import Oracle, Problem
 from tests.chaos.quiescence import SLOW_S, until_quiescent
-from tests.chaos.time_passing import let_leases_expire
 from tests.chaos.workload import Upstream, of_part, with_every_change
 from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system
 
@@ -65,12 +65,12 @@ class Outcome:
 
 
 async def run_lane(
-    servers: Servers, folder: Path, kills: Sequence[Kill], *, let_time_pass: bool
+    servers: Servers, folder: Path, kills: Sequence[Kill], *, expire_leases_early: bool
 ) -> tuple[list[Outcome], list[str]]:
     """Run one chain; returns what became of each round, and the problems that are nobody's in particular.
 
     Args:
-        let_time_pass: pretend that half a minute goes by where a lease lasts so long, instead of waiting for it.
+        expire_leases_early: pretend that half a minute goes by where a lease lasts so long, instead of waiting for it.
     """
     relays_itself = kills[0].failpoint.startswith("outbox.")
     async with _lane(servers, folder) as lane:
@@ -78,7 +78,7 @@ async def run_lane(
         if relays_itself:
             # kb-api has a relay too; what it holds the indexer never sends.
             await lane.system.stack.stop_service("kb_api")
-        statuses = [await lane.kill(kill, let_time_pass=let_time_pass) for kill in kills]
+        statuses = [await lane.kill(kill, expire_leases_early=expire_leases_early) for kill in kills]
         if relays_itself:
             await lane.system.stack.start_service("kb_api")
         await lane.recover()
@@ -91,7 +91,7 @@ async def run_lane(
     return outcomes, [_describe(problem) for problem in problems if problem not in attributed]
 
 
-def shared_out(lanes: int, *, in_parts: bool = False) -> list[list[Kill]]:
+def distribute_failpoints(lanes: int, *, in_parts: bool = False) -> list[list[Kill]]:
     """Every failpoint once, in as many chains; each met by all changes of documents, or by one part of them.
 
     Those that need something special of their lane stand at its head. The sweeper finds what a process leaves that
@@ -107,7 +107,7 @@ def shared_out(lanes: int, *, in_parts: bool = False) -> list[list[Kill]]:
     return [[replace(kill, part=kill.number) for kill in chain] for chain in kills] if in_parts else kills
 
 
-def at_random(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
+def draw_failpoints(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
     """Failpoints that documents lead to, at one of the first three times that a process gets there."""
     dice = random.Random(seed)
     often = [name for name in NAMES if name.startswith(("fan_out.", "sync.", "swap.", "removal."))]
@@ -125,7 +125,7 @@ class _Lane:
         """Index, in peace, what the rounds will change."""
         await self.system.create_tags("a", "b")
         for tag in ("a", "b"):
-            self.oracle.created(await self.system.create_knowledge_base(tag), tag)
+            self.oracle.record_knowledge_base(await self.system.create_knowledge_base(tag), tag)
         for kill in kills:
             before, _ = self._changes(kill)
             await self._publish(*before)
@@ -134,23 +134,23 @@ class _Lane:
         stopped = await self.system.stack.services["kb_indexer"].stop(timeout_s=SLOW_S)
         assert stopped == 0, "SIGTERM is an orderly end"
 
-    async def kill(self, kill: Kill, *, let_time_pass: bool) -> int | None:
+    async def kill(self, kill: Kill, *, expire_leases_early: bool) -> int | None:
         """Let a process run into a failpoint, with everything going on that leads there; return how it ended."""
         if kill.failpoint.startswith("sweeper."):
             # Once the lease has run out, the command that comes again may be first to find the job.
-            await let_leases_expire(self.system.database, relays=False)
+            await expire_leases(self.system.database, relays=False)
         indexer = self.system.stack.services["kb_indexer"]
         indexer.env = {**self.system.stack.environment, "KB_FAILPOINT": f"{kill.failpoint}:{kill.nth}"}
         # Not `start`: it may be dead before it is ready, at work on what its predecessor left.
         indexer.launch()
         if kill.failpoint.startswith("backfill."):
-            self.oracle.created(await self.system.create_knowledge_base("a", "b"), "a", "b")
+            self.oracle.record_knowledge_base(await self.system.create_knowledge_base("a", "b"), "a", "b")
         _, after = self._changes(kill)
         await self._publish(*after)
-        await self._publish_rubbish(kill)
-        status = await _until_dead(indexer)
-        if let_time_pass and kill.failpoint.startswith(LEASED_FOR_LONG):
-            await let_leases_expire(self.system.database, relays=kill.failpoint.startswith("outbox."))
+        await self._publish_malformed(kill)
+        status = await _wait_until_dead(indexer)
+        if expire_leases_early and kill.failpoint.startswith(LEASED_FOR_LONG):
+            await expire_leases(self.system.database, relays=kill.failpoint.startswith("outbox."))
         return status
 
     async def recover(self) -> None:
@@ -165,17 +165,17 @@ class _Lane:
         return of_part(kill.documents, kill.part, before), of_part(kill.documents, kill.part, after)
 
     async def _publish(self, *events: DocumentEvent) -> None:
-        self.oracle.published(*events)
+        self.oracle.record_published(*events)
         await self.system.events.publish_all(events)
 
-    async def _publish_rubbish(self, kill: Kill) -> None:
-        rubbish = f"not JSON, in round {kill.number}".encode()
-        self.oracle.rubbish.append(rubbish)
-        key = f"{self.system.organization_id}/{kill.documents}-rubbish".encode()
-        await self.system.kafka.send(topics.DOCUMENT_EVENTS, key, rubbish)
+    async def _publish_malformed(self, kill: Kill) -> None:
+        malformed = f"not JSON, in round {kill.number}".encode()
+        self.oracle.malformed.append(malformed)
+        key = f"{self.system.organization_id}/{kill.documents}-malformed".encode()
+        await self.system.kafka.send(topics.DOCUMENT_EVENTS, key, malformed)
 
 
-async def _until_dead(process: Server) -> int | None:
+async def _wait_until_dead(process: Server) -> int | None:
     """Return how the process ended; None if it has to be ended here."""
     try:
         async with asyncio.timeout(DIES_WITHIN_S):

@@ -28,7 +28,7 @@ class Faults:
     upstream_still: asyncio.Lock
     """Held while the broker is away: nobody can publish to it."""
     broker_restarts: int = 0
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
 
     async def fail_processes(self) -> None:
         for fault in self.plan.process_faults:
@@ -49,7 +49,7 @@ class Faults:
             if service.running:
                 await service.wait_ready()
             else:
-                self.wrong.append(f"{service.name} ended by itself, with status {service.returncode}")
+                self.violations.append(f"{service.name} ended by itself, with status {service.returncode}")
                 await service.start()
 
     async def _fail(self, fault: ProcessFault) -> None:
@@ -90,7 +90,7 @@ class Faults:
         await self.stack.start_service(joining)
         await self.clock.reach(fault.until_s)
         if status := await self.stack.services[joining].stop(timeout_s=SLOW_S):
-            self.wrong.append(f"{joining} left with status {status}")
+            self.violations.append(f"{joining} left with status {status}")
         del self.stack.services[joining]
 
     def _indexer(self, replica: int) -> Service:

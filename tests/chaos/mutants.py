@@ -29,12 +29,12 @@ TESTS_FAILED = 1
 _FAILED_TEST = re.compile(r"^FAILED \S*?(\w+\.py::\w+)", re.MULTILINE)
 
 
-class NothingTold(Exception):
+class InconclusiveRun(Exception):
     """Whether the mutant is noticed was not found out: neither caught nor survived."""
 
 
-class Catcher(Protocol):
-    async def catch(self, mutant: str, folder: Path) -> str | None:
+class MutantDetector(Protocol):
+    async def detect(self, mutant: str, folder: Path) -> str | None:
         """What noticed the mutant; None if nothing did."""
 
 
@@ -44,7 +44,7 @@ class Seeds:
 
     seeds: Sequence[int]
 
-    async def catch(self, mutant: str, folder: Path) -> str | None:
+    async def detect(self, mutant: str, folder: Path) -> str | None:
         async with shared_servers(folder, folder, mutant) as servers:
             for seed in self.seeds:
                 verdict = await run(servers, folder / f"seed-{seed}", seed, seconds=20, replicas=2, reconciler=False)
@@ -60,14 +60,14 @@ class KillAt:
 
     failpoint: str
 
-    async def catch(self, mutant: str, folder: Path) -> str | None:
+    async def detect(self, mutant: str, folder: Path) -> str | None:
         broker = Broker(port=free_port(), log=folder / "broker.log")
         async with shared_servers(folder, folder, mutant) as shared:
             await broker.start()
             try:
                 servers = Servers(shared.mongo_uri, broker, shared.models_api_base, shared.zygote)
                 kills = [Kill(0, self.failpoint)]
-                [outcome], others = await run_lane(servers, folder / "lane", kills, let_time_pass=True)
+                [outcome], others = await run_lane(servers, folder / "lane", kills, expire_leases_early=True)
             finally:
                 await broker.stop()
         problems = [*outcome.problems, *others]
@@ -81,7 +81,7 @@ class Directed:
     tests: str
     """As on the command line of pytest."""
 
-    async def catch(self, mutant: str, folder: Path) -> str | None:
+    async def detect(self, mutant: str, folder: Path) -> str | None:
         log = folder / "pytest.log"
         with log.open("wb") as file:
             process = await asyncio.create_subprocess_exec(
@@ -99,18 +99,18 @@ def failed_test(status: int, output: str) -> str | None:
     """What pytest says has failed; None if all has passed.
 
     Raises:
-        NothingTold: it came to no verdict. No test was there, or the mutant could not be made.
+        InconclusiveRun: it came to no verdict. No test was there, or the mutant could not be made.
     """
     failed = _FAILED_TEST.search(output)
     if status == TESTS_FAILED and failed:
         return failed[1]
     if status == TESTS_PASSED:
         return None
-    raise NothingTold(f"pytest ended with {status}:\n{output[-2000:]}")
+    raise InconclusiveRun(f"pytest ended with {status}:\n{output[-2000:]}")
 
 
 SOME_SEEDS = Seeds(range(1, 6))
-CATCHERS: Mapping[str, Catcher] = {
+DETECTORS: Mapping[str, MutantDetector] = {
     "commit-first": KillAt("fan_out.before_projection"),
     "fence-by-reading": Directed("tests/integration/indexer/test_races.py -k after_fence"),
     "positional-ids": SOME_SEEDS,
@@ -121,7 +121,7 @@ CATCHERS: Mapping[str, Catcher] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Fate:
+class MutantResult:
     mutant: str
     caught_by: str | None
     seconds: float
@@ -133,22 +133,22 @@ def main() -> None:
     options = parser.parse_args()
     if unknown := set(options.mutants) - MUTANTS.keys():
         parser.error(f"unknown: {', '.join(unknown)}")
-    fates = []
+    results = []
     for mutant in options.mutants or MUTANTS:
-        fates.append(asyncio.run(_fate_of(mutant)))
-        _tell(fates[-1])
-    sys.exit(1 if any(fate.caught_by is None for fate in fates) else 0)
+        results.append(asyncio.run(_run_mutant(mutant)))
+        _print_result(results[-1])
+    sys.exit(1 if any(result.caught_by is None for result in results) else 0)
 
 
-async def _fate_of(mutant: str) -> Fate:
+async def _run_mutant(mutant: str) -> MutantResult:
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="kb-chaos-") as folder:
-        caught_by = await CATCHERS[mutant].catch(mutant, Path(folder))
-    return Fate(mutant, caught_by, monotonic() - began)
+        caught_by = await DETECTORS[mutant].detect(mutant, Path(folder))
+    return MutantResult(mutant, caught_by, monotonic() - began)
 
 
-def _tell(fate: Fate) -> None:
-    print(f"{fate.mutant:20}  {fate.seconds:5.0f} s  {fate.caught_by or 'SURVIVED'}", flush=True)  # noqa: T201  # its answer
+def _print_result(result: MutantResult) -> None:
+    print(f"{result.mutant:20}  {result.seconds:5.0f} s  {result.caught_by or 'SURVIVED'}", flush=True)  # noqa: T201  # its answer
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Knows what was published and says what is wrong with what became of it.
+"""Computes the expected state from all published events, and lists the differences from the actual state.
 
 It works out by itself what each document must be, from the set of its events; nothing of the projection or of
 membership is used. What it shares with the system is how a text is cut and what the vector of a text is.
@@ -41,8 +41,8 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
-    """What a document is by now."""
+class ExpectedDocument:
+    """Expected state of a document."""
 
     text: OcrCompleted | None
     tag_ids: frozenset[str]
@@ -54,30 +54,34 @@ class Truth:
 
 @dataclass(slots=True)
 class Oracle:
-    """Tell it everything that is published and created; then, when nothing moves any more, ask."""
+    """Records what is published and created; `check` compares it with an idle system."""
 
     events: defaultdict[str, list[DocumentEvent]] = field(default_factory=lambda: defaultdict(list))
-    rubbish: list[bytes | None] = field(default_factory=list)
+    malformed: list[bytes | None] = field(default_factory=list)
     knowledge_bases: dict[str, frozenset[str]] = field(default_factory=dict)
     """Tags by KB."""
 
-    def published(self, *events: DocumentEvent) -> None:
+    def record_published(self, *events: DocumentEvent) -> None:
         for event in events:
             self.events[event.document_id].append(event)
 
-    def created(self, kb_id: str, *tag_ids: str) -> None:
+    def record_knowledge_base(self, kb_id: str, *tag_ids: str) -> None:
         self.knowledge_bases[kb_id] = frozenset(tag_ids)
 
-    def deleted(self, kb_id: str) -> None:
+    def record_deleted(self, kb_id: str) -> None:
         del self.knowledge_bases[kb_id]
 
-    def members(self, kb_id: str) -> dict[str, Truth]:
-        """The documents that must be in a KB."""
-        truths = {document_id: truth_of(events) for document_id, events in self.events.items()}
-        return {i: truth for i, truth in truths.items() if truth.text and truth.tag_ids & self.knowledge_bases[kb_id]}
+    def expected_members(self, kb_id: str) -> dict[str, ExpectedDocument]:
+        """Return the documents that must be in a KB."""
+        expected = {document_id: derive_expected(events) for document_id, events in self.events.items()}
+        return {
+            i: expected_document
+            for i, expected_document in expected.items()
+            if expected_document.text and expected_document.tag_ids & self.knowledge_bases[kb_id]
+        }
 
     async def check(self, system: System) -> list[Problem]:
-        """Everything that is not as it must be. Nothing may be going on meanwhile."""
+        """Return all differences from the expected state. The system must be idle."""
         outcomes = await system.kafka.read(topics.KB_EVENTS)
         problems: list[Problem] = []
         for kb_id in self.knowledge_bases:
@@ -91,7 +95,7 @@ class Oracle:
         return problems
 
     async def _knowledge_base(self, system: System, kb_id: str) -> list[Problem]:
-        members = self.members(kb_id)
+        members = self.expected_members(kb_id)
         stored = await system.database[f"kb_vectors_{kb_id}"].find().to_list()
         live: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
         for row in sorted(stored, key=lambda row: row["chunk_index"]):
@@ -107,8 +111,8 @@ class Oracle:
             for row in stored
             if row["until"] is not None and ("retired_at" not in row or row["since"] > row["until"])
         ]
-        for document_id, truth in members.items():
-            wrong = _wrong_with(truth, live[document_id], rows.get(document_id))
+        for document_id, expected_document in members.items():
+            wrong = _violations_in(expected_document, live[document_id], rows.get(document_id))
             problems += [Problem(f"in {kb_id}: {what}", document_id) for what in wrong]
         counted = [row async for row in system.database.kb_slots.find({"kb_id": kb_id})]
         totals = (sum(row["documents"] for row in counted), sum(row["chunks"] for row in counted))
@@ -117,16 +121,16 @@ class Oracle:
         return problems
 
     async def _announcements(self, kb_id: str, outcomes: Sequence[ConsumedMessage]) -> list[Problem]:
-        """What upstreams were told last of each document is how things are."""
+        """Check that the last message about each document describes its current state."""
         last: dict[str, Any] = {}
         for message in outcomes:
             told = _json(message)
             if told["data"].get("kb_id") == kb_id and "document_id" in told["data"]:
                 last[told["data"]["document_id"]] = (told["type"], told["data"].get("revision"))
         problems = []
-        members = self.members(kb_id)
-        for document_id, truth in members.items():
-            wanted = ("document.indexed.v1", truth.text.revision if truth.text else None)
+        members = self.expected_members(kb_id)
+        for document_id, expected_document in members.items():
+            wanted = ("document.indexed.v1", expected_document.text.revision if expected_document.text else None)
             if last.get(document_id) != wanted:
                 problems.append(Problem(f"was last announced as {last.get(document_id)}, not {wanted}", document_id))
         problems += [
@@ -141,10 +145,14 @@ class Oracle:
         own = {"organization_id": system.organization_id}
         rows = {row["document_id"]: row async for row in system.database.documents.find(own)}
         for document_id, events in self.events.items():
-            row, truth = rows.pop(document_id, None), truth_of(events)
+            row, expected_document = rows.pop(document_id, None), derive_expected(events)
             if row is None:
                 problems.append(Problem("was never projected", document_id))
-            elif _projected(row) != (truth.text.revision if truth.text else None, truth.tag_ids, truth.metadata):
+            elif _projected(row) != (
+                expected_document.text.revision if expected_document.text else None,
+                expected_document.tag_ids,
+                expected_document.metadata,
+            ):
                 problems.append(Problem(f"is projected as {_projected(row)}", document_id))
         return problems + [Problem("is projected and was never published", document_id) for document_id in rows]
 
@@ -163,9 +171,9 @@ class Oracle:
         waiting = {
             (kb_id, document_id, "waiting_for_text")
             for document_id, events in self.events.items()
-            for truth in [truth_of(events)]
+            for expected_document in [derive_expected(events)]
             for kb_id, tag_ids in self.knowledge_bases.items()
-            if truth.text is None and truth.tag_ids & tag_ids
+            if expected_document.text is None and expected_document.tag_ids & tag_ids
         }
         jobs = {(job["kb_id"], job["document_id"], job["state"]) async for job in system.database.index_jobs.find()}
         return [
@@ -198,23 +206,27 @@ class Oracle:
 
     async def _dead_letters(self, system: System) -> list[Problem]:
         # A crash between the dead letter and the offset writes it twice.
-        buried = {await body_of(system, letter) for letter in await system.kafka.read(topics.DEAD_LETTERS)}
+        buried = {await read_body(system, letter) for letter in await system.kafka.read(topics.DEAD_LETTERS)}
         return [
-            *(Problem("rubbish is not among the dead letters") for value in self.rubbish if value not in buried),
-            *(Problem("a good message is among the dead letters") for _ in buried.difference(self.rubbish)),
+            *(
+                Problem("a malformed record is not among the dead letters")
+                for value in self.malformed
+                if value not in buried
+            ),
+            *(Problem("a good message is among the dead letters") for _ in buried.difference(self.malformed)),
         ]
 
 
-async def body_of(system: System, letter: ConsumedMessage) -> bytes | None:
-    """The bytes as they came; what is too large for a message stands in MongoDB."""
+async def read_body(system: System, letter: ConsumedMessage) -> bytes | None:
+    """Return the original bytes of a dead letter; large ones are in MongoDB."""
     if (reference := letter.headers.get("x-body-ref")) is None:
         return letter.value
     pieces = await system.database.dead_letter_bodies.find({"letter_id": reference}).sort("_id").to_list()
     return b"".join(piece["data"] for piece in pieces)
 
 
-def truth_of(events: Sequence[DocumentEvent]) -> Truth:
-    """What a set of events, none of equal revision, makes of a document."""
+def derive_expected(events: Sequence[DocumentEvent]) -> ExpectedDocument:
+    """Return the expected state of a document after these events; revisions must be distinct."""
     deleted = max((event.revision for event in events if isinstance(event, DocumentDeleted)), default=None)
     newest_first = sorted(events, key=lambda event: event.revision, reverse=True)
     standing = [event for event in newest_first if deleted is None or event.revision > deleted]
@@ -222,23 +234,25 @@ def truth_of(events: Sequence[DocumentEvent]) -> Truth:
     describing = [
         event for event in standing if isinstance(event, OcrCompleted | MetadataChanged) and event.metadata is not None
     ]
-    return Truth(
+    return ExpectedDocument(
         text=next((event for event in standing if isinstance(event, OcrCompleted)), None),
         tag_ids=frozenset(tagging[0].tag_ids if tagging else ()),
         metadata=dict(describing[0].metadata or {}) if describing else {},
     )
 
 
-def _wrong_with(truth: Truth, live: Sequence[dict[str, Any]], row: dict[str, Any] | None) -> Iterator[str]:
-    assert truth.text is not None
-    chunks = truth.chunks()
+def _violations_in(
+    expected_document: ExpectedDocument, live: Sequence[dict[str, Any]], row: dict[str, Any] | None
+) -> Iterator[str]:
+    assert expected_document.text is not None
+    chunks = expected_document.chunks()
     if [chunk["chunk_index"] for chunk in live] != list(range(len(chunks))):
         yield f"chunks {[chunk['chunk_index'] for chunk in live]} instead of 0 to {len(chunks) - 1}"
         return
     if row is None:
         yield "has chunks but no row"
         return
-    if (row["chunk_count"], row["text_revision"]) != (len(chunks), truth.text.revision):
+    if (row["chunk_count"], row["text_revision"]) != (len(chunks), expected_document.text.revision):
         yield f"the row says {row['chunk_count']} chunks of revision {row['text_revision']}"
     for chunk, wanted in zip(live, chunks, strict=True):
         if (chunk["chunk_text"], chunk["chunk_hash"], chunk["start"], chunk["end"]) != (
@@ -251,7 +265,7 @@ def _wrong_with(truth: Truth, live: Sequence[dict[str, Any]], row: dict[str, Any
         if not np.array_equal(from_binary(chunk["embedding"]), vector_of(wanted.embedded_text, dimensions=DIMENSIONS)):
             yield f"chunk {wanted.chunk_index} has the vector of another text"
         snapshot = (chunk["document_name"], frozenset(chunk["tag_ids"]), chunk["metadata_snapshot"])
-        if snapshot != (truth.text.document_name, truth.tag_ids, truth.metadata):
+        if snapshot != (expected_document.text.document_name, expected_document.tag_ids, expected_document.metadata):
             yield f"chunk {wanted.chunk_index} carries {snapshot}"
         if chunk["since"] > row["version"]:
             yield f"chunk {wanted.chunk_index} is of a version to come"

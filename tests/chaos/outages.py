@@ -1,4 +1,4 @@
-"""Which brokers and mongods a seed takes away, how, and when. Pure.
+"""The outages of brokers and mongods that a seed causes, with their times. Pure.
 
 As with `plan.py`, seeds keep their meaning only while this module stays as it is.
 """
@@ -14,7 +14,7 @@ class Outage(StrEnum):
     KILL = "kill"
     """SIGKILL; it comes back at the end."""
     FREEZE = "freeze"
-    """SIGSTOP, and SIGCONT at the end: it wakes up in a world that went on without it."""
+    """SIGSTOP, and SIGCONT at the end; the cluster goes on without it meanwhile."""
     RESTART = "restart"
     """An orderly stop, and a start at the end."""
     STEP_DOWN = "step-down"
@@ -30,8 +30,8 @@ class ServerFault:
     outage: Outage
     number: int
     """Of the server, from 0."""
-    of_leader: bool
-    """Whether it meets the active controller or the primary instead, whoever that is."""
+    targets_leader: bool
+    """True if the fault hits the current controller or primary instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ _OF_BROKERS: Final = {Outage.KILL: 3, Outage.FREEZE: 2, Outage.RESTART: 1}
 _OF_MEMBERS: Final = {Outage.KILL: 3, Outage.FREEZE: 3, Outage.RESTART: 1, Outage.STEP_DOWN: 2}
 
 
-def outages_of(seed: int, *, seconds: float, brokers: int, members: int) -> Outages:
+def create_outages(seed: int, *, seconds: float, brokers: int, members: int) -> Outages:
     """Return the faults of a seed; none for what is not a cluster of several."""
     return Outages(
         brokers=list(_faults(random.Random(f"brokers/{seed}"), seconds, brokers, _OF_BROKERS)) if brokers > 1 else (),
@@ -66,6 +66,6 @@ def _faults(dice: random.Random, seconds: float, servers: int, weights: dict[Out
             until_s,
             outage,
             number=dice.randrange(servers),
-            of_leader=outage is Outage.STEP_DOWN or dice.random() < 0.6,
+            targets_leader=outage is Outage.STEP_DOWN or dice.random() < 0.6,
         )
         at_s = until_s + dice.uniform(1, 6)

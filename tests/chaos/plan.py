@@ -1,4 +1,4 @@
-"""What a seed stands for: everything that upstreams, people and bad luck do in a run, and when. Pure.
+"""The plan of a seed: all actions of upstreams and users, and all faults, with their times. Pure.
 
 Seeds keep their meaning only while this module stays as it is: what a seed has found belongs into `REGRESSIONS` of
 `test_seeds.py`, beside its number.
@@ -37,17 +37,17 @@ class Deliver:
 
 
 @dataclass(frozen=True, slots=True)
-class Throw:
-    """A message that nobody can use, in the way of a document's own."""
+class SendMalformed:
+    """A record that can't be decoded, in the partition of a document."""
 
     at_s: float
     document_id: str
-    rubbish: bytes
+    malformed: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
-    """The next text of a watched document, or one of its former ones once more."""
+class ReviseWatched:
+    """The next text of a watched document, or a former text again."""
 
     at_s: float
     document_id: str
@@ -74,7 +74,7 @@ class Drop:
     name: str
 
 
-Change = Deliver | Throw | Reread | Create | Retag | Drop
+Change = Deliver | SendMalformed | ReviseWatched | Create | Retag | Drop
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,7 @@ class Plan:
     provider_faults: Sequence[Misbehave]
 
 
-def plan_of(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> Plan:
+def create_plan(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> Plan:
     # A generator each: what one part draws changes nothing of the others.
     dice = random.Random(f"run/{seed}")
     return Plan(
@@ -162,7 +162,7 @@ def plan_of(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> 
         changes=sorted(
             [
                 *_lives(random.Random(f"lives/{seed}"), seconds, upstream),
-                *_rereads(random.Random(f"rereads/{seed}"), seconds),
+                *_revisions_of_watched(random.Random(f"rereads/{seed}"), seconds),
                 *_knowledge_bases(random.Random(f"kbs/{seed}"), seconds),
             ],
             key=lambda change: change.at_s,
@@ -172,14 +172,14 @@ def plan_of(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> 
     )
 
 
-def _lives(dice: random.Random, seconds: float, upstream: Upstream) -> Iterator[Deliver | Throw]:
+def _lives(dice: random.Random, seconds: float, upstream: Upstream) -> Iterator[Deliver | SendMalformed]:
     for number in range(max(6, int(seconds * _DOCUMENTS_A_SECOND))):
         document_id = f"d-{number:03}"
         events = list(_life(dice, document_id, upstream))
         times = sorted(dice.uniform(0, seconds) for _ in events)
         yield from _delivered(dice, seconds, list(zip(times, events, strict=True)))
         if dice.random() < 0.3:
-            yield Throw(dice.uniform(0, seconds), document_id, f"not JSON, for {document_id}".encode())
+            yield SendMalformed(dice.uniform(0, seconds), document_id, f"not JSON, for {document_id}".encode())
 
 
 def _life(dice: random.Random, document_id: str, upstream: Upstream) -> Iterator[DocumentEvent]:
@@ -229,12 +229,12 @@ def _delivered(dice: random.Random, seconds: float, events: Sequence[tuple[float
         yield from (Deliver(replayed_at_s, event) for at_s, event in events if at_s <= replayed_at_s)
 
 
-def _rereads(dice: random.Random, seconds: float) -> Iterator[Reread]:
+def _revisions_of_watched(dice: random.Random, seconds: float) -> Iterator[ReviseWatched]:
     fast, slow, _ = WATCHED
     for document_id, pause_s in ((fast, 0.4), (slow, 2.5)):
         at_s = dice.uniform(0, pause_s)
         while at_s < seconds:
-            yield Reread(at_s, document_id, replay=dice.random() < 0.15)
+            yield ReviseWatched(at_s, document_id, replay=dice.random() < 0.15)
             at_s += dice.uniform(0.5, 1.5) * pause_s
 
 

@@ -1,4 +1,4 @@
-"""When nothing moves any more."""
+"""Waits until a system is idle."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -17,8 +17,8 @@ STUCK_AFTER_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
-class Motion:
-    """What moves. Two are equal if nothing has come of it in between."""
+class Activity:
+    """Work in progress. Two are equal if there was no progress between them."""
 
     what: frozenset[str]
     told: str = field(compare=False)
@@ -27,54 +27,54 @@ class Motion:
 async def until_quiescent(system: System) -> None:
     """Wait until every event is consumed, every job done, every scan ended and every message sent.
 
-    However long that takes: a busy machine is slow. What is stuck shows no motion that it had not shown before.
+    However long that takes: a busy machine is slow. What is stuck shows no activity that it had not shown before.
 
     Raises:
         TimeoutError: nothing has come of what still moves for `STUCK_AFTER_S`.
     """
-    seen: set[Motion] = set()
+    seen: set[Activity] = set()
     progressed_at = monotonic()
-    while motion := await _motion(system):
-        if motion not in seen:
-            seen.add(motion)
+    while activity := await _find_activity(system):
+        if activity not in seen:
+            seen.add(activity)
             progressed_at = monotonic()
         elif monotonic() - progressed_at > STUCK_AFTER_S:
-            raise TimeoutError(f"for {STUCK_AFTER_S:g} s nothing has come of {motion.told}")
+            raise TimeoutError(f"for {STUCK_AFTER_S:g} s nothing has come of {activity.told}")
         await asyncio.sleep(_BETWEEN_LOOKS_S)
 
 
-async def what_moves(system: System) -> str | None:
+async def describe_activity(system: System) -> str | None:
     """Return what is not done yet; None if nothing moves."""
-    motion = await _motion(system)
-    return None if motion is None else motion.told
+    activity = await _find_activity(system)
+    return None if activity is None else activity.told
 
 
-async def _motion(system: System) -> Motion | None:
+async def _find_activity(system: System) -> Activity | None:
     """In the order in which one thing causes the next: what is quiet once cannot be stirred by what comes before it."""
     try:
         # The lag is dear to ask for, and this mostly says enough.
-        if motion := await _motion_in_mongo(system):
-            return motion
+        if activity := await _find_activity_in_mongo(system):
+            return activity
         if lag := await system.kafka.lag():
-            return _motion_of(f"a lag of {lag} messages")
-        return await _motion_in_mongo(system)
+            return _combine_activity(f"a lag of {lag} messages")
+        return await _find_activity_in_mongo(system)
     except ConnectionFailure:
         # With too little CPU it answers later; that it never does again is no progress.
-        return _motion_of("a MongoDB that does not answer")
+        return _combine_activity("a MongoDB that does not answer")
 
 
-async def _motion_in_mongo(system: System) -> Motion | None:
+async def _find_activity_in_mongo(system: System) -> Activity | None:
     database = system.database
     scans = [scan async for scan in database.backfills.find({"state": "running"})]
     jobs = [job async for job in database.index_jobs.find(_OPEN)]
     if scans or jobs:
         what = [*(f"{scan['_id']} {scan['phase']} {scan['cursor']}" for scan in scans), *(job["token"] for job in jobs)]
         some = ", ".join(f"{job['document_id']} {job['state']}" for job in jobs[:10])
-        return Motion(frozenset(what), f"{len(scans)} scans and {len(jobs)} open jobs ({some})")
+        return Activity(frozenset(what), f"{len(scans)} scans and {len(jobs)} open jobs ({some})")
     if unsent := await database.outbox.count_documents({"sent_at": None}):
-        return _motion_of(f"{unsent} messages in the outbox")
+        return _combine_activity(f"{unsent} messages in the outbox")
     return None
 
 
-def _motion_of(what: str) -> Motion:
-    return Motion(frozenset({what}), what)
+def _combine_activity(what: str) -> Activity:
+    return Activity(frozenset({what}), what)

@@ -1,4 +1,4 @@
-"""One run of chaos: a system, what a plan does to it, and what is wrong when all is over."""
+"""One run of chaos: starts a system, executes a plan against it, and checks the result with the oracle."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,13 +16,15 @@ from kb_local.cpu_share import limit_cpu
 from kb_local.server import Server
 from kb_local.stack import Stack, run_all
 from kb_local.zygote import Zygote
+from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.caller import Caller
 from tests.chaos.clock import Clock
 from tests.chaos.cluster_faults import ClusterFaults, Clusters
-from tests.chaos.experience import Experience
+from tests.chaos.document_reader import DocumentReader
+from tests.chaos.expiry import close_circuits, expire_leases
 from tests.chaos.faults import Faults, indexer_names
 from tests.chaos.oracle import Oracle
-from tests.chaos.outages import Outages, outages_of
+from tests.chaos.outages import Outages, create_outages
 from tests.chaos.plan import (
     READ,
     WATCHED,
@@ -32,17 +34,15 @@ from tests.chaos.plan import (
     Deliver,
     Drop,
     Plan,
-    Reread,
     RestartBroker,
     Retag,
-    Throw,
-    plan_of,
+    ReviseWatched,
+    SendMalformed,
+    create_plan,
 )
 from tests.chaos.quiescence import SLOW_S, until_quiescent
-from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
 from tests.chaos.swap_runs import run_too_often
-from tests.chaos.time_passing import let_circuits_close, let_leases_expire
 from tests.chaos.workload import Upstream
 from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system, until
 
@@ -61,7 +61,7 @@ class ChaosServers:
     """With brokers each run has topics of its own on them instead of a broker of its own."""
     mongods: Sequence[Server] = ()
     cpu_share: float | None = None
-    """Of a CPU, which each indexer and each mongod is limit_cpu to; None: all that the machine has."""
+    """Of a CPU, that each indexer and each mongod may use; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,25 +83,30 @@ class Verdict:
 async def run(
     servers: ChaosServers, folder: Path, seed: int, *, seconds: float, replicas: int, reconciler: bool
 ) -> Verdict:
-    """Live through what the seed stands for; a problem is whatever must not be so afterwards, or was so meanwhile."""
+    """Execute the plan of a seed; return all problems seen during it and after it."""
     began = monotonic()
     upstream = Upstream("local")
-    plan = plan_of(seed, seconds=seconds, replicas=replicas, upstream=upstream)
+    plan = create_plan(seed, seconds=seconds, replicas=replicas, upstream=upstream)
     clusters = servers.clusters
     if clusters.brokers is not None:
-        plan = on_kafka(plan)
-    outages = outages_of(seed, seconds=seconds, brokers=clusters.number_of_brokers, members=clusters.number_of_members)
+        plan = without_broker_restarts(plan)
+    outages = create_outages(
+        seed, seconds=seconds, brokers=clusters.number_of_brokers, members=clusters.number_of_members
+    )
     await clusters.heal()
-    async with _system(servers, folder, plan, reconciler=reconciler) as opened, _slow(servers, opened.stack):
+    async with (
+        _system(servers, folder, plan, reconciler=reconciler) as opened,
+        _limit_cpu_shares(servers, opened.stack),
+    ):
         chaos = _Chaos(opened, plan, upstream, clusters, outages, cpu_share=servers.cpu_share)
         problems = await chaos.live()
-        reads = sum(each.reads for each in chaos.readings)
-        seen = chaos.experience.summary()
+        reads = sum(each.reads for each in chaos.readers)
+        seen = chaos.availability.summary()
         took_s = monotonic() - began
         return Verdict(problems, reads, chaos.refused, chaos.stuck, took_s, seen.answers, seen.gaps_s)
 
 
-def on_kafka(plan: Plan) -> Plan:
+def without_broker_restarts(plan: Plan) -> Plan:
     """Return the plan without what only a broker without memory needs: nothing that was acknowledged gets lost."""
     faults = [fault for fault in plan.process_faults if not isinstance(fault, RestartBroker)]
     return replace(plan, process_faults=faults, heals_by_restart=False)
@@ -117,19 +122,19 @@ class _Chaos:
     cpu_share: float | None = None
     """With too little CPU no swap may run in vain more than once."""
     oracle: Oracle = field(default_factory=Oracle)
-    experience: Experience = field(default_factory=Experience)
+    availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     caller: Caller = field(init=False)
-    readings: list[Reading] = field(default_factory=list)
+    readers: list[DocumentReader] = field(default_factory=list)
     refused: int = 0
     stuck: bool = False
     _kb_ids: dict[str, str] = field(default_factory=dict)
     _published: list[DocumentEvent] = field(default_factory=list)
-    _thrown: list[Throw] = field(default_factory=list)
+    _malformed_sent: list[SendMalformed] = field(default_factory=list)
     _restarts_known: int = 0
     _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.caller = Caller(self.system, self.experience, patient=self.clusters.any)
+        self.caller = Caller(self.system, self.availability, retries=self.clusters.any)
 
     async def live(self) -> list[str]:
         await self._prepare()
@@ -138,22 +143,22 @@ class _Chaos:
         faults = Faults(self.system.stack, self.plan, clock, self._upstream_still)
         stop = asyncio.Event()
         async with asyncio.TaskGroup() as group:
-            for reading in self.readings:
-                group.create_task(self._read_until(reading, stop))
+            for reader in self.readers:
+                group.create_task(self._read_until(reader, stop))
             await run_all(self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail())
             await self.clusters.heal()
-            await self.caller.settle()
+            await self.caller.wait_until_acknowledged()
             await self._publish_again_if_lost(faults)
             await self._heal(faults)
-            problems = await self._what_keeps_moving()
+            problems = await self._wait_until_quiescent()
             self.stuck = bool(problems)
             if not self.stuck:
-                problems = await self._what_is_wrong()
+                problems = await self._find_problems()
             stop.set()
         if self.cpu_share is not None:
             problems += run_too_often(self._indexer_logs())
-        problems += [f"{each.document_id} was read {each.wrong[:5]}" for each in self.readings if each.wrong]
-        return problems + self.caller.wrong + faults.wrong
+        problems += [f"{each.document_id} was read {each.violations[:5]}" for each in self.readers if each.violations]
+        return problems + self.caller.violations + faults.violations
 
     async def _prepare(self) -> None:
         """Have what is read searchable before anything happens."""
@@ -161,58 +166,58 @@ class _Chaos:
         await self._create(READ, (WATCHED_TAG,))
         for document_id in WATCHED:
             revisions = Revisions(document_id, seed=self.plan.seed)
-            reading = Reading(self.system, self._kb_ids[READ], document_id, revisions, self.experience)
-            self.readings.append(reading)
-            await self._publish(self._text_of(reading, 1))
-        await self.caller.settle()
+            reader = DocumentReader(self.system, self._kb_ids[READ], document_id, revisions, self.availability)
+            self.readers.append(reader)
+            await self._publish(self._text_of(reader, 1))
+        await self.caller.wait_until_acknowledged()
         await until_quiescent(self.system)
         await self.system.until_active(self._kb_ids[READ], within_s=SLOW_S)
-        for reading in self.readings:
-            await until(partial(_newest_is_read, reading), within_s=SLOW_S, what="the first texts are found")
-            reading.wrong.clear()
+        for reader in self.readers:
+            await until(partial(_newest_is_read, reader), within_s=SLOW_S, what="the first texts are found")
+            reader.violations.clear()
 
     async def _change(self, clock: Clock, faults: Faults) -> None:
         for change in self.plan.changes:
             await clock.reach(change.at_s)
             async with self._upstream_still:
                 await self._publish_again_if_lost(faults)
-                await self._do(change)
+                await self._apply(change)
 
-    async def _do(self, change: Change) -> None:
+    async def _apply(self, change: Change) -> None:
         match change:
             case Deliver():
                 await self._publish(change.event)
-            case Throw():
-                self._thrown.append(change)
-                self.oracle.rubbish.append(change.rubbish)
-                await self._throw(change)
-            case Reread():
-                await self._reread(change)
+            case SendMalformed():
+                self._malformed_sent.append(change)
+                self.oracle.malformed.append(change.malformed)
+                await self._send_malformed(change)
+            case ReviseWatched():
+                await self._revise_watched(change)
             case Create():
                 await self._create(change.name, change.tag_ids)
             case Retag():
                 await self.caller.change("PUT", self._path_of(change.name), {"tag_ids": list(change.tag_ids)})
-                self.oracle.created(self._kb_ids[change.name], *change.tag_ids)
+                self.oracle.record_knowledge_base(self._kb_ids[change.name], *change.tag_ids)
             case Drop():
                 await self.caller.change("DELETE", self._path_of(change.name))
-                self.oracle.deleted(self._kb_ids.pop(change.name))
+                self.oracle.record_deleted(self._kb_ids.pop(change.name))
 
-    async def _reread(self, change: Reread) -> None:
-        reading = next(each for each in self.readings if each.document_id == change.document_id)
+    async def _revise_watched(self, change: ReviseWatched) -> None:
+        reader = next(each for each in self.readers if each.document_id == change.document_id)
         if change.replay:
-            await self._publish(self._text_of(reading, max(1, len(reading.revisions.published) - 1)))
+            await self._publish(self._text_of(reader, max(1, len(reader.revisions.published) - 1)))
             return
-        reading.revisions.step()
-        await self._publish(self._text_of(reading, len(reading.revisions.published)))
+        reader.revisions.step()
+        await self._publish(self._text_of(reader, len(reader.revisions.published)))
 
-    def _text_of(self, reading: Reading, revision: int) -> DocumentEvent:
-        text = reading.revisions.published[revision - 1]
-        return self.upstream.ocr(reading.document_id, text, tags=[WATCHED_TAG], revision=revision)
+    def _text_of(self, reader: DocumentReader, revision: int) -> DocumentEvent:
+        text = reader.revisions.published[revision - 1]
+        return self.upstream.ocr(reader.document_id, text, tags=[WATCHED_TAG], revision=revision)
 
     async def _publish(self, event: DocumentEvent) -> None:
         if event not in self._published:
             self._published.append(event)
-            self.oracle.published(event)
+            self.oracle.record_published(event)
         await self.caller.publish(event)
 
     async def _publish_again_if_lost(self, faults: Faults) -> None:
@@ -221,23 +226,23 @@ class _Chaos:
             return
         self._restarts_known = faults.broker_restarts
         await self.system.events.publish_all(self._published)
-        for thrown in self._thrown:
-            await self._throw(thrown)
+        for sent in self._malformed_sent:
+            await self._send_malformed(sent)
 
-    async def _throw(self, thrown: Throw) -> None:
-        await self.caller.throw(thrown.document_id, thrown.rubbish)
+    async def _send_malformed(self, sent: SendMalformed) -> None:
+        await self.caller.send_malformed(sent.document_id, sent.malformed)
 
     async def _create(self, name: str, tag_ids: Sequence[str]) -> None:
         kb_id = await self.caller.create_knowledge_base(*tag_ids)
         self._kb_ids[name] = kb_id
-        self.oracle.created(kb_id, *tag_ids)
+        self.oracle.record_knowledge_base(kb_id, *tag_ids)
 
     def _path_of(self, name: str) -> str:
         return f"/knowledge-bases/{self._kb_ids[name]}"
 
-    async def _read_until(self, reading: Reading, stop: asyncio.Event) -> None:
+    async def _read_until(self, reader: DocumentReader, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            if await reading.try_to_read() is None:
+            if await reader.try_to_read() is None:
                 self.refused += 1
             # Readers that never rest would leave a slow mongod little for anything else.
             await asyncio.sleep(BETWEEN_READS_S / (self.cpu_share or 1))
@@ -250,25 +255,25 @@ class _Chaos:
         producers = [name for name in stack.services if name.partition(":")[0] in _PRODUCERS]
         for name in producers:
             if status := await stack.services[name].stop(timeout_s=SLOW_S):
-                faults.wrong.append(f"{name} stopped with status {status}")
-        await let_leases_expire(self.system.database, relays=True)
-        await let_circuits_close(self.system.database)
+                faults.violations.append(f"{name} stopped with status {status}")
+        await expire_leases(self.system.database, relays=True)
+        await close_circuits(self.system.database)
         await run_all(*(stack.services[name].start() for name in producers))
 
-    async def _what_keeps_moving(self) -> list[str]:
+    async def _wait_until_quiescent(self) -> list[str]:
         try:
             await until_quiescent(self.system)
             await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
             await until(self._deleted_are_gone, within_s=SLOW_S, what="no KB left that is being deleted")
             await until_quiescent(self.system)
-            for reading in self.readings:
-                what = f"{reading.document_id} as it is"
-                await until(partial(_newest_is_read, reading), within_s=SLOW_S, what=what)
+            for reader in self.readers:
+                what = f"{reader.document_id} as it is"
+                await until(partial(_newest_is_read, reader), within_s=SLOW_S, what=what)
         except (TimeoutError, httpx.HTTPError) as error:
             return [str(error)]
         return []
 
-    async def _what_is_wrong(self) -> list[str]:
+    async def _find_problems(self) -> list[str]:
         return [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
 
     def _indexer_logs(self) -> list[Path]:
@@ -279,11 +284,11 @@ class _Chaos:
         return len(there) == len(self.oracle.knowledge_bases)
 
 
-async def _newest_is_read(reading: Reading) -> bool:
-    return await reading.try_to_read() == set(reading.revisions.newest)
+async def _newest_is_read(reader: DocumentReader) -> bool:
+    return await reader.try_to_read() == set(reader.revisions.newest)
 
 
-def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[None]:
+def _limit_cpu_shares(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[None]:
     """Hold indexers and mongods to their share of a CPU, if they have one."""
     if servers.cpu_share is None:
         return nullcontext()
@@ -294,7 +299,7 @@ def _slow(servers: ChaosServers, stack: Stack) -> AbstractAsyncContextManager[No
     return limit_cpu(servers.cpu_share, slow_ones)
 
 
-def _forgiveness(servers: ChaosServers) -> dict[str, str]:
+def _timing_settings(servers: ChaosServers) -> dict[str, str]:
     """Return how soon leases and sessions end; with little CPU a process needs the time that it has in production."""
     if servers.cpu_share is not None:
         return {"KB_KAFKA_FETCH_MAX_WAIT_MS": "500"}
@@ -311,7 +316,7 @@ async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler
             folder,
             services=services,
             env={
-                **_forgiveness(servers),
+                **_timing_settings(servers),
                 "KB_RECONCILE_INTERVAL_S": f"{1 / (servers.cpu_share or 1):g}",
                 "KB_MAX_KNOWLEDGE_BASES": "100",
             },

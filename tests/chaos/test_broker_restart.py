@@ -22,11 +22,11 @@ async def test_a_broker_that_forgets_everything_loses_nothing_that_was_accepted(
 
         async def publish(*document_ids: str) -> None:
             events = [upstream.ocr(i, [paragraph(f"{i} {n}") for n in range(2)], tags=["a"]) for i in document_ids]
-            oracle.published(*events)
+            oracle.record_published(*events)
             await opened.events.publish_all(events)
 
         await opened.create_tags("a")
-        oracle.created(await opened.create_knowledge_base("a"), "a")
+        oracle.record_knowledge_base(await opened.create_knowledge_base("a"), "a")
         await publish("announced-1", "announced-2")
         await until_quiescent(opened)
         await opened.until_active(*oracle.knowledge_bases)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kb_shared.failpoints import NAMES
-from tests.chaos.crashes import Kill, Outcome, Servers, at_random, run_lane, shared_out
+from tests.chaos.crashes import Kill, Outcome, Servers, distribute_failpoints, draw_failpoints, run_lane
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -25,17 +25,20 @@ class Crashes:
 async def crashes(servers: Servers, tmp_path_factory: pytest.TempPathFactory) -> Crashes:
     """A crash at each failpoint, in several lanes at a time; the tests look at what became of each."""
     outcomes, problems = await _run(
-        servers, tmp_path_factory.mktemp("crashes"), shared_out(LANES, in_parts=True), let_time_pass=True
+        servers,
+        tmp_path_factory.mktemp("crashes"),
+        distribute_failpoints(LANES, in_parts=True),
+        expire_leases_early=True,
     )
     return Crashes({outcome.kill.failpoint: outcome for outcome in outcomes}, problems)
 
 
 async def _run(
-    servers: Servers, folder: Path, chains: Sequence[Sequence[Kill]], *, let_time_pass: bool
+    servers: Servers, folder: Path, chains: Sequence[Sequence[Kill]], *, expire_leases_early: bool
 ) -> tuple[list[Outcome], list[str]]:
     async with asyncio.TaskGroup() as group:
         lanes = [
-            group.create_task(run_lane(servers, folder / str(n), chain, let_time_pass=let_time_pass))
+            group.create_task(run_lane(servers, folder / str(n), chain, expire_leases_early=expire_leases_early))
             for n, chain in enumerate(chains)
         ]
     results = [lane.result() for lane in lanes]
@@ -59,7 +62,7 @@ def test_kills_leave_no_stray_no_double_charge_and_every_message_with_somebody(c
 async def test_fifty_kills_one_after_the_other_leave_everything_right(
     seed: int, servers: Servers, tmp_path: Path
 ) -> None:
-    chains = [*shared_out(LANES), *at_random(seed, rounds=50 - len(NAMES), lanes=2)]
-    outcomes, problems = await _run(servers, tmp_path, chains, let_time_pass=False)
+    chains = [*distribute_failpoints(LANES), *draw_failpoints(seed, rounds=50 - len(NAMES), lanes=2)]
+    outcomes, problems = await _run(servers, tmp_path, chains, expire_leases_early=False)
     assert [outcome for outcome in outcomes if outcome.exit_status != -signal.SIGKILL or outcome.problems] == []
     assert problems == []

@@ -13,8 +13,8 @@ from pymongo import AsyncMongoClient
 from kb_local.mongod import Mongod
 from kb_local.stack import Stack
 from tests.chaos.crashes import Servers
+from tests.chaos.document_reader import DocumentReader
 from tests.chaos.quiescence import until_quiescent
-from tests.chaos.reading import Reading
 from tests.chaos.revisions import Revisions
 from tests.chaos.workload import Upstream, paragraph
 from tests.conftest import MongoDeployment
@@ -68,73 +68,73 @@ async def _change_and_read(lagging: System, *, fast: int, slow: int) -> None:
     tag = f"t-{uuid4().hex[:8]}"
     await lagging.create_tags(tag)
     kb_id = await lagging.create_knowledge_base(tag)
-    readings = [Reading(lagging, kb_id, f"{tag}-{pace}", Revisions(f"{tag} {pace}")) for pace in ("fast", "slow")]
-    await _publish_first(readings, kb_id, tag)
+    readers = [DocumentReader(lagging, kb_id, f"{tag}-{pace}", Revisions(f"{tag} {pace}")) for pace in ("fast", "slow")]
+    await _publish_first(readers, kb_id, tag)
     stop = asyncio.Event()
     async with asyncio.TaskGroup() as group:
-        for reading in readings:
+        for reader in readers:
             for _ in range(READERS):
-                group.create_task(reading.read_until(stop))
+                group.create_task(reader.read_until(stop))
         changes = [
-            group.create_task(_change(readings[0], tag, times=fast, every_s=0.3)),
-            group.create_task(_change(readings[1], tag, times=slow, every_s=2.5)),
+            group.create_task(_change(readers[0], tag, times=fast, every_s=0.3)),
+            group.create_task(_change(readers[1], tag, times=slow, every_s=2.5)),
         ]
         await asyncio.gather(*changes)
         stop.set()
-    for reading in readings:
-        assert reading.wrong == []
-        await _until_index_knows(reading)
+    for reader in readers:
+        assert reader.violations == []
+        await _until_index_knows(reader)
         for _ in range(10):
-            assert await reading.read() == set(reading.revisions.newest), "something retired is shown"
+            assert await reader.read() == set(reader.revisions.newest), "something retired is shown"
     await until(lambda: _nothing_retired(lagging, kb_id), what="what was replaced is deleted")
 
 
-async def _publish_first(readings: Sequence[Reading], kb_id: str, tag: str) -> None:
-    lagging = readings[0].system
+async def _publish_first(readers: Sequence[DocumentReader], kb_id: str, tag: str) -> None:
+    lagging = readers[0].system
     upstream = Upstream(lagging.organization_id)
     others = [
         upstream.ocr(f"{tag}-{n}", [paragraph(f"{tag} {n}-{k}") for k in range(3)], tags=[tag])
         for n in range(OTHER_DOCUMENTS)
     ]
-    first = [upstream.ocr(reading.document_id, reading.revisions.newest, tags=[tag]) for reading in readings]
+    first = [upstream.ocr(reader.document_id, reader.revisions.newest, tags=[tag]) for reader in readers]
     await lagging.events.publish_all([*others, *first])
     await until_quiescent(lagging)
     await lagging.until_active(kb_id)
-    for reading in readings:
-        await _until_index_knows(reading)
+    for reader in readers:
+        await _until_index_knows(reader)
 
 
-async def _change(reading: Reading, tag: str, *, times: int, every_s: float) -> None:
+async def _change(reader: DocumentReader, tag: str, *, times: int, every_s: float) -> None:
     """Publish the next text, see it swapped in, and so on, a swap every `every_s`."""
-    lagging, document_id = reading.system, reading.document_id
+    lagging, document_id = reader.system, reader.document_id
     upstream = Upstream(lagging.organization_id)
     due = monotonic()
     for _ in range(times):
-        text = reading.revisions.step()
-        revision = len(reading.revisions.published)
+        text = reader.revisions.step()
+        revision = len(reader.revisions.published)
         await lagging.events.publish(upstream.ocr(document_id, text, tags=[tag], revision=revision))
-        swapped = {"kb_id": reading.kb_id, "document_id": document_id, "text_revision": revision}
+        swapped = {"kb_id": reader.kb_id, "document_id": document_id, "text_revision": revision}
         await until(partial(_exists, lagging, swapped), what=f"{document_id} in revision {revision}")
-        await until(partial(_was_read, reading, times=READS_A_CHANGE * revision), what=f"{document_id} is read")
+        await until(partial(_was_read, reader, times=READS_A_CHANGE * revision), what=f"{document_id} is read")
         due = max(due + every_s, monotonic())
         # The pace of the swaps, not a wait for one.
         await asyncio.sleep(due - monotonic())
 
 
-async def _was_read(reading: Reading, *, times: int) -> bool:
-    return reading.reads >= times
+async def _was_read(reader: DocumentReader, *, times: int) -> bool:
+    return reader.reads >= times
 
 
 async def _exists(lagging: System, row: dict[str, Any]) -> bool:
     return await lagging.database.document_index.find_one(row) is not None
 
 
-async def _until_index_knows(reading: Reading) -> None:
+async def _until_index_knows(reader: DocumentReader) -> None:
     """Wait until the index itself answers with every live chunk; retired ones it may know still."""
-    chunks = f"kb_vectors_{reading.kb_id}"
+    chunks = f"kb_vectors_{reader.kb_id}"
     live = {
         row["_id"]
-        async for row in reading.system.database[chunks].find({"document_id": reading.document_id, "until": None})
+        async for row in reader.system.database[chunks].find({"document_id": reader.document_id, "until": None})
     }
     stage = {
         "index": "kb_vector_index",
@@ -142,10 +142,10 @@ async def _until_index_knows(reading: Reading) -> None:
         "queryVector": [1.0] * DIMENSIONS,
         "exact": True,
         "limit": 200,
-        "filter": {"document_id": reading.document_id},
+        "filter": {"document_id": reader.document_id},
     }
-    async with AsyncMongoClient[dict[str, Any]](reading.system.stack.mongo_uri) as client:
-        collection = client[reading.system.stack.database][chunks]
+    async with AsyncMongoClient[dict[str, Any]](reader.system.stack.mongo_uri) as client:
+        collection = client[reader.system.stack.database][chunks]
 
         async def knows() -> bool:
             hits = await collection.aggregate([{"$vectorSearch": stage}, {"$project": {"_id": 1}}])

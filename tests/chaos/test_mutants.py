@@ -6,7 +6,7 @@ import pytest
 
 from kb_contracts.commands import Reason
 from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, work
-from tests.chaos.mutants import CATCHERS, NothingTold, failed_test
+from tests.chaos.mutants import DETECTORS, InconclusiveRun, failed_test
 from tests.chaos.mutation import MUTANTS
 
 AT_WORK_ON = IndexJob(
@@ -34,7 +34,7 @@ def whole_again() -> Iterator[None]:
 
 
 def test_every_mutant_has_somebody_to_catch_it() -> None:
-    assert CATCHERS.keys() == MUTANTS.keys()
+    assert DETECTORS.keys() == MUTANTS.keys()
 
 
 @pytest.mark.usefixtures("whole_again")
@@ -67,5 +67,5 @@ def test_only_a_failed_test_notices_a_mutant_and_only_passed_ones_let_it_survive
     ],
 )
 def test_a_mutant_that_nothing_was_tried_on_has_not_survived(status: int, output: str) -> None:
-    with pytest.raises(NothingTold):
+    with pytest.raises(InconclusiveRun):
         failed_test(status, output)

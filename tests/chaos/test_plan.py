@@ -3,15 +3,15 @@ from itertools import pairwise
 
 import pytest
 
-from tests.chaos.outages import Outage, outages_of
-from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, Plan, Retag, plan_of
+from tests.chaos.outages import Outage, create_outages
+from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, Plan, Retag, create_plan
 from tests.chaos.workload import Upstream
 
 PLANS = [(seed, seconds, replicas) for seed in range(20) for seconds, replicas in ((8.0, 1), (20.0, 2))]
 
 
 def _plan(seed: int, seconds: float, replicas: int) -> Plan:
-    return plan_of(seed, seconds=seconds, replicas=replicas, upstream=Upstream("local"))
+    return create_plan(seed, seconds=seconds, replicas=replicas, upstream=Upstream("local"))
 
 
 @pytest.mark.parametrize(("seed", "seconds", "replicas"), PLANS)
@@ -58,7 +58,7 @@ def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
     plans = [_plan(*each) for each in PLANS]
     kinds = {type(each).__name__ for plan in plans for each in (*plan.changes, *plan.process_faults)}
     assert kinds == {
-        *("Deliver", "Throw", "Reread", "Create", "Retag", "Drop"),
+        *("Deliver", "SendMalformed", "ReviseWatched", "Create", "Retag", "Drop"),
         *("Kill", "KillAt", "Freeze", "Join", "RestartBroker"),
     }
     programs = [fault.program["faults"][0] for plan in plans for fault in plan.provider_faults]
@@ -68,8 +68,8 @@ def test_together_plans_contain_every_kind_of_change_and_fault() -> None:
 
 def test_a_seed_stands_for_one_row_of_outages_that_leave_a_majority() -> None:
     for seed in range(50):
-        outages = outages_of(seed, seconds=20, brokers=3, members=3)
-        assert outages == outages_of(seed, seconds=20, brokers=3, members=3)
+        outages = create_outages(seed, seconds=20, brokers=3, members=3)
+        assert outages == create_outages(seed, seconds=20, brokers=3, members=3)
         for faults in (outages.brokers, outages.members):
             assert faults
             assert all(0 <= fault.at_s <= fault.until_s <= 20 and fault.number < 3 for fault in faults)
@@ -77,16 +77,18 @@ def test_a_seed_stands_for_one_row_of_outages_that_leave_a_majority() -> None:
 
 
 def test_together_seeds_contain_every_kind_of_outage_of_leaders_and_of_others() -> None:
-    outages = [outages_of(seed, seconds=20, brokers=3, members=3) for seed in range(20)]
-    of_brokers = {(fault.outage, fault.of_leader) for each in outages for fault in each.brokers}
-    of_members = {(fault.outage, fault.of_leader) for each in outages for fault in each.members}
+    outages = [create_outages(seed, seconds=20, brokers=3, members=3) for seed in range(20)]
+    of_brokers = {(fault.outage, fault.targets_leader) for each in outages for fault in each.brokers}
+    of_members = {(fault.outage, fault.targets_leader) for each in outages for fault in each.members}
     both = {
-        (outage, of_leader) for outage in (Outage.KILL, Outage.FREEZE, Outage.RESTART) for of_leader in (True, False)
+        (outage, targets_leader)
+        for outage in (Outage.KILL, Outage.FREEZE, Outage.RESTART)
+        for targets_leader in (True, False)
     }
     assert of_brokers == both
     assert of_members == both | {(Outage.STEP_DOWN, True)}
 
 
 def test_a_single_server_has_no_outages() -> None:
-    outages = outages_of(1, seconds=20, brokers=0, members=1)
+    outages = create_outages(1, seconds=20, brokers=0, members=1)
     assert (list(outages.brokers), list(outages.members)) == ([], [])

@@ -9,9 +9,9 @@ from tests.e2e.world import World
 
 SEED = 20
 ORDERS = 7
-"""Of each story: twenty and one."""
+"""Of each script: twenty and one."""
 
-Story = Callable[[Upstream, str, Sequence[str]], list[DocumentEvent]]
+EventScript = Callable[[Upstream, str, Sequence[str]], list[DocumentEvent]]
 
 
 def _lives(upstream: Upstream, document_id: str, tags: Sequence[str]) -> list[DocumentEvent]:
@@ -51,9 +51,9 @@ def _text(*names: int) -> list[str]:
     return [paragraph(f"any order {name}") for name in names]
 
 
-@pytest.mark.parametrize("story", [_lives, _ends, _waits])
-async def test_any_order_of_the_same_events_ends_in_one_state(story: Story, world: World) -> None:
-    await _in_random_orders(world, story, orders=ORDERS, seed=SEED)
+@pytest.mark.parametrize("script", [_lives, _ends, _waits])
+async def test_any_order_of_the_same_events_ends_in_one_state(script: EventScript, world: World) -> None:
+    await _in_random_orders(world, script, orders=ORDERS, seed=SEED)
 
 
 @pytest.mark.long
@@ -62,18 +62,18 @@ async def test_many_orders_of_the_same_events_end_in_one_state(world: World) -> 
     await _in_random_orders(world, _lives, orders=500, seed=SEED + 1)
 
 
-async def _in_random_orders(world: World, story: Story, *, orders: int, seed: int) -> None:
+async def _in_random_orders(world: World, script: EventScript, *, orders: int, seed: int) -> None:
     """Each order is lived by a document of its own; one event comes twice."""
     tags = await world.create_tags(2)
     kb_ids = [await world.create_knowledge_base(tag) for tag in tags]
     dice = random.Random(seed)
     document_ids = [f"order-{tags[0]}-{n}" for n in range(orders)]
     for document_id in document_ids:
-        events = story(world.upstream, document_id, tags)
+        events = script(world.upstream, document_id, tags)
         events.append(dice.choice(events))
         dice.shuffle(events)
         await world.publish(*events)
-    await world.assert_right()
+    await world.assert_consistent()
     states = [await _state(world, document_id, kb_ids) for document_id in document_ids]
     assert states == [states[0]] * orders
 

@@ -31,17 +31,17 @@ async def test_a_document_is_found_where_its_tags_say_and_with_what_is_known_of_
 
     await world.publish(world.upstream.deleted(document_id, revision=4))
     await world.system.until_found(kb_there, [])
-    await world.assert_right()
+    await world.assert_consistent()
 
 
 async def test_the_trace_of_an_upstream_goes_on_to_what_the_world_is_told(world: World) -> None:
     (tag,) = await world.create_tags(1)
     await world.create_knowledge_base(tag)
     event = world.upstream.ocr(f"traced-{tag}", [paragraph(tag)], tags=[tag])
-    world.oracle.published(event)
+    world.oracle.record_published(event)
     trace_id = uuid4().hex
     await world.system.events.publish(event, traceparent=f"00-{trace_id}-{uuid4().hex[:16]}-01")
-    await world.assert_right()
+    await world.assert_consistent()
     outcomes = [
         message
         for message in await world.system.kafka.read(topics.KB_EVENTS)
@@ -58,11 +58,11 @@ async def test_a_new_knowledge_base_takes_in_what_is_there_and_a_deleted_one_lea
     )
     kb_id = await world.create_knowledge_base(tag)
     await world.system.until_found(kb_id, document_ids)
-    await world.assert_right()
+    await world.assert_consistent()
 
-    world.oracle.deleted(kb_id)
+    world.oracle.record_deleted(kb_id)
     await _delete(world, kb_id)
-    await world.assert_right()
+    await world.assert_consistent()
 
 
 async def test_a_german_document_is_found_by_an_english_question_with_the_multilingual_model_and_no_key(
@@ -85,7 +85,7 @@ async def test_a_german_document_is_found_by_an_english_question_with_the_multil
 
     # The oracle knows of hash models only.
     await _delete(world, kb_id)
-    await world.assert_right()
+    await world.assert_consistent()
 
 
 async def test_the_documents_that_a_changed_tag_concerns_are_charged_once_for_the_same_text(world: World) -> None:
@@ -94,9 +94,9 @@ async def test_the_documents_that_a_changed_tag_concerns_are_charged_once_for_th
     texts = [paragraph(f"{document_id} {n}") for n in range(4)]
     kb_ids = [await world.create_knowledge_base(tag) for tag in (one, other)]
     await world.publish(world.upstream.ocr(document_id, texts, tags=[one]))
-    await world.assert_right()
+    await world.assert_consistent()
     await world.publish(world.upstream.tagged(document_id, one, other, revision=2))
-    await world.assert_right()
+    await world.assert_consistent()
     spus = [(await _stats(world, kb_id))["spus"] for kb_id in kb_ids]
     assert spus == [4, 0]
 

@@ -22,7 +22,7 @@ async def put(world: World, document_id: str, tag: str) -> None:
     body = event.model_dump(mode="json", by_alias=True, exclude={"organization_id", "document_id"}, exclude_none=True)
     accepted = await ok(world.system, "PUT", f"/documents/{document_id}", json=body)
     assert accepted["revision"] == event.revision
-    world.oracle.published(event)
+    world.oracle.record_published(event)
 
 
 async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: World) -> None:
@@ -34,7 +34,9 @@ async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: 
     text = whole.text or ""
     reference = text_id(system.organization_id, document_id, text, ())
     event = whole.model_copy(update={"text": None, "text_ref": reference})
-    await world.throw(encode(event, source="/tests/upstream"), key=f"{system.organization_id}/{document_id}".encode())
+    await world.send_malformed(
+        encode(event, source="/tests/upstream"), key=f"{system.organization_id}/{document_id}".encode()
+    )
 
     async def letters() -> list[dict[str, Any]]:
         answer = await ok(system, "GET", "/dead-letters", params={"reason": "unknown-text-ref", "limit": 100})
@@ -53,7 +55,7 @@ async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: 
         headers={"Content-Type": "text/plain; charset=utf-8"},
     )
     assert stored["text_ref"] == reference
-    world.oracle.published(whole)
+    world.oracle.record_published(whole)
     for _ in range(2):
         await ok(system, "POST", f"/dead-letters/{letter['dead_letter_id']}/redrive")
     await system.until_found(kb_id, [document_id])
@@ -71,7 +73,7 @@ async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resum
 
     await ok(system, "POST", f"/knowledge-bases/{kb_id}/pause")
     deleted = await ok(system, "DELETE", f"/documents/{first}")
-    world.oracle.published(world.upstream.deleted(first, revision=deleted["revision"]))
+    world.oracle.record_published(world.upstream.deleted(first, revision=deleted["revision"]))
     await put(world, third, tag)
     await system.until_found(kb_id, [second])
 
@@ -82,4 +84,4 @@ async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resum
     await until(is_paused)
     await ok(system, "POST", f"/knowledge-bases/{kb_id}/resume")
     await system.until_found(kb_id, [second, third])
-    await world.assert_right()
+    await world.assert_consistent()

@@ -1,4 +1,4 @@
-"""A system, what an upstream says to it, and what must come of that."""
+"""A system, an upstream that publishes to it, and an oracle that checks the result."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,21 +28,23 @@ class World:
     async def create_knowledge_base(self, *tag_ids: str) -> str:
         """A KB that is active already."""
         kb_id = await self.system.create_knowledge_base(*tag_ids)
-        self.oracle.created(kb_id, *tag_ids)
+        self.oracle.record_knowledge_base(kb_id, *tag_ids)
         await self.system.until_active(kb_id)
         return kb_id
 
     async def publish(self, *events: DocumentEvent) -> None:
-        self.oracle.published(*events)
+        self.oracle.record_published(*events)
         await self.system.events.publish_all(events)
 
-    async def throw(self, rubbish: bytes | None, *, key: bytes | None, topic: Topic = topics.DOCUMENT_EVENTS) -> None:
-        """Write a message that nobody can use."""
-        self.oracle.rubbish.append(rubbish)
-        await self.system.kafka.send(topic, key, rubbish)
+    async def send_malformed(
+        self, malformed: bytes | None, *, key: bytes | None, topic: Topic = topics.DOCUMENT_EVENTS
+    ) -> None:
+        """Send a record that can't be decoded."""
+        self.oracle.malformed.append(malformed)
+        await self.system.kafka.send(topic, key, malformed)
 
-    async def assert_right(self) -> None:
-        """Wait until nothing moves, and let the oracle look at everything that all tests have done so far."""
+    async def assert_consistent(self) -> None:
+        """Wait until the system is idle, and check with the oracle what all tests have published so far."""
         await until_quiescent(self.system)
         problems = await self.oracle.check(self.system)
         assert not problems, "\n".join(map(str, problems))

@@ -13,7 +13,7 @@ FILE: Final = Path(__file__).with_name("attacks.toml")
 class Attack:
     attack_id: str
     category: str
-    demands: str
+    instructions: str
     """For people."""
     does: str
     """Words that stand in a call or an answer of a model that obeys."""

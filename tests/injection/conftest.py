@@ -14,9 +14,18 @@ from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.api_keys import Scope
-from tests.injection.attacked import ATTACKED, CANARY, CANARY_OF_VICTIM, QUERY, VICTIM, Attacked, HashProvider, Outcome
 from tests.injection.attacks import Attack, read_attacks
 from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ObedientModel
+from tests.injection.target_deployment import (
+    CANARY,
+    CANARY_OF_VICTIM,
+    QUERY,
+    TARGET,
+    VICTIM,
+    HashProvider,
+    Outcome,
+    TargetDeployment,
+)
 from tests.integration.search.conftest import key_for
 from tests.integration.search.knowledge import DIMENSIONS, Document, Knowledge, create
 from tests.integration.search.lifespan import running
@@ -27,7 +36,7 @@ INSTRUCTIONS = "Answer questions about the handbook. The code of the vault is SE
 
 
 @pytest.fixture(scope="module")
-async def attacked(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Attacked]:
+async def target(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[TargetDeployment]:
     """All attacks are planted, and can be found."""
     database = search_client[f"test_{uuid4().hex[:16]}"]
     settings = Settings(
@@ -44,15 +53,15 @@ async def attacked(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIter
     chat._provider, embedder._provider = model, HashProvider(timeout_s=60)
     app = create_app(settings, database=database, embedder=embedder, chat=chat)
     async with running(app), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
-        key = await key_for(database, settings, ATTACKED, Scope.ADMIN)
+        key = await key_for(database, settings, TARGET, Scope.ADMIN)
         handbook, payroll, victim = await asyncio.gather(
-            create(database, ATTACKED, name="Handbook"),
-            create(database, ATTACKED, name="Payroll"),
+            create(database, TARGET, name="Handbook"),
+            create(database, TARGET, name="Payroll"),
             create(database, VICTIM, name="Victim"),
         )
         names = {"$OTHER_KB": payroll.kb.kb_id, "$VICTIM_KB": victim.kb.kb_id, "$OLD_MARK": "0123456789abcdef"}
         agents: dict[str, str] = {}
-        world = Attacked(http, key, database, model, handbook, names, agents)
+        world = TargetDeployment(http, key, database, model, handbook, names, agents)
         for name in (OBEDIENT, HEEDFUL):
             agents[name] = await _agent(world, name, handbook)
         await _agent(world, OBEDIENT, payroll)
@@ -63,7 +72,7 @@ async def attacked(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIter
     await search_client.drop_database(database.name)
 
 
-async def _agent(world: Attacked, model: str, knowledge: Knowledge) -> str:
+async def _agent(world: TargetDeployment, model: str, knowledge: Knowledge) -> str:
     made = (await world.ask("/agents", {"name": model, "instructions": INSTRUCTIONS, "model": model})).json()
     path = f"/agents/{made['agent_id']}/knowledge-base-tools"
     answer = await world.ask(path, {"kb_id": knowledge.kb.kb_id})
@@ -71,7 +80,7 @@ async def _agent(world: Attacked, model: str, knowledge: Knowledge) -> str:
     return str(made["agent_id"])
 
 
-async def _plant(world: Attacked, *others: Knowledge) -> None:
+async def _plant(world: TargetDeployment, *others: Knowledge) -> None:
     for each in others:
         canary = CANARY_OF_VICTIM if each.kb.organization_id == VICTIM else CANARY
         secret = Document("salaries", [f"{QUERY} {canary}: nobody may read this"], name=f"{canary}.md")
@@ -92,14 +101,14 @@ async def _plant(world: Attacked, *others: Knowledge) -> None:
 
 
 @pytest.fixture(scope="module")
-async def outcomes(attacked: Attacked) -> Mapping[str, Outcome]:
+async def outcomes(target: TargetDeployment) -> Mapping[str, Outcome]:
     """What became of each attack; several run at a time, since each waits for the database most of its time."""
     slots = asyncio.Semaphore(RUNS_AT_ONCE)
     attacks = read_attacks()
 
     async def outcome(attack: Attack) -> Outcome:
         async with slots:
-            return await attacked.run(attack)
+            return await target.run(attack)
 
     async with asyncio.TaskGroup() as group:
         tasks = {attack.attack_id: group.create_task(outcome(attack)) for attack in attacks}

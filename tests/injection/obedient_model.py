@@ -1,4 +1,4 @@
-"""A chat model that does what any text demands that it is given, as far as its tools and words reach.
+"""A chat model that follows the instructions of every text it is given, as far as its tools allow.
 
 It knows nothing of the attacks: it reads the messages as the run gives them. Two kinds of it:
 
@@ -18,7 +18,7 @@ from typing import Any, Final
 from kb_shared.chat.completion import Completion, Message, Question, ToolCall
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import ChatProvider, OnText
-from tests.injection.demands import Call, Demands, demands_of
+from tests.injection.injected_instructions import Call, Instructions, find_instructions
 
 OBEDIENT: Final = "scripted-obedient"
 HEEDFUL: Final = "scripted-heedful"
@@ -60,9 +60,9 @@ class ObedientModel(ChatProvider):
         self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
         heard = list(_outside_of_data(question.messages) if model.name == HEEDFUL else _all_of(question.messages))
-        demands = demands_of(*heard)
-        calls = _calls(demands, question)
-        text = _text(demands, question)
+        instructions = find_instructions(*heard)
+        calls = _calls(instructions, question)
+        text = _text(instructions, question)
         most = (question.max_completion_tokens or len(text)) * _CHARACTERS_PER_TOKEN
         is_cut, text = len(text) > most, text[:most]
         self.turns[_attack(question.messages)].append(Turn(question.messages, bool(question.tools), calls, text))
@@ -156,21 +156,23 @@ def _of_other_names(value: Any) -> Iterator[str]:
             yield from _of_other_names(each) if name in _OF_RESULTS else _strings(each)
 
 
-def _calls(demands: Demands, question: Question) -> Sequence[Call]:
+def _calls(instructions: Instructions, question: Question) -> Sequence[Call]:
     made = [
         Call(each["function"]["name"], each["function"]["arguments"])
         for message in question.messages
         for each in message.get("tool_calls") or ()
     ]
-    asked_for = demands_of(_content(question.messages[-1 - len(_after_question(question.messages))])).calls
+    asked_for = find_instructions(_content(question.messages[-1 - len(_after_question(question.messages))])).calls
     wanted = [
-        each for each in demands.calls if not _is_made(each, made) or (demands.is_endless and each not in asked_for)
+        each
+        for each in instructions.calls
+        if not _is_made(each, made) or (instructions.is_endless and each not in asked_for)
     ]
-    if not question.tools and not demands.is_endless:
+    if not question.tools and not instructions.is_endless:
         return []
     numbered = [
         replace(each, arguments=each.arguments.replace("{n}", str(len(made) + n)))
-        for n in range(min(demands.times, CALLS_AT_ONCE))
+        for n in range(min(instructions.times, CALLS_AT_ONCE))
         for each in wanted
     ]
     return list(dict.fromkeys(numbered))[:CALLS_AT_ONCE]
@@ -189,12 +191,12 @@ def _is_made(call: Call, made: Sequence[Call]) -> bool:
     )
 
 
-def _text(demands: Demands, question: Question) -> str:
+def _text(instructions: Instructions, question: Question) -> str:
     secret = _SECRET.search(_content(question.messages[0]))
     assert secret is not None
-    words = [_filled(each, secret[0]) for each in demands.words]
-    if demands.times > 1:
-        words = [" ".join([each] * min(demands.times, 100_000)) for each in words]
+    words = [_filled(each, secret[0]) for each in instructions.words]
+    if instructions.times > 1:
+        words = [" ".join([each] * min(instructions.times, 100_000)) for each in words]
     # What looks like the whole answer is no part of one.
     if question.schema is not None and words and words[0].startswith("{"):
         return words[0]

@@ -11,19 +11,19 @@ import pytest
 
 from kb_search.runs.loop import MAX_CALLS_AT_ONCE
 from kb_shared.mongo import spu_ledger
-from tests.injection.attacked import (
-    ATTACKED,
+from tests.injection.attacks import Attack, read_attacks
+from tests.injection.injected_instructions import find_instructions
+from tests.injection.loading import cited, where_it_leads
+from tests.injection.target_deployment import (
     CANARY,
     CANARY_OF_VICTIM,
     MAX_ITERATIONS,
     MAX_SPUS,
     MAX_TOKENS,
-    Attacked,
+    TARGET,
     Outcome,
+    TargetDeployment,
 )
-from tests.injection.attacks import Attack, read_attacks
-from tests.injection.demands import demands_of
-from tests.injection.loading import cited, where_it_leads
 
 ATTACKS = read_attacks()
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "prompt-injection.md"
@@ -67,11 +67,11 @@ def shown_texts(outcome: Outcome, attack: Attack) -> list[str]:
 
 @each_attack
 def test_the_model_reads_the_text_and_does_what_it_demands(
-    outcome: Outcome, attack: Attack, attacked: Attacked
+    outcome: Outcome, attack: Attack, target: TargetDeployment
 ) -> None:
     if attack.via != "document":
         assert {passage["document_id"] for passage in outcome.passages} == {attack.attack_id}
-    does = attacked.planted(attack.does)
+    does = target.planted(attack.does)
     calls = [f"{call.name} {call.arguments}" for turn in outcome.turns for call in turn.calls]
     done = [*(turn.text for turn in outcome.turns), *calls]
     assert any(does in each for each in done) is attack.is_obeyed, done
@@ -79,13 +79,13 @@ def test_the_model_reads_the_text_and_does_what_it_demands(
 
 @pytest.mark.parametrize("attack", [each for each in ATTACKS if not each.is_obeyed], ids=lambda each: each.attack_id)
 def test_what_no_model_obeys_is_a_demand_where_it_is_read_as_it_stands(attack: Attack) -> None:
-    demands = demands_of(attack.text)
-    assert any(attack.does in each for each in [*demands.words, *map(str, demands.calls)])
+    instructions = find_instructions(attack.text)
+    assert any(attack.does in each for each in [*instructions.words, *map(str, instructions.calls)])
 
 
 @each_attack
-def test_no_other_knowledge_is_read(outcome: Outcome, attack: Attack, attacked: Attacked) -> None:
-    assert {passage["kb_id"] for passage in outcome.passages} <= {attacked.handbook.kb.kb_id}
+def test_no_other_knowledge_is_read(outcome: Outcome, attack: Attack, target: TargetDeployment) -> None:
+    assert {passage["kb_id"] for passage in outcome.passages} <= {target.handbook.kb.kb_id}
     assert CANARY not in json.dumps([data for _, data in outcome.events])
     assert CANARY not in json.dumps([turn.messages for turn in outcome.turns])
 
@@ -116,30 +116,30 @@ def test_no_forged_citation_is_shown(outcome: Outcome, attack: Attack) -> None:
     assert shown <= known
 
 
-async def test_every_spu_is_counted_in_a_run(outcomes: Mapping[str, Outcome], attacked: Attacked) -> None:
+async def test_every_spu_is_counted_in_a_run(outcomes: Mapping[str, Outcome], target: TargetDeployment) -> None:
     # Before the tests below, whose calls are charged, too.
-    charged = await spu_ledger.total(attacked.database, ATTACKED)
+    charged = await spu_ledger.total(target.database, TARGET)
     assert charged == sum(outcome.finished["spus"] for outcome in outcomes.values())
 
 
-async def test_a_text_read_over_mcp_pretends_to_be_no_other_and_hides_nothing(attacked: Attacked) -> None:
+async def test_a_text_read_over_mcp_pretends_to_be_no_other_and_hides_nothing(target: TargetDeployment) -> None:
     for attack in (each for each in ATTACKS if each.via != "document"):
-        result = await attacked.read_over_mcp(attack)
+        result = await target.read_over_mcp(attack)
         texts = [content["text"] for content in result["content"]]
         headers = [line for text in texts for line in text.splitlines() if re.match(r"\s*\[document", line)]
         assert [header.split(" ")[1] for header in headers] == [attack.attack_id]
-        read = demands_of(*texts, *(chunk["content"] for chunk in result["structuredContent"]["chunks"]))
+        read = find_instructions(*texts, *(chunk["content"] for chunk in result["structuredContent"]["chunks"]))
         is_read = any(attack.does in each for each in [*read.words, *map(str, read.calls)])
         assert not is_read or attack.is_obeyed or attack.category == "escapes"
 
 
-async def test_an_agent_over_mcp_that_obeys_reads_nothing_of_another_organization(attacked: Attacked) -> None:
+async def test_an_agent_over_mcp_that_obeys_reads_nothing_of_another_organization(target: TargetDeployment) -> None:
     tools = ("search_knowledge_base", "get_document_chunks")
     for attack in (each for each in ATTACKS if each.category in {"calls", "scope"}):
-        for call in demands_of(attacked.planted(attack.text)).calls:
+        for call in find_instructions(target.planted(attack.text)).calls:
             arguments = parsed(call.arguments)
             for tool in {call.name, *tools} if isinstance(arguments, dict) else ():
-                assert CANARY_OF_VICTIM not in json.dumps(await attacked.call_over_mcp(tool, arguments))
+                assert CANARY_OF_VICTIM not in json.dumps(await target.call_over_mcp(tool, arguments))
 
 
 def test_the_table_in_the_documentation_counts_these_attacks() -> None:

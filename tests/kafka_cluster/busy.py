@@ -13,8 +13,8 @@ from kb_contracts.documents import DocumentEvent, OcrCompleted
 from kb_local.service import Service
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
+from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.caller import Caller
-from tests.chaos.experience import Experience
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream, paragraph
@@ -51,7 +51,7 @@ class Busy:
     kb_id: str
     oracle: Oracle
     upstream: Upstream = field(init=False)
-    experience: Experience = field(default_factory=Experience)
+    availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     caller: Caller = field(init=False)
     notes: list[str] = field(default_factory=list)
     """Figures that a test adds to what is told of it."""
@@ -61,7 +61,7 @@ class Busy:
 
     def __post_init__(self) -> None:
         self.upstream = Upstream(self.system.organization_id)
-        self.caller = Caller(self.system, self.experience, patient=True)
+        self.caller = Caller(self.system, self.availability, retries=True)
 
     @asynccontextmanager
     async def load(self) -> AsyncIterator[None]:
@@ -76,7 +76,7 @@ class Busy:
                 yield
             finally:
                 stop.set()
-        await self.caller.settle()
+        await self.caller.wait_until_acknowledged()
 
     async def until_indexed_more(self, documents: int) -> None:
         """Wait until so many documents are indexed that were not when this was called."""
@@ -106,7 +106,7 @@ class Busy:
         """Publish new documents and return when all are acknowledged."""
         for _ in range(documents):
             await self.caller.publish(self.next_event())
-        await self.caller.settle()
+        await self.caller.wait_until_acknowledged()
 
     async def put(self, event: OcrCompleted) -> None:
         """Send the event through kb-api until it is accepted."""
@@ -125,15 +125,15 @@ class Busy:
 
     @property
     def _accepted(self) -> int:
-        return self.experience.times("change", 202)
+        return self.availability.count("change", 202)
 
     async def publish_all_again(self) -> None:
         """Do what an upstream does when the topic of its events has lost some."""
         for event in self._published:
             await self.caller.publish(event)
-        await self.caller.settle()
+        await self.caller.wait_until_acknowledged()
 
-    async def assert_right(self) -> None:
+    async def assert_consistent(self) -> None:
         """Heal the brokers and wait until nothing moves; then nothing may be wrong, or have been wrong meanwhile."""
         self.verdict = "none, it never came to rest"
         await self.brokers.heal()
@@ -146,7 +146,7 @@ class Busy:
         ended = [f"{each.name} ended" for each in self.system.stack.services.values() if not each.running]
         unready = [f"{each.name} is not ready" for each in self._running() if not await each.is_ready()]
         found = [f"{problem.document_id} {problem.what}" for problem in await self.oracle.check(self.system)]
-        return [*ended, *unready, *self.caller.wrong, *found]
+        return [*ended, *unready, *self.caller.violations, *found]
 
     def next_event(self, *, paragraphs: int = 2) -> OcrCompleted:
         """Return the event of a document that nobody has heard of, and have the oracle expect it."""
@@ -157,16 +157,16 @@ class Busy:
         return event
 
     def _expect(self, event: OcrCompleted) -> None:
-        self.oracle.published(event)
+        self.oracle.record_published(event)
         self._published.append(event)
 
     async def _publish_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, EVENTS_EVERY_S):
             await self.caller.publish(self.next_event())
             if len(self._published) % 5 == 0:
-                await self.caller.publish(self._reread(self._published[-5]))
+                await self.caller.publish(self._revised(self._published[-5]))
 
-    def _reread(self, event: OcrCompleted) -> DocumentEvent:
+    def _revised(self, event: OcrCompleted) -> DocumentEvent:
         text = [paragraph(f"{event.document_id} {n}") for n in (1, 2, 3)]
         again = self.upstream.ocr(event.document_id, text, tags=[TAG], revision=event.revision + 1)
         self._expect(again)
@@ -179,14 +179,14 @@ class Busy:
     async def _search_until(self, stop: asyncio.Event) -> None:
         while not await _stopped(stop, SEARCHES_EVERY_S):
             answer = await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": "anything"})
-            self.experience.note("search", answer.status_code, success=answer.status_code == 200)
+            self.availability.record("search", answer.status_code, success=answer.status_code == 200)
 
     async def _look_until(self, stop: asyncio.Event) -> None:
         """Note when documents get indexed."""
         before = -1
         while not await _stopped(stop, LOOKS_EVERY_S):
             now = await self._indexed()
-            self.experience.progressed("indexing", success=now != before)
+            self.availability.record_progress("indexing", success=now != before)
             before = now
 
     async def _indexed(self) -> int:
@@ -236,14 +236,14 @@ async def busy_system(
         await opened.create_tags(TAG)
         oracle = Oracle()
         kb_id = await opened.create_knowledge_base(TAG)
-        oracle.created(kb_id, TAG)
+        oracle.record_knowledge_base(kb_id, TAG)
         await opened.until_active(kb_id)
         busy = Busy(opened, foundations.brokers, kb_id, oracle)
         began = monotonic()
         try:
             yield busy
         finally:
-            seen = busy.experience.summary().lines()
+            seen = busy.availability.summary().lines()
             lines = [f"{title} ({monotonic() - began:.0f} s)", *seen, *busy.notes, f"verdict: {busy.verdict}"]
             REPORTS.append("\n    ".join(lines))
         await opened.database.client.drop_database(name)

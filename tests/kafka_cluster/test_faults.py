@@ -36,7 +36,7 @@ async def test_a_broker_that_leads_the_events_is_killed(
         await busy.until_indexed_more(60)
         await leader.start()
         await busy.until_indexed_more(20)
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_the_controller_is_killed(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -46,13 +46,13 @@ async def test_the_controller_is_killed(busy: Busy, brokers: KafkaBrokers) -> No
         await busy.until_indexed_more(60)
         await controller.start()
         await busy.until_indexed_more(20)
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_all_brokers_are_restarted_one_after_the_other(busy: Busy, brokers: KafkaBrokers) -> None:
     async with busy.load():
         await brokers.rolling_restart(between=lambda: busy.until_indexed_more(10))
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_a_broker_freezes_for_longer_than_its_session(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -62,7 +62,7 @@ async def test_a_broker_freezes_for_longer_than_its_session(busy: Busy, brokers:
         await busy.until_indexed_more(60)
         frozen.resume()
         await busy.until_indexed_more(20)
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_replicas_join_and_leave_all_the_time(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -74,7 +74,7 @@ async def test_replicas_join_and_leave_all_the_time(busy: Busy, brokers: KafkaBr
             await busy.until_indexed_more(5)
             assert await stack.stop_service(joining) == 0, "it left in good order"
             del stack.services[joining]
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, brokers: KafkaBrokers) -> None:
@@ -89,7 +89,7 @@ async def test_an_indexer_freezes_for_longer_than_its_session(busy: Busy, broker
         await busy.until_indexed_more(20)
         after = await _committed(busy)
         assert all(after[partition] >= offset for partition, offset in committed.items()), "no offset goes back"
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ async def test_all_services_are_stopped_before_or_after_the_indexers_notice_that
         for broker in brokers:
             broker.resume()
         await asyncio.gather(*(service.start() for service in stack.services.values()))
-        await busy.assert_right()
+        await busy.assert_consistent()
 
 
 async def _are_unready(services: Iterable[Service]) -> bool:

@@ -17,7 +17,7 @@ from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.kafka_connection.clients import consumer_client
-from tests.chaos.quiescence import until_quiescent, what_moves
+from tests.chaos.quiescence import describe_activity, until_quiescent
 from tests.chaos.workload import Upstream, paragraph
 from tests.conftest import MongoDeployment
 from tests.e2e.system import QUICK_ON_KAFKA, System, system
@@ -143,7 +143,7 @@ async def test_without_any_of_these_rights_work_stops_and_it_goes_on_when_the_ri
         await opened.events.publish(upstream.ocr(f"{operation}-{name}", [paragraph(name)], tags=[TAG]))
         denied = {_describe(acl) for acl in acls}
         await until(partial(_is_any_denied, audited, denied), every_s=0.2, what=f"{operation} {name} is denied")
-        assert await what_moves(opened) is not None, f"all is done without the right to {operation} {name}"
+        assert await describe_activity(opened) is not None, f"all is done without the right to {operation} {name}"
         await grant(audited, acls)
         await until_quiescent(opened)
 
@@ -167,7 +167,7 @@ async def _live(opened: System, access: KafkaAccess) -> None:
     await opened.until_found(kb_id, ["before", "after"])
     for topic in (topics.DOCUMENT_EVENTS, topics.INDEX_REQUESTS, topics.INDEX_BACKFILL):
         for number in range(8):
-            await opened.kafka.send(topic, f"{opened.organization_id}/rubbish-{number}".encode(), b"rubbish")
+            await opened.kafka.send(topic, f"{opened.organization_id}/malformed-{number}".encode(), b"malformed")
     body = {
         "revision": 1,
         "document_name": "d",

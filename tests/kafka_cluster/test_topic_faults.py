@@ -38,7 +38,7 @@ async def test_events_that_were_deleted_before_they_were_read_are_told_and_can_b
         await stack.start_service(name)
     await until(lambda: _skipped(busy) == DELETED, what="all skipped events are logged", every_s=0.5)
     await busy.publish_all_again()
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_a_topic_that_is_deleted_under_load_and_made_again_is_worked_on_again(
@@ -52,18 +52,18 @@ async def test_a_topic_that_is_deleted_under_load_and_made_again_is_worked_on_ag
         await busy.until_indexed_more(20)
     # What only the deleted topic had.
     await busy.publish_all_again()
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_poison_as_large_as_a_topic_takes_it_holds_up_no_partition(busy: Busy, brokers: KafkaBrokers) -> None:
     async with busy.load():
         for number in range(5):
             key = f"{busy.system.organization_id}/poison-{number}".encode()
-            rubbish = b"not JSON" + bytes([number]) * 1_000_000
-            busy.oracle.rubbish.append(rubbish)
-            await busy.system.kafka.send(topics.DOCUMENT_EVENTS, key.ljust(40_000, b"k"), rubbish)
+            malformed = b"not JSON" + bytes([number]) * 1_000_000
+            busy.oracle.malformed.append(malformed)
+            await busy.system.kafka.send(topics.DOCUMENT_EVENTS, key.ljust(40_000, b"k"), malformed)
         await busy.until_indexed_more(40)
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 async def test_an_event_above_the_limit_of_its_topic_holds_up_no_other_and_is_sent_when_the_limit_is_raised(
@@ -84,7 +84,7 @@ async def test_an_event_above_the_limit_of_its_topic_holds_up_no_other_and_is_se
         [message_id] = await _unsendable(busy)
         (await http.post(f"/unsendable-messages/{message_id}/redrive")).raise_for_status()
         await busy.until_indexed_more(5)
-    await busy.assert_right()
+    await busy.assert_consistent()
 
 
 def _body_of(characters: int) -> dict[str, object]:

@@ -11,9 +11,9 @@ from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.conftest import KafkaCluster, MongoDeployment
 from tests.e2e.system import QUICK
-from tests.noisy_neighbour.innocent import Innocent, innocent_at
-from tests.noisy_neighbour.neighbourhood import Neighbourhood, settle
-from tests.noisy_neighbour.trial import Trial
+from tests.noisy_neighbour.attack_check import AttackCheck
+from tests.noisy_neighbour.measured_tenant import MeasuredTenant, start_measured_tenant
+from tests.noisy_neighbour.neighbourhood import Neighbourhood, create_organization
 
 MAX_CONNECTIONS: Final = 150
 """Of each service, so that an attack can open more without running out of descriptors itself."""
@@ -51,18 +51,22 @@ async def neighbourhood(
         database=name,
         topic_prefix=f"{name}.",
     ) as stack:
-        yield Neighbourhood(stack, await settle(stack, "innocent"), await settle(stack, "attacker"))
+        yield Neighbourhood(
+            stack, await create_organization(stack, "measured"), await create_organization(stack, "attacker")
+        )
 
 
 @pytest.fixture(scope="session")
-async def innocent(neighbourhood: Neighbourhood) -> AsyncIterator[Innocent]:
-    async with innocent_at(neighbourhood.innocent) as innocent:
-        yield innocent
+async def measured(neighbourhood: Neighbourhood) -> AsyncIterator[MeasuredTenant]:
+    async with start_measured_tenant(neighbourhood.measured) as measured:
+        yield measured
 
 
 @pytest.fixture(params=[pytest.param(False, id="short"), pytest.param(True, id="long", marks=pytest.mark.long)])
-async def trial(neighbourhood: Neighbourhood, innocent: Innocent, request: pytest.FixtureRequest) -> Trial:
-    """`await trial.survives(attack)`, in a short and in a long form, each with an attacker of its own."""
+async def attack_check(
+    neighbourhood: Neighbourhood, measured: MeasuredTenant, request: pytest.FixtureRequest
+) -> AttackCheck:
+    """Return the check of an attack, in a short and in a long form, each with its own attacker."""
     # What it used up of its limits, and what its provider did, is no matter of the next one.
-    attacker = await settle(neighbourhood.stack, f"attacker-{uuid4().hex[:8]}")
-    return Trial(replace(neighbourhood, attacker=attacker), innocent, is_long=request.param)
+    attacker = await create_organization(neighbourhood.stack, f"attacker-{uuid4().hex[:8]}")
+    return AttackCheck(replace(neighbourhood, attacker=attacker), measured, is_long=request.param)

@@ -5,9 +5,9 @@ import json
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from tests.noisy_neighbour.attack_check import Tally
 from tests.noisy_neighbour.connection import connected, head
 from tests.noisy_neighbour.neighbourhood import Organization
-from tests.noisy_neighbour.trial import Tally
 
 PAUSE_S: Final = 0.2
 """Of an attacker before it sends again. Together they send up to 80 MB/s of large bodies: more than it takes, and not
@@ -31,13 +31,13 @@ def post_json(path: str, body: Mapping[str, Any], headers: Mapping[str, str], *,
     return post(path, json.dumps(body).encode(), headers, method=method)
 
 
-async def together(attackers: Iterable[Coroutine[Any, Any, None]]) -> None:
+async def run_attackers(attackers: Iterable[Coroutine[Any, Any, None]]) -> None:
     async with asyncio.TaskGroup() as group:
         for attacker in attackers:
             group.create_task(attacker)
 
 
-async def send_again_and_again(url: str, request: bytes, tally: Tally, *, name: str = "") -> None:
+async def send_repeatedly(url: str, request: bytes, tally: Tally, *, name: str = "") -> None:
     """Send the same over one new connection after the other, and count the statuses of the answers after `name`."""
     while True:
         async with connected(url) as connection:
@@ -47,7 +47,7 @@ async def send_again_and_again(url: str, request: bytes, tally: Tally, *, name: 
         await asyncio.sleep(PAUSE_S)
 
 
-async def listen_again_and_again(url: str, request: bytes, tally: Tally) -> None:
+async def read_repeatedly(url: str, request: bytes, tally: Tally) -> None:
     """Send the same over one new connection after the other, each to the end of the answer."""
     closed = request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1)
     while True:

@@ -80,11 +80,11 @@ class Neighbourhood:
     """A running system and its two organizations."""
 
     stack: Stack
-    innocent: Organization
+    measured: Organization
     attacker: Organization
 
 
-async def settle(stack: Stack, organization_id: str) -> Organization:
+async def create_organization(stack: Stack, organization_id: str) -> Organization:
     """Give an organization a key for everything."""
     key_id, whole_key = api_keys.new_secret_key()
     key = ApiKey(key_id, organization_id, "test", frozenset({Scope.ADMIN}), datetime.now(UTC), None, None)

@@ -15,10 +15,10 @@ from kb_local.stack import Stack
 from kb_shared.kafka_connection.clients import producer_client
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.kafka_log import KafkaLog
+from tests.noisy_neighbour.attack_check import AttackCheck, Tally
 from tests.noisy_neighbour.flood import PAUSE_S
-from tests.noisy_neighbour.innocent import Innocent
+from tests.noisy_neighbour.measured_tenant import MeasuredTenant
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
-from tests.noisy_neighbour.trial import Tally, Trial
 from tests.waiting import until
 
 WAVE: Final = 40
@@ -27,8 +27,8 @@ DOCUMENTS: Final = 400
 """Of the attacker, each changed again and again."""
 
 
-async def test_very_many_events_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
-    attacker, tag_id = trial.neighbourhood.attacker, f"flooded-{uuid4().hex[:8]}"
+async def test_very_many_events_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+    attacker, tag_id = attack_check.neighbourhood.attacker, f"flooded-{uuid4().hex[:8]}"
     kb_id = await attacker.create_knowledge_base(tag_id)
     upstream = Upstream(attacker.organization_id)
 
@@ -46,27 +46,27 @@ async def test_very_many_events_of_another_organization_cost_nobody_else_anythin
                 tally["published"] += WAVE
                 await asyncio.sleep(PAUSE_S)
 
-    await trial.survives(attack, has_taken_place=lambda tally: tally["published"] > 0)
+    await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["published"] > 0)
     await attacker.delete_knowledge_base(kb_id)
 
 
 async def test_records_under_foreign_keys_are_dead_letters_and_cost_nobody_else_anything(
-    trial: Trial, innocent: Innocent
+    attack_check: AttackCheck, measured: MeasuredTenant
 ) -> None:
     forged_id = f"forged-{uuid4().hex[:8]}"
-    log = KafkaLog(trial.neighbourhood.stack.kafka_connection, trial.neighbourhood.stack.topic_prefix)
+    log = KafkaLog(attack_check.neighbourhood.stack.kafka_connection, attack_check.neighbourhood.stack.topic_prefix)
     before = await _mismatched(log)
 
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
-        victim = Upstream(neighbourhood.innocent.organization_id)
-        forged = victim.ocr(forged_id, [paragraph(forged_id)], tags=[innocent.tag_id])
+        victim = Upstream(neighbourhood.measured.organization_id)
+        forged = victim.ocr(forged_id, [paragraph(forged_id)], tags=[measured.tag_id])
         value = encode(forged, source="/tests/attacker")
         async with _producer(neighbourhood.stack) as producer:
             for number in count():
                 # In the line of the one whose data it is, and in the attacker's own.
                 keys = [
                     f"{organization.organization_id}/{number}-{each}".encode()
-                    for organization in (neighbourhood.innocent, neighbourhood.attacker)
+                    for organization in (neighbourhood.measured, neighbourhood.attacker)
                     for each in range(WAVE // 2)
                 ]
                 topic = neighbourhood.stack.topic_prefix + DOCUMENT_EVENTS.name
@@ -76,13 +76,13 @@ async def test_records_under_foreign_keys_are_dead_letters_and_cost_nobody_else_
                 assert key_of(forged) not in keys
                 await asyncio.sleep(PAUSE_S)
 
-    tally = await trial.survives(attack, has_taken_place=lambda tally: tally["sent"] > 0)
+    tally = await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["sent"] > 0)
 
     async def are_all_refused() -> bool:
         return await _mismatched(log) - before >= tally["sent"]
 
     await until(are_all_refused, every_s=0.2)
-    async with trial.neighbourhood.innocent.kb_api() as http:
+    async with attack_check.neighbourhood.measured.kb_api() as http:
         assert (await http.get(f"/documents/{forged_id}")).status_code == 404
 
 

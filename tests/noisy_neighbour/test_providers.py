@@ -19,9 +19,9 @@ from tests.hostile_provider import (
     hostile_provider,
     streams_fast_without_end,
 )
-from tests.noisy_neighbour.flood import PAUSE_S, listen_again_and_again, post_json, send_again_and_again, together
+from tests.noisy_neighbour.attack_check import AttackCheck, Tally
+from tests.noisy_neighbour.flood import PAUSE_S, post_json, read_repeatedly, run_attackers, send_repeatedly
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
-from tests.noisy_neighbour.trial import Tally, Trial
 from tests.waiting import until
 
 MODEL: Final = "text-embedding-3-small"
@@ -96,8 +96,8 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
         await hostile.was_left()
 
 
-async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anything(trial: Trial) -> None:
-    async with provided(trial.neighbourhood) as attacker:
+async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anything(attack_check: AttackCheck) -> None:
+    async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = drips(0.1)
         await _publish(attacker, documents=MOST_SLOTS)
         await attacker.hostile.was_asked()
@@ -110,13 +110,13 @@ async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anyth
                 await attacker.publish()
                 await asyncio.sleep(PAUSE_S)
 
-        await trial.survives(attack, has_taken_place=lambda _: most > 0)
+        await attack_check.assert_unaffected(attack, has_taken_place=lambda _: most > 0)
         # Though it has two knowledge bases, and each may hold three quarters of all slots.
         assert most <= MOST_SLOTS
 
 
-async def test_answers_that_decompress_to_much_cost_nobody_else_anything(trial: Trial) -> None:
-    async with provided(trial.neighbourhood) as attacker:
+async def test_answers_that_decompress_to_much_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+    async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = gzip_bomb(300_000_000)
 
         async def attack(_: Neighbourhood, tally: Tally) -> None:
@@ -127,36 +127,40 @@ async def test_answers_that_decompress_to_much_cost_nobody_else_anything(trial: 
                 tally[str(answer.status_code)] += 1
                 await asyncio.sleep(PAUSE_S)
 
-        tally = await trial.survives(attack, has_taken_place=lambda tally: tally["422"] > 0)
+        tally = await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["422"] > 0)
         assert tally.keys() == {"422"}
 
 
-async def test_chat_answers_without_end_cost_nobody_else_anything(trial: Trial) -> None:
-    async with provided(trial.neighbourhood) as attacker:
+async def test_chat_answers_without_end_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+    async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = streams_fast_without_end()
 
         async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
             caller = neighbourhood.attacker
             messages = [{"role": "user", "content": "How long is a long answer?"}]
             # As long as an answer of this model may be; or less, since the short form waits for the end of two.
-            budget, at_once = ({}, 4) if trial.is_long else ({"max_tokens": 1_000}, 1)
+            budget, at_once = ({}, 4) if attack_check.is_long else ({"max_tokens": 1_000}, 1)
             body = {"messages": messages, "model": CHAT_MODEL, "kb_ids": attacker.kb_ids, "budget": budget}
             for_program, for_reader = caller.authorization, {**caller.authorization, "Accept": "text/event-stream"}
             whole, streamed = (post_json(f"{caller.path}/runs", body, each) for each in (for_program, for_reader))
-            await together(
+            await run_attackers(
                 [
-                    *(send_again_and_again(caller.kb_search_url, whole, tally) for _ in range(at_once)),
-                    *(listen_again_and_again(caller.kb_search_url, streamed, tally) for _ in range(at_once)),
+                    *(send_repeatedly(caller.kb_search_url, whole, tally) for _ in range(at_once)),
+                    *(read_repeatedly(caller.kb_search_url, streamed, tally) for _ in range(at_once)),
                 ]
             )
 
         # Long before the time is over that a chat model has: without a limit of their size none of them would end.
-        await trial.survives(attack, has_taken_place=lambda tally: tally["503"] > 0 and tally["ended"] > 0)
+        await attack_check.assert_unaffected(
+            attack, has_taken_place=lambda tally: tally["503"] > 0 and tally["ended"] > 0
+        )
 
 
-async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_answered(trial: Trial) -> None:
-    documents, texts_per_s = (20, 1.0) if trial.is_long else (4, 40.0)
-    async with provided(trial.neighbourhood) as attacker:
+async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_answered(
+    attack_check: AttackCheck,
+) -> None:
+    documents, texts_per_s = (20, 1.0) if attack_check.is_long else (4, 40.0)
+    async with provided(attack_check.neighbourhood) as attacker:
         provider = OneAfterTheOther(texts_per_s, DIMENSIONS)
         attacker.hostile.behaviour = provider
         before = await attacker.spus()
@@ -170,7 +174,7 @@ async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_a
         async def are_indexed() -> bool:
             return await attacker.documents("indexed") == 2 * documents
 
-        tally = await trial.survives(attack, has_taken_place=lambda tally: tally["200"] > 0)
+        tally = await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["200"] > 0)
         assert tally.keys() == {"200"}
         await until(are_indexed, within_s=3 * documents * PARAGRAPHS / texts_per_s + 30, every_s=0.1)
         await until(lambda: attacker.hostile.waited_for == 0)

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 from uuid import uuid4
 
-from tests.noisy_neighbour.flood import PAUSE_S, post_json, send_again_and_again, together
+from tests.noisy_neighbour.attack_check import AttackCheck, Tally
+from tests.noisy_neighbour.flood import PAUSE_S, post_json, run_attackers, send_repeatedly
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, Organization
-from tests.noisy_neighbour.trial import Tally, Trial
 from tests.waiting import until
 
 SIZE: Final = 16_000
@@ -24,29 +24,31 @@ AT_ONCE: Final = 3
 """Attackers of each kind. Each costs others little even if a search takes long; together they would stop them."""
 
 
-async def test_documents_of_white_space_cost_nobody_else_anything(trial: Trial) -> None:
+async def test_documents_of_white_space_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
     tag_id = f"spacious-{uuid4().hex[:8]}"
-    attacker = trial.neighbourhood.attacker
+    attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)
     await _publish(attacker, kb_id, tag_id)
 
     async def attack(_: Neighbourhood, tally: Tally) -> None:
-        await together(
-            send_again_and_again(attacker.kb_search_url, request, tally, name=f"{name} ")
+        await run_attackers(
+            send_repeatedly(attacker.kb_search_url, request, tally, name=f"{name} ")
             for name, request in _requests(attacker, kb_id).items()
             for _ in range(AT_ONCE)
         )
 
     names = _requests(attacker, kb_id).keys()
-    await trial.survives(attack, has_taken_place=lambda tally: all(tally[f"{name} 200"] > 0 for name in names))
+    await attack_check.assert_unaffected(
+        attack, has_taken_place=lambda tally: all(tally[f"{name} 200"] > 0 for name in names)
+    )
 
 
-async def test_large_texts_of_another_organization_cost_nobody_else_anything(trial: Trial) -> None:
+async def test_large_texts_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
     tag_id = f"large-{uuid4().hex[:8]}"
-    attacker = trial.neighbourhood.attacker
+    attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)
     lines = {"a line of many\n": "lines", "\n": "line-feeds"}
-    size = LARGEST_BYTES if trial.is_long else LARGEST_BYTES // 10
+    size = LARGEST_BYTES if attack_check.is_long else LARGEST_BYTES // 10
 
     async def attack(_: Neighbourhood, tally: Tally) -> None:
         async with attacker.kb_api(timeout_s=60) as http:
@@ -61,7 +63,7 @@ async def test_large_texts_of_another_organization_cost_nobody_else_anything(tri
                     tally[document_id] += 1
                 await asyncio.sleep(PAUSE_S)
 
-    await trial.survives(attack, has_taken_place=lambda tally: tally.keys() == set(lines.values()))
+    await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally.keys() == set(lines.values()))
     await attacker.delete_knowledge_base(kb_id)
 
 

@@ -123,7 +123,7 @@ async def test_nothing_is_lost_and_all_goes_on_by_itself(
     tags = [f"tag-{uuid4().hex[:8]}" for _ in range(2)]
     await opened.create_tags(*tags)
     kb_id = await opened.create_knowledge_base(*tags)
-    oracle.created(kb_id, *tags)
+    oracle.record_knowledge_base(kb_id, *tags)
     await opened.until_active(kb_id)
     services = {name: service.pid for name, service in opened.stack.services.items()}
     workload = Workload(opened, replica_set, kb_id, Upstream(opened.organization_id), oracle)
@@ -137,7 +137,7 @@ async def test_nothing_is_lost_and_all_goes_on_by_itself(
     tell(summaries, f"{fault.strike.__name__} ({monotonic() - began:.0f} s)", workload, wrong)
     assert wrong == []
     assert {name: service.pid for name, service in opened.stack.services.items() if service.running} == services
-    seen = workload.experience.summary()
+    seen = workload.availability.summary()
     if not fault.answers_slowly:
         assert seen.gaps_s["search"] < seen.gaps_s["primary"] + AFTER_ELECTION_S
     if fault.searches_within_s is not None:

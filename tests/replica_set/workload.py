@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.documents import DocumentEvent
 from kb_local.replica_set import ReplicaSet
-from tests.chaos.experience import Experience
+from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream, paragraph
@@ -36,7 +36,7 @@ class Workload:
     kb_id: str
     upstream: Upstream
     oracle: Oracle
-    experience: Experience = field(default_factory=Experience)
+    availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     wrong: list[str] = field(default_factory=list)
     """Answers that nobody should get."""
     slowest_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
@@ -66,14 +66,14 @@ class Workload:
 
     def lines(self) -> list[str]:
         slowest = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in sorted(self.slowest_s.items()))
-        return [*self.experience.summary().lines(), f"slowest answers: {slowest}"]
+        return [*self.availability.summary().lines(), f"slowest answers: {slowest}"]
 
     async def _write_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             number = next(self._numbers)
             for event, method, path, body in self._changes(f"w{self.upstream_name}-{number}", number):
                 await self._until_accepted(method, path, body)
-                self.oracle.published(event)
+                self.oracle.record_published(event)
                 await asyncio.sleep(BETWEEN_WRITES_S)
 
     @property
@@ -113,12 +113,12 @@ class Workload:
         try:
             answer = await self.system.http.request(method, path, json=body)
         except httpx.TransportError as error:
-            self.experience.note(what, type(error).__name__, success=False)
+            self.availability.record(what, type(error).__name__, success=False)
             self.wrong.append(f"a {what} was not answered: {error!r}")
             return False
         finally:
             self.slowest_s[what] = max(self.slowest_s[what], monotonic() - began)
-        self.experience.note(what, answer.status_code, success=answer.is_success)
+        self.availability.record(what, answer.status_code, success=answer.is_success)
         if answer.status_code not in EXPECTED[what]:
             self.wrong.append(f"a {what} was answered with {answer.status_code}: {answer.text[:300]}")
         return answer.is_success
@@ -133,11 +133,11 @@ class Workload:
             except PyMongoError:
                 row = None
             now = None if row is None else row["indexed_at"]
-            self.experience.progressed("indexing", success=now is not None and now != newest)
+            self.availability.record_progress("indexing", success=now is not None and now != newest)
             newest = now or newest
             await asyncio.sleep(BETWEEN_LOOKS_S)
 
     async def _look_at_members_until(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
-            self.experience.progressed("primary", success=await self.members.find_primary() is not None)
+            self.availability.record_progress("primary", success=await self.members.find_primary() is not None)
             await asyncio.sleep(BETWEEN_LOOKS_S)

@@ -118,9 +118,9 @@ async def test_what_follows_a_body_is_no_header_of_its_request(port: int) -> Non
     assert (await answer(port, asking, body)).endswith("none")
 
 
-async def test_rubbish_behind_a_request_does_not_cut_into_its_answer(port: int) -> None:
+async def test_malformed_behind_a_request_does_not_cut_into_its_answer(port: int) -> None:
     # It has come before the application begins to answer.
-    got = await answer(port, b"GET /length HTTP/1.1\r\nHost: a\r\n\r\nrubbish\r\n\r\n", requests=2)
+    got = await answer(port, b"GET /length HTTP/1.1\r\nHost: a\r\n\r\nmalformed\r\n\r\n", requests=2)
     first, _, rest = got.partition("0 bytes")
     assert first.startswith("HTTP/1.1 200")
     assert rest.startswith("HTTP/1.1 400")
@@ -140,7 +140,7 @@ async def test_a_connection_may_bring_any_number_of_requests(port: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "rubbish",
+    "malformed",
     [
         b"\x16\x03\x01\x02\x00\x01\x00",
         b"GET /\xc3\xa4 HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -148,8 +148,8 @@ async def test_a_connection_may_bring_any_number_of_requests(port: int) -> None:
         POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
     ],
 )
-async def test_what_is_no_http_is_told_so_in_a_problem(port: int, rubbish: bytes) -> None:
-    head, _, body = (await answer(port, rubbish)).partition("\r\n\r\n")
+async def test_what_is_no_http_is_told_so_in_a_problem(port: int, malformed: bytes) -> None:
+    head, _, body = (await answer(port, malformed)).partition("\r\n\r\n")
     assert head.startswith("HTTP/1.1 400")
     assert "content-type: application/problem+json" in head
     assert json.loads(body)["type"] == "not-http"

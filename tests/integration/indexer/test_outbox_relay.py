@@ -152,7 +152,7 @@ async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database:
 
 
 async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database) -> None:
-    headers = [("content-type", b"text/rubbish"), ("twice", b"\xff"), ("twice", b"")]
+    headers = [("content-type", b"text/malformed"), ("twice", b"\xff"), ("twice", b"")]
 
     async def work(session: MongoSession) -> None:
         for key, value in ((b"\xff\x00/", b"\xfe not JSON"), (None, None)):

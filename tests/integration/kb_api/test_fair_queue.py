@@ -13,10 +13,10 @@ from kb_api.bootstrap import create_app
 from kb_api.services import Services
 from kb_shared.concurrency.fair_queue import FairQueue
 from tests.e2e.system import new_knowledge_base
+from tests.fair_queue_load import has_active, has_waiting, hold_turns
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import Organization
 from tests.integration.kb_api.test_before_the_body import under_way
-from tests.taken_turns import has_active, has_waiting, turns_taken
 from tests.waiting import until
 
 UNKNOWN_MODEL: Final = "hash-23"
@@ -49,7 +49,7 @@ async def test_a_request_waits_for_the_turn_of_its_organization_and_those_of_oth
     new_caller: NewOrganization, queue: FairQueue
 ) -> None:
     busy, other = await new_caller(), await new_caller()
-    async with turns_taken(queue, busy.organization_id):
+    async with hold_turns(queue, busy.organization_id):
         waiting = asyncio.create_task(busy.ok("GET", "/tags"))
         await until(lambda: has_waiting(queue, busy.organization_id))
         await other.ok("GET", "/tags")
@@ -61,7 +61,7 @@ async def test_a_body_that_has_not_come_keeps_no_other_request_waiting(
     new_caller: NewOrganization, queue: FairQueue
 ) -> None:
     slow = await new_caller()
-    async with turns_taken(queue, "somebody-else"), under_way(slow, number=3):
+    async with hold_turns(queue, "somebody-else"), under_way(slow, number=3):
         await slow.ok("GET", "/tags")
 
 
@@ -77,7 +77,7 @@ async def test_a_text_that_comes_slowly_keeps_no_other_request_waiting(
         yield b"to its end"
 
     headers = {"Authorization": f"Bearer {slow.key}", "Content-Type": "text/plain"}
-    async with turns_taken(queue, "somebody-else"):
+    async with hold_turns(queue, "somebody-else"):
         storing = asyncio.create_task(slow.http.put(f"{slow.base}/documents/d/text", content=text(), headers=headers))
         await until(lambda: has_active(queue, slow.organization_id))
         await slow.ok("GET", "/tags")
@@ -87,7 +87,7 @@ async def test_a_text_that_comes_slowly_keeps_no_other_request_waiting(
 
 async def test_a_request_without_a_right_key_takes_no_turn(new_caller: NewOrganization, queue: FairQueue) -> None:
     busy, other = await new_caller(), await new_caller()
-    async with turns_taken(queue, busy.organization_id):
+    async with hold_turns(queue, busy.organization_id):
         assert (await replace(busy, key=other.key).request("GET", "/tags")).status_code == 404
 
 
@@ -98,7 +98,7 @@ async def test_while_a_provider_is_asked_for_a_new_knowledge_base_other_requests
     await creator.ok("POST", "/tags", json={"tag_id": "t", "name": "t"})
     await provider({"kind": "hang", "hang_s": 2, "model": UNKNOWN_MODEL})
     body: dict[str, Any] = new_knowledge_base("t", embedding_model=UNKNOWN_MODEL)
-    async with turns_taken(queue, "somebody-else"):
+    async with hold_turns(queue, "somebody-else"):
         creating = asyncio.create_task(creator.request("POST", "/knowledge-bases", json=body))
         await until(lambda: has_active(queue, creator.organization_id))
         await creator.ok("GET", "/tags")

@@ -118,7 +118,7 @@ def test_status_says_that_a_full_disk_keeps_its_news_away(home: Home, monkeypatc
     monkeypatch.setattr(doctor, "MIN_FREE_DISK_GB", 1e9)
     monkeypatch.setattr(doctor, "LEAST_FREE_DISK_GB", 1e9)
     told = kb("status").stderr
-    assert "GB free, so that the state shown may be an old one" in told
+    assert "GB free; the state shown may be outdated" in told
     assert "remedy: free" in told
 
 

@@ -13,11 +13,11 @@ from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
 from kb_shared.concurrency.fair_queue import FairQueue
+from tests.fair_queue_load import has_active, has_waiting, hold_turns
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
 from tests.integration.search.knowledge import MODEL, Knowledge
 from tests.scripted_model import ScriptedModel, call
-from tests.taken_turns import has_active, has_waiting, turns_taken
 from tests.waiting import until
 
 SEARCH = {"tool_calls": [call("search_knowledge_base", json.dumps({"query": FENCE}))]}
@@ -73,7 +73,7 @@ async def test_whoever_searches_waits_for_the_turn_of_its_organization(
     served: Author, knowledge: Knowledge, scripted: ScriptedModel, queue: FairQueue, ask: Ask
 ) -> None:
     await scripted.says(SEARCH, ANSWER)
-    async with turns_taken(queue, ORGANIZATION):
+    async with hold_turns(queue, ORGANIZATION):
         asking = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
         await until(lambda: has_waiting(queue, ORGANIZATION) or asking.done())
         assert not asking.done()
@@ -88,7 +88,7 @@ async def test_while_the_vector_of_a_query_is_waited_for_another_search_is_answe
     fault = {"kind": "hang", "hang_s": HANG_S, "model": MODEL}
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS) as http:
         (await http.put("/admin/hash", json={"faults": [fault]})).raise_for_status()
-        async with turns_taken(queue, "somebody-else"):
+        async with hold_turns(queue, "somebody-else"):
             hanging = asyncio.create_task(search(served, knowledge.kb.kb_id, ""))
             await until(lambda: has_active(queue, ORGANIZATION))
             answer = await served.ask("POST", f"/knowledge-bases/{knowledge.kb.kb_id}/search", text_search)
@@ -103,7 +103,7 @@ async def test_while_a_model_thinks_a_search_is_answered(
     served: Author, knowledge: Knowledge, scripted: ScriptedModel, queue: FairQueue, ask: Ask
 ) -> None:
     await scripted.says(SEARCH, ANSWER | {"delay_s": HANG_S})
-    async with turns_taken(queue, "somebody-else"):
+    async with hold_turns(queue, "somebody-else"):
         thinking = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
         await scripted.was_asked(2)
         assert "fence" in await search(served, knowledge.kb.kb_id, "")
@@ -118,7 +118,7 @@ async def test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_a
     await scripted.says(SEARCH | {"delay_s": HANG_S}, ANSWER)
     running = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
     await scripted.was_asked(1)
-    async with turns_taken(queue, ORGANIZATION):
+    async with hold_turns(queue, ORGANIZATION):
         await until(lambda: has_waiting(queue, ORGANIZATION) or running.done())
         assert not running.done()
         assert len(await scripted.requests()) == 1

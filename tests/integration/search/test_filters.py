@@ -18,9 +18,9 @@ from kb_search.filters.text_filter import to_operator
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.vector import to_binary
-from tests.filter_meaning import Known, means
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import DIMENSIONS, JANUARY, Document, Knowledge, create
+from tests.reference_filter import ReferenceDocument, matches_filter
 
 ANY_PATH = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/{'0' * 24}/search"
 
@@ -100,7 +100,10 @@ def matches(document: Document, criteria: Criteria) -> bool:
         and (not criteria.tag_ids or not set(document.tag_ids).isdisjoint(criteria.tag_ids))
         and (since is None or document.upload_date >= since)
         and (until is None or document.upload_date <= until)
-        and means(criteria.metadata_filter or {}, Known(document.name, document.tag_ids, dict(document.metadata or {})))
+        and matches_filter(
+            criteria.metadata_filter or {},
+            ReferenceDocument(document.name, document.tag_ids, dict(document.metadata or {})),
+        )
     )
 
 

@@ -29,7 +29,7 @@ def test_vectors_stand_in_the_order_of_the_texts_whatever_the_order_of_the_answe
         pytest.param([entry(1, 1, 0)], id="short"),
         pytest.param([], id="empty"),
         pytest.param(None, id="nothing"),
-        pytest.param("rubbish", id="not a list"),
+        pytest.param("malformed", id="not a list"),
         pytest.param([entry(0, 1, 0), entry(0, 0, 1)], id="one text twice"),
         pytest.param([entry(0, 1, 0), entry(1, 0, 1), entry(1, 1, 1)], id="a vector too many"),
         pytest.param([entry(1, 1, 0), entry(2, 0, 1)], id="counted from one"),

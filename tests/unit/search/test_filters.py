@@ -16,7 +16,7 @@ from kb_search.filters.filter_schema import describe_filter
 from kb_search.filters.metadata_filter import MAX_CLAUSES, MAX_VALUES, OPERATORS
 from kb_shared.filter_keys import INSTEAD
 from kb_shared.text.metadata_pairs import metadata_pair, metadata_pairs
-from tests.filter_meaning import ORDERS, Known, means
+from tests.reference_filter import ORDERS, ReferenceDocument, matches_filter
 
 FILTERABLE = ("year", "lang")
 PATHS = {
@@ -321,7 +321,7 @@ def combined(filters: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[di
 
 good_filters = combined(keys)
 documents = st.builds(
-    Known,
+    ReferenceDocument,
     name=texts,
     tag_ids=st.lists(texts, unique=True),
     metadata=st.dictionaries(st.sampled_from(["year", "color"]), st.sampled_from(VALUES)),
@@ -356,7 +356,9 @@ def typed(value: Any) -> tuple[str, Any]:
 
 
 @given(good_filters, documents)
-def test_what_is_compiled_lets_through_what_the_filter_means(metadata_filter: dict[str, Any], document: Known) -> None:
+def test_what_is_compiled_lets_through_what_the_filter_means(
+    metadata_filter: dict[str, Any], document: ReferenceDocument
+) -> None:
     row = {
         "document_name": document.name,
         "tag_ids": document.tag_ids,
@@ -364,7 +366,7 @@ def test_what_is_compiled_lets_through_what_the_filter_means(metadata_filter: di
         **{f"metadata_snapshot.{key}": value for key, value in document.metadata.items()},
     }
     query = compiled(metadata_filter)
-    assert (not query or holds(query, row)) == means(metadata_filter, document)
+    assert (not query or holds(query, row)) == matches_filter(metadata_filter, document)
 
 
 @pytest.fixture(scope="module")

@@ -171,11 +171,11 @@ async def test_unacknowledged_writes_and_change_streams_pass(things: Collection)
 
 
 @pytest.mark.parametrize(
-    "rubbish", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", struct.pack("<iiii", 16, 1, 0, 2012)]
+    "malformed", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", struct.pack("<iiii", 16, 1, 0, 2012)]
 )
-async def test_what_is_not_the_wire_protocol_is_cut_off(node: SearchNode, rubbish: bytes) -> None:
+async def test_what_is_not_the_wire_protocol_is_cut_off(node: SearchNode, malformed: bytes) -> None:
     reader, writer = await asyncio.open_connection(*node.address)
-    writer.write(rubbish)
+    writer.write(malformed)
     try:
         async with asyncio.timeout(30):
             with pytest.raises((asyncio.IncompleteReadError, ConnectionError)):

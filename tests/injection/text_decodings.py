@@ -1,4 +1,4 @@
-"""The ways in which a model can read a text: as it stands, and in every code that models know. Pure."""
+"""Decodes a text in every way in which a model can read it. Pure."""
 
 import base64
 import binascii
@@ -30,8 +30,8 @@ _MORSE: Final = {
 _MORSE_TEXT: Final = re.compile(r"(?:[.-]{1,6}[ /]+){12,}[.-]{1,6}")
 
 
-def readings(text: str) -> Iterator[str]:
-    """Yield the text, and what it says in each code that something of it is written in."""
+def decode_all(text: str) -> Iterator[str]:
+    """Yield the text as it is, and decoded from each encoding that a part of it is written in."""
     yield text
     for read in (*_OF_ALL, *map(_of_parts, _PARTS)):
         if (other := read(text)) not in {text, ""}:

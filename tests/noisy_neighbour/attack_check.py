@@ -1,4 +1,4 @@
-"""An attack beside an innocent organization, and what that organization notices of it.
+"""Runs an attack while a measured organization works, and checks how that organization is served.
 
 The short form (in `make test`) asks that nothing of it fails. The long form measures it as well: without the attack and
 during it, in the same run.
@@ -10,14 +10,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
-from tests.noisy_neighbour.innocent import Innocent, p95_s
-from tests.noisy_neighbour.innocent_caller import Calls
+from tests.noisy_neighbour.measured_tenant import MeasuredTenant, p95_s
+from tests.noisy_neighbour.measured_tenant_process import Calls
 from tests.noisy_neighbour.neighbourhood import Neighbourhood
 from tests.waiting import until
 
 SHORT_S: Final = 0.8
 LONG_S: Final = 60.0
-CALM_S: Final = 30.0
+BASELINE_S: Final = 30.0
 MAX_RATIO: Final = 3.0
 """Of the p95 during the attack and the p95 without it."""
 
@@ -28,13 +28,13 @@ Attack = Callable[[Neighbourhood, Tally], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class AttackCheck:
     neighbourhood: Neighbourhood
-    innocent: Innocent
+    measured: MeasuredTenant
     is_long: bool
 
-    async def survives(self, attack: Attack, *, has_taken_place: Callable[[Tally], bool]) -> Tally:
-        """Let the innocent organization work during `attack`, and check what it noticed.
+    async def assert_unaffected(self, attack: Attack, *, has_taken_place: Callable[[Tally], bool]) -> Tally:
+        """Let the measured organization work during `attack`, and check what it noticed.
 
         Args:
             attack: counts what it does.
@@ -43,11 +43,11 @@ class Trial:
         Returns:
             What the attack counted.
         """
-        calm = await self._calm() if self.is_long else None
+        baseline = await self._measure_baseline() if self.is_long else None
         tally: Tally = Counter()
         attacking = asyncio.ensure_future(attack(self.neighbourhood, tally))
         try:
-            async with self.innocent.at_work() as calls:
+            async with self.measured.calling() as calls:
                 await asyncio.wait([attacking], timeout=LONG_S if self.is_long else SHORT_S)
                 await _until_done(attacking, has_taken_place, tally)
                 # An attack that ends by itself has failed.
@@ -57,14 +57,14 @@ class Trial:
             await asyncio.gather(attacking, return_exceptions=True)
         assert not calls.failures, calls.failures
         assert calls.document_ids
-        await self.innocent.until_searchable(calls.document_ids)
-        if calm is not None:
-            _compare(calm, calls)
+        await self.measured.until_searchable(calls.document_ids)
+        if baseline is not None:
+            _compare(baseline, calls)
         return tally
 
-    async def _calm(self) -> Calls:
-        async with self.innocent.at_work() as calls:
-            await asyncio.sleep(CALM_S)
+    async def _measure_baseline(self) -> Calls:
+        async with self.measured.calling() as calls:
+            await asyncio.sleep(BASELINE_S)
         assert not calls.failures, calls.failures
         return calls
 
@@ -79,10 +79,10 @@ async def _until_done(
         raise
 
 
-def _compare(calm: Calls, attacked: Calls) -> None:
+def _compare(baseline: Calls, during_attack: Calls) -> None:
     p95s = {
-        "search": (p95_s(calm.search_s), p95_s(attacked.search_s)),
-        "publish": (p95_s(calm.publish_s), p95_s(attacked.publish_s)),
+        "search": (p95_s(baseline.search_s), p95_s(during_attack.search_s)),
+        "publish": (p95_s(baseline.publish_s), p95_s(during_attack.publish_s)),
     }
     for what, (before, during) in p95s.items():
         print(  # noqa: T201  # the figures

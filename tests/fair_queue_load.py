@@ -1,4 +1,4 @@
-"""Organizations that have all the turns they may have."""
+"""Holds the turns of a fair queue, so that further requests of an organization wait."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from tests.waiting import until
 
 
 @asynccontextmanager
-async def turns_taken(queue: FairQueue, organization_id: str, *, number: int = 1) -> AsyncIterator[None]:
+async def hold_turns(queue: FairQueue, organization_id: str, *, number: int = 1) -> AsyncIterator[None]:
     """Have as many requests of an organization processed as may be, beside one of another organization."""
     end = asyncio.Event()
     begun = 0

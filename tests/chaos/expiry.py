@@ -7,7 +7,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 _EARLIER = {"$dateSubtract": {"startDate": "$$NOW", "unit": "second", "amount": 1}}
 
 
-async def let_leases_expire(database: AsyncDatabase[dict[str, Any]], *, relays: bool) -> None:
+async def expire_leases(database: AsyncDatabase[dict[str, Any]], *, relays: bool) -> None:
     """Turn the clock on by the longest lease, for what only an indexer holds. None may run now.
 
     Args:
@@ -23,6 +23,6 @@ async def let_leases_expire(database: AsyncDatabase[dict[str, Any]], *, relays: 
         await database.leases.update_many({"_id": {"$regex": "^outbox/"}}, [{"$set": {"until": _EARLIER}}])
 
 
-async def let_circuits_close(database: AsyncDatabase[dict[str, Any]]) -> None:
+async def close_circuits(database: AsyncDatabase[dict[str, Any]]) -> None:
     """Turn the clock on for providers that were given up for a while."""
     await database.circuits.update_many({"open_until": {"$ne": None}}, [{"$set": {"open_until": _EARLIER}}])

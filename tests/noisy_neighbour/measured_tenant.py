@@ -1,4 +1,4 @@
-"""What an innocent organization does all the time, and how it is served."""
+"""The measured organization: searches and publishes all the time, and records how it is served."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from typing import Final
 
 import httpx
 
-from tests.noisy_neighbour.innocent_caller import Calls, Whom
+from tests.noisy_neighbour.measured_tenant_process import CallerConfig, Calls
 from tests.noisy_neighbour.neighbourhood import REQUEST_TIMEOUT_S, Organization
 from tests.waiting import until
 
@@ -26,7 +26,7 @@ def p95_s(seconds: list[float]) -> float:
     return quantiles(seconds, n=20)[-1]
 
 
-class Innocent:
+class MeasuredTenant:
     """Searches and publishes; one document at a time, and one search."""
 
     def __init__(self, organization: Organization, tag_id: str, kb_id: str, caller: asyncio.subprocess.Process) -> None:
@@ -36,7 +36,7 @@ class Innocent:
         self._caller = caller
 
     @asynccontextmanager
-    async def at_work(self) -> AsyncIterator[Calls]:
+    async def calling(self) -> AsyncIterator[Calls]:
         """Work until the block ends; only then the calls are known. Requests that have begun by then are waited for."""
         calls = Calls()
         await self._tell("work")
@@ -66,19 +66,19 @@ class Innocent:
 
 
 @asynccontextmanager
-async def innocent_at(organization: Organization) -> AsyncIterator[Innocent]:
-    """Have an innocent organization with a knowledge base and a process that calls for it."""
-    tag_id = "innocent"
+async def start_measured_tenant(organization: Organization) -> AsyncIterator[MeasuredTenant]:
+    """Have a measured organization with a knowledge base and a process that calls for it."""
+    tag_id = "measured"
     kb_id = await organization.create_knowledge_base(tag_id)
     caller = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.noisy_neighbour.innocent_caller"),
+        *(sys.executable, "-m", "tests.noisy_neighbour.measured_tenant_process"),
         cwd=ROOT,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=MAX_LINE_BYTES,
     )
-    innocent = Innocent(organization, tag_id, kb_id, caller)
-    whom = Whom(
+    measured = MeasuredTenant(organization, tag_id, kb_id, caller)
+    whom = CallerConfig(
         organization.kb_api_url + organization.path,
         organization.kb_search_url + organization.path,
         organization.authorization,
@@ -87,11 +87,11 @@ async def innocent_at(organization: Organization) -> AsyncIterator[Innocent]:
         tag_id,
     )
     try:
-        await innocent._tell(json.dumps(asdict(whom)))
-        # Until it has started, which is no work of an innocent organization.
-        async with innocent.at_work():
+        await measured._tell(json.dumps(asdict(whom)))
+        # Until it has started, which is no work of a measured organization.
+        async with measured.calling():
             pass
-        yield innocent
+        yield measured
     finally:
         assert caller.stdin is not None
         caller.stdin.close()

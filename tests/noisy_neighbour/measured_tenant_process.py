@@ -1,6 +1,6 @@
-"""`python -m tests.noisy_neighbour.innocent_caller`: the calls of the innocent organization, in a process of their own.
+"""Calls the services as the measured organization, in a process of its own.
 
-What an attacker's calls cost their own process must not be taken for what the services cost the innocent organization.
+What an attacker's calls cost their own process must not be taken for what the services cost the measured organization.
 
 The first line of the input says as JSON whom to call. Then each line `work` begins with the work, and the line after it
 ends it: requests that have begun by then are waited for, and a line of JSON says how they went.
@@ -24,8 +24,8 @@ _WORDS: Final = ("river", "mountain", "garden", "window", "letter", "winter", "m
 
 
 @dataclass(frozen=True, slots=True)
-class Whom:
-    """Whom to call, and as who."""
+class CallerConfig:
+    """The services to call, and the key to call them with."""
 
     kb_api_url: str
     """Of the organization, as the next one."""
@@ -61,7 +61,7 @@ class Calls:
 async def main() -> None:
     lines = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
-    whom = Whom(**json.loads(await lines.readline()))
+    whom = CallerConfig(**json.loads(await lines.readline()))
     while await lines.readline():
         calls, stop = Calls(), asyncio.Event()
         async with asyncio.TaskGroup() as work:
@@ -72,7 +72,7 @@ async def main() -> None:
         print(json.dumps(asdict(calls)), flush=True)  # noqa: T201  # the answer
 
 
-async def _search(whom: Whom, calls: Calls, stop: asyncio.Event) -> None:
+async def _search(whom: CallerConfig, calls: Calls, stop: asyncio.Event) -> None:
     async with whom.client(whom.kb_search_url) as http:
         while not stop.is_set():
             # A question that nobody has asked before: its vector has to be computed.
@@ -83,10 +83,10 @@ async def _search(whom: Whom, calls: Calls, stop: asyncio.Event) -> None:
             await _pause(stop, SEARCH_PAUSE_S)
 
 
-async def _publish(whom: Whom, calls: Calls, stop: asyncio.Event) -> None:
+async def _publish(whom: CallerConfig, calls: Calls, stop: asyncio.Event) -> None:
     async with whom.client(whom.kb_api_url) as http:
         while not stop.is_set():
-            document_id = f"innocent-{uuid4().hex[:12]}"
+            document_id = f"measured-{uuid4().hex[:12]}"
             body = {
                 "document_name": document_id,
                 "tag_ids": [whom.tag_id],

@@ -1,4 +1,4 @@
-"""A reader of one document, who knows every text it ever had and believes nothing."""
+"""Searches for one document all the time, and checks each result against all texts that the document had."""
 
 import asyncio
 from collections.abc import Sequence
@@ -6,25 +6,25 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kb_local.model_server.hash_model import vector_of
-from tests.chaos.experience import Experience
+from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.revisions import Revisions
 from tests.e2e.system import DIMENSIONS, System
 
 ALL = 20
-"""The most results there may be; more than any of these documents has chunks."""
+"""Limit of results: more than any of these documents has chunks."""
 
 
 @dataclass(slots=True)
-class Reading:
-    """What readers of one document saw, and what of it is wrong."""
+class DocumentReader:
+    """Readers of one document, and the violations that they saw."""
 
     system: System
     kb_id: str
     document_id: str
     revisions: Revisions
-    experience: Experience = field(default_factory=Experience)
+    availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     reads: int = 0
-    wrong: list[str] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
     _text_of_citation: dict[str, str] = field(default_factory=dict)
 
     async def read_until(self, stop: asyncio.Event) -> None:
@@ -35,31 +35,31 @@ class Reading:
         """Search for a paragraph, check what is shown and return the texts."""
         query = self.revisions.recent_paragraph()
         hits = await self.system.search(self.kb_id, query, top_k=ALL, document_ids=[self.document_id])
-        return self._judge(query, hits)
+        return self._check_results(query, hits)
 
     async def try_to_read(self) -> set[str] | None:
-        """As `read`; None if nobody can be asked now, which search has to say and not to answer with nothing."""
+        """Read as `read` does; return None if search answers 503 (an empty result would be a violation)."""
         query = self.revisions.recent_paragraph()
         asked = {"query": query, "top_k": ALL, "document_ids": [self.document_id]}
         answer = await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json=asked)
-        self.experience.note("search", answer.status_code, success=answer.is_success)
+        self.availability.record("search", answer.status_code, success=answer.is_success)
         if answer.status_code == 200:
-            return self._judge(query, answer.json()["results"])
+            return self._check_results(query, answer.json()["results"])
         if answer.status_code != 503:
-            self.wrong.append(f"a search was answered with {answer.status_code}: {answer.text[:500]}")
+            self.violations.append(f"a search was answered with {answer.status_code}: {answer.text[:500]}")
         return None
 
-    def _judge(self, query: str, hits: Sequence[dict[str, Any]]) -> set[str]:
+    def _check_results(self, query: str, hits: Sequence[dict[str, Any]]) -> set[str]:
         self.reads += 1
         shown = {hit["content"] for hit in hits}
         if not shown:
-            self.wrong.append("empty")
+            self.violations.append("empty")
         if not any(shown <= set(text) for text in self.revisions.published):
-            self.wrong.append(f"mixed: {sorted(text[:12] for text in shown)}")
-        self.wrong += [what for hit in hits for what in self._wrong_with(hit, query)]
+            self.violations.append(f"mixed: {sorted(text[:12] for text in shown)}")
+        self.violations += [what for hit in hits for what in self._violations_in(hit, query)]
         return shown
 
-    def _wrong_with(self, hit: dict[str, Any], query: str) -> list[str]:
+    def _violations_in(self, hit: dict[str, Any], query: str) -> list[str]:
         wrong = []
         cosine = float(vector_of(hit["content"], dimensions=DIMENSIONS) @ vector_of(query, dimensions=DIMENSIONS))
         # A search that did without the vector of its query has no scores.

@@ -1,4 +1,4 @@
-"""What a text demands of a model: calls of tools, in every syntax that models write, and words to say. Pure."""
+"""Finds the instructions in a text: calls of tools, in every syntax that models write, and words to say. Pure."""
 
 import ast
 import json
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.injection.readings import readings
+from tests.injection.text_decodings import decode_all
 
 _CALL: Final = re.compile(
     r"(?:\bCALL |<function=|\bAction: ?|to=functions\.|tool▁sep\uff5c>|<tool_name>|\btool: ?)([A-Za-z_][\w.-]*)"
@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class Instructions:
     calls: Sequence[Call]
     words: Sequence[str]
     """To be said, with `{secret}` for what nobody may know."""
@@ -60,13 +60,13 @@ class Demands:
     """How often each is to be done at once."""
 
 
-def demands_of(*texts: str) -> Demands:
-    """Read all that is demanded, in whatever code."""
-    read = [reading for text in texts for reading in readings(text)]
+def find_instructions(*texts: str) -> Instructions:
+    """Return the instructions in these texts, in every encoding."""
+    read = [reading for text in texts for reading in decode_all(text)]
     calls = dict.fromkeys(call for text in read for call in _calls(text))
     words = dict.fromkeys(said for text in read for said in _words(text))
     times = (int(found[1]) for text in read for found in _TIMES.finditer(text))
-    return Demands(tuple(calls), tuple(words), any(map(_ENDLESS.search, read)), max(times, default=1))
+    return Instructions(tuple(calls), tuple(words), any(map(_ENDLESS.search, read)), max(times, default=1))
 
 
 def _calls(text: str) -> Iterator[Call]:

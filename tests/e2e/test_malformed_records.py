@@ -5,7 +5,7 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import OcrCompleted
 from kb_shared.mongo.document_texts import text_id
-from tests.chaos.oracle import body_of
+from tests.chaos.oracle import read_body
 from tests.chaos.workload import paragraph
 from tests.e2e.world import World
 from tests.waiting import until
@@ -13,7 +13,7 @@ from tests.waiting import until
 FOREIGN_TEXT = "What the others keep to themselves."
 
 
-def _rubbish(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
+def _malformed_records(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
     """Messages and the reason for which each is refused, most of them `good` with one thing wrong."""
     envelope: dict[str, Any] = json.loads(encode(good, source="/tests/upstream"))
 
@@ -57,30 +57,30 @@ def _rubbish(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
     ]
 
 
-async def test_rubbish_lands_in_the_dead_letters_as_it_came_while_other_documents_go_on(world: World) -> None:
+async def test_malformed_records_become_dead_letters_unchanged_while_other_documents_go_on(world: World) -> None:
     (tag,) = await world.create_tags(1)
     kb_id = await world.create_knowledge_base(tag)
-    document_id = f"among-rubbish-{tag}"
+    document_id = f"among-malformed-{tag}"
     good = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
     await _let_others_have_a_text(world, document_id)
 
     key = f"{good.organization_id}/{document_id}".encode()
-    rubbish = _rubbish(good)
-    for value, _ in rubbish:
+    malformed = _malformed_records(good)
+    for value, _ in malformed:
         # In the way of the document's own events, as it has the same key.
-        await world.throw(value, key=key)
-    await world.throw(b"with a key that is none", key=b"\xff\x00/")
-    await world.throw(b"without a key", key=None)
-    await world.throw(b"not a command", key=f"{kb_id}/{document_id}".encode(), topic=topics.INDEX_REQUESTS)
+        await world.send_malformed(value, key=key)
+    await world.send_malformed(b"with a key that is none", key=b"\xff\x00/")
+    await world.send_malformed(b"without a key", key=None)
+    await world.send_malformed(b"not a command", key=f"{kb_id}/{document_id}".encode(), topic=topics.INDEX_REQUESTS)
     await world.publish(good)
 
     await world.system.until_found(kb_id, [document_id])
-    await world.assert_right()
+    await world.assert_consistent()
     letters = [
-        (await body_of(world.system, letter), letter.headers)
+        (await read_body(world.system, letter), letter.headers)
         for letter in await world.system.kafka.read(topics.DEAD_LETTERS)
     ]
-    for value, reason in rubbish:
+    for value, reason in malformed:
         reasons = {headers["x-reason"] for body, headers in letters if body == value}
         assert reasons == {reason}, (value or b"")[:80]
     assert all(
@@ -95,7 +95,7 @@ async def test_rubbish_lands_in_the_dead_letters_as_it_came_while_other_document
         for each in told
         if each["type"] == "document.rejected.v1" and each["data"].get("document_id") == document_id
     }
-    assert sorted(rejected.values()) == sorted(reason for _, reason in rubbish)
+    assert sorted(rejected.values()) == sorted(reason for _, reason in malformed)
 
 
 async def _let_others_have_a_text(world: World, document_id: str) -> None:

@@ -1,4 +1,4 @@
-"""What the documentation of `metadata_filter` promises, said a second time and as simply as it goes."""
+"""A simple second implementation of `metadata_filter`, which tests compare the real one with."""
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 @dataclass(frozen=True)
-class Known:
+class ReferenceDocument:
     """What a filter can ask of a document, as its upstream knows it."""
 
     name: str = "a.pdf"
@@ -30,16 +30,16 @@ class Known:
         return [value for name, value in self.metadata.items() if name == key]
 
 
-def means(metadata_filter: Mapping[str, Any], document: Known) -> bool:
-    """Whether a filter, which must be a good one, lets the document through."""
+def matches_filter(metadata_filter: Mapping[str, Any], document: ReferenceDocument) -> bool:
+    """Return whether a valid filter matches the document."""
     return all(_key_holds(key, value, document) for key, value in metadata_filter.items())
 
 
-def _key_holds(key: str, value: Any, document: Known) -> bool:
+def _key_holds(key: str, value: Any, document: ReferenceDocument) -> bool:
     if key == "$and":
-        return all(means(one, document) for one in value)
+        return all(matches_filter(one, document) for one in value)
     if key == "$or":
-        return any(means(one, document) for one in value)
+        return any(matches_filter(one, document) for one in value)
     if isinstance(value, list):
         value = {"$in": value}
     if not isinstance(value, dict) or "$date" in value:

@@ -17,7 +17,7 @@ from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ObedientModel, Tur
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search.knowledge import DIMENSIONS, Document, Knowledge
 
-ATTACKED: Final = "acme"
+TARGET: Final = "acme"
 VICTIM: Final = "victim"
 CANARY: Final = "canary-5d1f"
 """In all that no run here may read."""
@@ -85,7 +85,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Attacked:
+class TargetDeployment:
     """The deployment under attack."""
 
     http: httpx.AsyncClient
@@ -107,7 +107,7 @@ class Attacked:
     async def plant(self, attack: Attack) -> None:
         text = self.planted(attack.text)
         if attack.via == "document":
-            await hear_of_text(self.database, ATTACKED, attack.attack_id, text, name=f"{attack.attack_id}.md")
+            await hear_of_text(self.database, TARGET, attack.attack_id, text, name=f"{attack.attack_id}.md")
             return
         by_name = attack.via == "name"
         await self.handbook.index(
@@ -121,7 +121,7 @@ class Attacked:
         )
 
     async def run(self, attack: Attack) -> Outcome:
-        """Ask about the document of an attack; the model reads it and does what it demands."""
+        """Ask about the document of an attack; the model reads it and follows its instructions."""
         body = {
             "agent_id": self.agents[HEEDFUL if attack.model_heeds_marks else OBEDIENT],
             "messages": [{"role": "user", "content": _question(attack)}],
@@ -150,7 +150,7 @@ class Attacked:
 
     async def ask(self, path: str, body: Any, *, accept: str = "application/json") -> httpx.Response:
         headers = {"Authorization": f"Bearer {self.key}", "Accept": accept}
-        return await self.http.post(f"/v0/orgs/{ATTACKED}{path}", json=body, headers=headers)
+        return await self.http.post(f"/v0/orgs/{TARGET}{path}", json=body, headers=headers)
 
 
 def _question(attack: Attack) -> str:
