@@ -135,7 +135,7 @@ class ChatSettings(EmbeddingSettings):
     chat_timeout_s: float = 60.0
     """Time limit of one call, until the last piece of its answer."""
     chat_patience_s: float = 10.0
-    """How long a call is tried again while its provider fails."""
+    """How long a call is repeated while its provider fails, and how long it waits for the limits of its model."""
     chat_models: Annotated[tuple[str, ...] | None, NoDecode] = None
     """Names or patterns, joined by commas, of the chat models that organizations may use; None: all."""
 

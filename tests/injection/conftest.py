@@ -49,8 +49,8 @@ async def target(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterat
     model = ObedientModel()
     embedder, chat = create_embedder(database, settings, patience_s=60), create_chat(database, settings)
     await chat._provider.close()
-    await embedder._provider.close()
-    chat._provider, embedder._provider = model, HashProvider(timeout_s=60)
+    await embedder._provider._provider.close()
+    chat._provider, embedder._provider._provider = model, HashProvider(timeout_s=60)
     app = create_app(settings, database=database, embedder=embedder, chat=chat)
     async with running(app), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
         key = await key_for(database, settings, TARGET, Scope.ADMIN)

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 _BUDGET: Final = "shared/kb_shared/metering/budget.py"
 _BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
-_PURSE: Final = "shared/kb_shared/chat/purse.py"
+_CHARGING: Final = "shared/kb_shared/chat/charging.py"
 
 _SIZES: Final = "services/indexer/kb_indexer/size_limits.py"
 _REQUESTS: Final = "shared/kb_shared/http/request_limits.py"
@@ -40,7 +40,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "chat-model-is-asked-without-room",
-        _PURSE,
+        _CHARGING,
         old="reserve(organization_id, 0, nano_usd=dearest)",
         new="reserve(organization_id, 0, nano_usd=min(dearest or 0, 1))",
         caught_by=in_file(
@@ -51,16 +51,16 @@ MUTANTS: Final = (
     ),
     Mutant(
         "chat-model-is-not-charged",
-        _PURSE,
-        old="            if payment.nano_usd:\n",
+        _CHARGING,
+        old="            if cost.nano_usd:\n",
         new="            if False:\n",
         caught_by=in_file(_PAYING, "test_an_answer_is_charged_with_what_it_cost_and_the_rest_is_free_again"),
     ),
     Mutant(
         "chat-model-is-charged-by-who-stays",
-        _PURSE,
-        old="await asyncio.shield(self._keep(self._charge(reservation, model, payment)))",
-        new="await self._charge(reservation, model, payment)",
+        _CHARGING,
+        old="await asyncio.shield(self._keep(self._charge(reservation, model, cost)))",
+        new="await self._charge(reservation, model, cost)",
         caught_by=in_file(_PAYING, "test_a_caller_who_leaves_twice_is_charged_once"),
     ),
     Mutant(

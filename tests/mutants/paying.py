@@ -6,7 +6,8 @@ from tests.mutants.mutant import Mutant, in_file
 
 _CACHE: Final = "shared/kb_shared/mongo/embedding_cache.py"
 _PURCHASES: Final = "shared/kb_shared/embedding/purchases.py"
-_EMBEDDER: Final = "shared/kb_shared/embedding/embedder.py"
+_BATCH_KEY: Final = "shared/kb_shared/embedding/batch_key.py"
+_BUYER: Final = "shared/kb_shared/embedding/vector_buyer.py"
 _ANSWERS: Final = "shared/kb_shared/embedding/answers.py"
 _BUDGETS: Final = "shared/kb_shared/mongo/budgets.py"
 
@@ -17,8 +18,8 @@ _UNIT: Final = "tests/unit/embedding"
 MUTANTS: Final = (
     Mutant(
         "cache-is-shared-by-organizations",
-        _EMBEDDER,
-        old='scope="global" if self._cache_scope == "global" and model.access is None else purpose.organization_id',
+        _BATCH_KEY,
+        old='scope="global" if cache_scope == "global" and model.access is None else purpose.organization_id',
         new='scope="global"',
         caught_by=in_file(_TESTS, "test_w17_no_organization_gets_what_another_paid_for"),
     ),
@@ -83,15 +84,15 @@ MUTANTS: Final = (
     ),
     Mutant(
         "embedder-ends-a-budget-in-the-middle",
-        _EMBEDDER,
+        _BUYER,
         old="await allowance.reserve(len(missing), ",
         new="await allowance.reserve(1, ",
         caught_by=in_file(_TESTS, "test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu"),
     ),
     Mutant(
         "embedder-keeps-the-pause-of-a-provider-to-itself",
-        _EMBEDDER,
-        old="                await self._limiter.close(bucket, error.retry_after_s)\n",
+        "shared/kb_shared/providers/provider_guard.py",
+        old="                await self._limiter.close(model.bucket, error.retry_after_s)\n",
         new="                pass\n",
         caught_by=in_file(_TESTS, "test_a_pause_that_a_provider_asks_for_is_kept_by_every_replica"),
     ),

@@ -5,22 +5,18 @@ import os
 from datetime import timedelta
 from typing import Final
 
-import stamina
-
+from kb_shared.chat.charging import CallCost, ChatCharging
 from kb_shared.chat.completion import Completion, Question
 from kb_shared.chat.models import ChatCatalogue, ChatModel
-from kb_shared.chat.provider import ChatProvider, OnText, broken_off, bundled_chat_models, estimated_tokens
-from kb_shared.chat.purse import Payment, Purse
+from kb_shared.chat.provider import ChatProvider, OnText, broken_off, bundled_chat_models, estimate_message_tokens
 from kb_shared.embedding.bootstrap import create_key_ring
 from kb_shared.errors import ProviderUnavailable
 from kb_shared.metering.budget import Spending
-from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.providers.circuit_breaker import CircuitBreaker
 from kb_shared.providers.organization_keys import OrganizationKeys
+from kb_shared.providers.provider_guard import GuardedModel, ProviderGuard, guarded_model
 from kb_shared.providers.rate_limiter import RateLimiter
-from kb_shared.providers.retry_policy import RetryPolicy
 from kb_shared.settings import ChatSettings
 
 _CIRCUITS: Final = "chat/"
@@ -38,10 +34,8 @@ class Chat:
         keys: OrganizationKeys,
         provider: ChatProvider,
         *,
-        purse: Purse,
-        circuits: CircuitBreaker,
-        limiter: RateLimiter,
-        patience_s: float,
+        charging: ChatCharging,
+        guard: ProviderGuard,
         timeout_s: float,
     ) -> None:
         """Wire it.
@@ -50,19 +44,15 @@ class Chat:
             catalogue: the models by name.
             keys: of organizations.
             provider: asked.
-            purse: keeps organizations within their budgets, and charges them.
-            circuits: keep an organization away from a provider that is out for it.
-            limiter: keeps all replicas within the limits of a model.
-            patience_s: for how long a call is tried again in place while its provider is unavailable.
+            charging: keeps organizations within their budgets, and charges them.
+            guard: circuits, limits and retries of calls.
             timeout_s: of one call.
         """
         self.catalogue = catalogue
         self._keys = keys
         self._provider = provider
-        self._purse = purse
-        self._circuits = circuits
-        self._limiter = limiter
-        self._patience_s = patience_s
+        self._charging = charging
+        self._guard = guard
         self._timeout_s = timeout_s
 
     async def model(self, organization_id: str, name: str) -> ChatModel:
@@ -77,7 +67,7 @@ class Chat:
         provider = self.catalogue.provider_of(name)
         access = None if provider is None else await self._keys.find(organization_id, provider)
         model = self.catalogue.get(name, access)
-        await self._purse.check_price(organization_id, model)
+        await self._charging.check_price(organization_id, model)
         return model
 
     async def complete(
@@ -104,49 +94,26 @@ class Chat:
             Parked: a limit is used up for longer than the patience, or the provider is known to be out.
         """
         heard = _Heard(on_text)
-        retry_policy = RetryPolicy(self._patience_s)
-
-        def again(error: Exception) -> bool | float:
-            return False if heard.anything else retry_policy.decide(error)
-
-        async for attempt in stamina.retry_context(
-            on=again, attempts=None, timeout=self._patience_s, wait_max=4.0, wait_jitter=0.5
-        ):
-            with attempt:
-                return await self._ask_once(organization_id, question, model, heard)
-        raise AssertionError("the last attempt returns or raises")
+        return await self._guard.retry(
+            lambda: self._ask_once(organization_id, question, model, heard), may_repeat=lambda _: not heard.anything
+        )
 
     async def close(self) -> None:
-        await self._limiter.settle()
-        await self._purse.close()
+        await self._guard.settle()
+        await self._charging.close()
         await self._provider.close()
 
     async def _ask_once(
         self, organization_id: str, question: Question, model: ChatModel, heard: "_Heard"
     ) -> Completion:
-        access = model.access
-        bucket = Bucket.of_model(
-            organization_id,
-            _CIRCUITS + model.name,
-            requests_per_minute=access.requests_per_minute if access else None,
-            tokens_per_minute=access.tokens_per_minute if access else None,
-        )
-        try:
-            async with (
-                self._purse.opened(organization_id, question, model) as paying,
-                self._circuits.guard(CircuitId(organization_id, model.fingerprint, _CIRCUITS + model.name)),
-            ):
-                await self._limiter.reserve(
-                    bucket, tokens=estimated_tokens(question.messages), patience_s=self._timeout_s
-                )
-                return await self._complete(question, model, heard, paying)
-        except ProviderUnavailable as error:
-            if error.error_type == "provider_429" and error.retry_after_s:
-                # For every replica: the next one to ask would only be told the same.
-                await self._limiter.close(bucket, error.retry_after_s)
-            raise
+        async with (
+            self._charging.charge_call(organization_id, question, model) as cost,
+            self._guard.admit(_guarded(organization_id, model)) as call,
+        ):
+            await call.reserve_tokens(estimate_message_tokens(question.messages))
+            return await self._complete(question, model, heard, cost)
 
-    async def _complete(self, question: Question, model: ChatModel, heard: "_Heard", paying: Payment) -> Completion:
+    async def _complete(self, question: Question, model: ChatModel, heard: "_Heard", cost: CallCost) -> Completion:
         try:
             completion = await self._provider.complete(
                 question, model=model, timeout_s=self._timeout_s, on_text=heard.listener
@@ -154,10 +121,15 @@ class Chat:
         except BaseException as error:
             # A caller who left ends it, too.
             if heard.anything or was_paid_for(error):
-                paying.owe(broken_off(heard.text, question, model), model=model)
+                cost.record(broken_off(heard.text, question, model), model=model)
             raise
-        paying.owe(completion, model=model)
+        cost.record(completion, model=model)
         return completion
+
+
+def _guarded(organization_id: str, model: ChatModel) -> GuardedModel:
+    name = _CIRCUITS + model.name
+    return guarded_model(organization_id, model.fingerprint, access=model.access, circuit_name=name, bucket_name=name)
 
 
 def was_paid_for(error: BaseException) -> bool:
@@ -205,9 +177,11 @@ def create_chat(database: Database, settings: ChatSettings) -> Chat:
         ),
         OrganizationKeys(database, create_key_ring(settings)),
         ChatProvider(private_addresses=settings.allow_private_providers),
-        purse=Purse(database, Spending(database)),
-        circuits=CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.chat_timeout_s)),
-        limiter=RateLimiter(database),
-        patience_s=settings.chat_patience_s,
+        charging=ChatCharging(database, Spending(database)),
+        guard=ProviderGuard(
+            CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.chat_timeout_s)),
+            RateLimiter(database),
+            patience_s=settings.chat_patience_s,
+        ),
         timeout_s=settings.chat_timeout_s,
     )

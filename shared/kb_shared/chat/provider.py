@@ -233,7 +233,7 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
         raise _BadAnswer("its text is none")
     usage = getattr(answer, "usage", None)
     counted = bool(getattr(usage, "prompt_tokens", 0))
-    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimated_tokens(question.messages)
+    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimate_message_tokens(question.messages)
     completion_tokens = getattr(usage, "completion_tokens", 0) if counted else _estimated(text or "")
     return Completion(
         text=text,
@@ -248,7 +248,7 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
 
 def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
     """Return what is known of an answer that broke off after `text`: its tokens are paid for, and only estimated."""
-    prompt_tokens, completion_tokens = estimated_tokens([*question.messages, *question.tools]), _estimated(text)
+    prompt_tokens, completion_tokens = estimate_message_tokens([*question.messages, *question.tools]), _estimated(text)
     return Completion(
         text=text,
         tool_calls=[],
@@ -266,8 +266,8 @@ def _tool_call(call: Any) -> ToolCall:
     return ToolCall(*(whole_characters(str(part or "")) for part in parts))
 
 
-def estimated_tokens(messages: Sequence[Message]) -> int:
-    """For limits, before the provider has counted: rather too many, since a token of English has four bytes."""
+def estimate_message_tokens(messages: Sequence[Message]) -> int:
+    """Estimate tokens for limits, before the provider has counted: rather too many, a token of English has 4 bytes."""
     return sum(_estimated(json.dumps(dict(message), ensure_ascii=False)) for message in messages)
 
 

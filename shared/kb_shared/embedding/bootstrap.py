@@ -4,12 +4,14 @@ import os
 from datetime import timedelta
 
 from kb_shared.embedding.embedder import Embedder
+from kb_shared.embedding.guarded_provider import GuardedProvider
 from kb_shared.embedding.models import ModelCatalogue
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo.database import Database
 from kb_shared.providers.circuit_breaker import CircuitBreaker
+from kb_shared.providers.provider_guard import ProviderGuard
 from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.secrets.key_ring import KeyRing
 from kb_shared.settings import EmbeddingSettings
@@ -26,7 +28,7 @@ def create_embedder(database: Database, settings: EmbeddingSettings, *, patience
     Args:
         database: that holds cache, ledger and outbox.
         settings: of the service.
-        patience_s: how long a sub-batch is tried again in place; short where a person waits.
+        patience_s: how long a request is repeated, or waits for the limits of its model; short where a person waits.
 
     Raises:
         UnusableKeyRing: see `create_key_ring`.
@@ -38,13 +40,17 @@ def create_embedder(database: Database, settings: EmbeddingSettings, *, patience
         late_models=settings.late_models,
         prices=settings.prices,
     )
+    guard = ProviderGuard(
+        CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.embedding_timeout_s)),
+        RateLimiter(database),
+        patience_s=patience_s,
+    )
     return Embedder(
         database,
-        Provider(timeout_s=settings.embedding_timeout_s, private_addresses=settings.allow_private_providers),
+        GuardedProvider(
+            Provider(timeout_s=settings.embedding_timeout_s, private_addresses=settings.allow_private_providers), guard
+        ),
         OrganizationModels(database, catalogue, create_key_ring(settings)),
         spending=Spending(database),
-        circuits=CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.embedding_timeout_s)),
-        limiter=RateLimiter(database),
         cache_scope=settings.embedding_cache_scope,
-        patience_s=patience_s,
     )

@@ -30,7 +30,7 @@ LONGEST_PAUSE_S: Final = 3_600.0
 """Whatever a provider asks for: nobody can take a pause back."""
 MAX_IDLE_LINES: Final = 1_000
 
-_SCOPES: Final = {"kb": "knowledge base", "model": "embedding model"}
+_SCOPES: Final = {"kb": "knowledge base", "model": "model"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)

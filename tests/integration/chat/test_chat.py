@@ -18,6 +18,7 @@ from kb_shared.errors import (
     ProviderUnavailable,
     UnknownModel,
 )
+from kb_shared.providers.access import Access
 from tests.scripted_model import ScriptedModel, call
 
 ORGANIZATION = "acme"
@@ -122,7 +123,7 @@ async def test_an_answer_that_breaks_off_is_an_outage_and_is_not_asked_for_again
     chat: Chat, scripted: ScriptedModel
 ) -> None:
     await scripted.says({"text": "one two three four five six seven eight nine ten", "cut": True})
-    chat._patience_s = 30.0
+    chat._guard._patience_s = 30.0
     with pytest.raises(ProviderUnavailable):
         await listened(chat, scripted)
     assert len(await scripted.requests()) == 1
@@ -149,8 +150,21 @@ async def test_an_answer_may_be_limited_and_says_when_it_was_cut(chat: Chat, scr
 
 async def test_a_passing_outage_is_tried_again(chat: Chat, scripted: ScriptedModel) -> None:
     await scripted.says({"status": 503}, {"text": "back"})
-    chat._patience_s = 30.0
+    chat._guard._patience_s = 30.0
     assert (await ask(chat, scripted)).text == "back"
+
+
+async def test_a_call_waits_for_the_limits_of_its_model_no_longer_than_a_call_is_repeated(
+    chat: Chat, scripted: ScriptedModel
+) -> None:
+    await scripted.says({"text": "first"}, {"text": "second"})
+    model = await chat.model(ORGANIZATION, scripted.name)
+    limited = replace(model, access=Access("key", requests_per_minute=1))
+    assert (await chat.complete(ORGANIZATION, QUESTION, model=limited)).text == "first"
+    with pytest.raises(Parked) as raised:
+        await chat.complete(ORGANIZATION, QUESTION, model=limited)
+    assert raised.value.error_type == "rate_limited"
+    assert len(await scripted.requests()) == 1
 
 
 async def test_a_refused_key_is_not_tried_with_again_for_a_while(chat: Chat, scripted: ScriptedModel) -> None:

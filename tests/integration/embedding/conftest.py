@@ -9,7 +9,7 @@ import pytest
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
-from kb_shared.embedding import embedder as embedder_module
+from kb_shared.embedding import guarded_provider
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import Pace
@@ -81,7 +81,7 @@ def is_near(monkeypatch: pytest.MonkeyPatch) -> None:
             pace.answered(MAX_TEXTS, seconds=deadline_s / 1_000)
         return pace
 
-    monkeypatch.setattr(embedder_module, "Pace", known_to_be_near)
+    monkeypatch.setattr(guarded_provider, "Pace", known_to_be_near)
 
 
 @pytest.fixture

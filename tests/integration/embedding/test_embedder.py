@@ -14,7 +14,7 @@ from pymongo.errors import AutoReconnect
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import USAGE
 from kb_local.model_server.hash_model import text_sha256, vector_of
-from kb_shared.embedding import embedder as embedder_module
+from kb_shared.embedding import vector_buyer
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import MOST_NEARBY
 from kb_shared.embedding.purchases import Purpose
@@ -368,7 +368,7 @@ async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However far apart a busy machine lets them come. They fill two requests.
-    monkeypatch.setattr(embedder_module, "GATHERED_FOR_S", 3600)
+    monkeypatch.setattr(vector_buyer, "GATHERED_FOR_S", 3600)
     all_embedded = await asyncio.gather(
         *(
             embedder.embed(texts(25, prefix=f"{n}"), **MODEL, purpose=purpose)
@@ -525,11 +525,11 @@ async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
 async def test_what_one_who_has_left_wanted_first_is_paid_for_by_the_room_it_had(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedder_module, "GATHERED_FOR_S", 0.5)
+    monkeypatch.setattr(vector_buyer, "GATHERED_FOR_S", 0.5)
     await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
-    await until(lambda: any(each._wanted for each in embedder._queues.values()), what="somebody wants something")
+    await until(lambda: any(each._wanted for each in embedder._buyer._queues.values()), what="somebody wants something")
     leaving.cancel()
     await asyncio.wait([leaving])
 

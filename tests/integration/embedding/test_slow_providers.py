@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.embedding import embedder as embedder_module
+from kb_shared.embedding import guarded_provider
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.pace import Pace
@@ -28,7 +28,7 @@ DIMENSIONS = 16
 @pytest.fixture(autouse=True)
 def is_unknown(is_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """How soon the provider answers has to be found out, as of any new one."""
-    monkeypatch.setattr(embedder_module, "Pace", Pace)
+    monkeypatch.setattr(guarded_provider, "Pace", Pace)
 
 
 @asynccontextmanager
@@ -128,4 +128,4 @@ async def _open_circuit(embedder: Embedder, purpose: Purpose) -> None:
 async def _end_the_pause(database: Database, embedder: Embedder) -> None:
     """Let an open circuit be probed now."""
     await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
-    embedder._circuits._seen = BoundedCache(1)
+    embedder._provider._guard._circuits._seen = BoundedCache(1)

@@ -20,7 +20,7 @@ from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.store import runs
 from kb_search.store.runs import Run, Status
 from kb_shared.chat.chat import Chat
-from kb_shared.chat.provider import estimated_tokens
+from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
@@ -160,7 +160,7 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_an
     assert (work.begun, len(await scripted.requests())) == (3, 2), "nothing is begun for a caller who is gone"
     run = await watched.run()
     assert run.iterations == 2
-    assert run.prompt_tokens > estimated_tokens(run.messages), "what the model was told was paid for, both times"
+    assert run.prompt_tokens > estimate_message_tokens(run.messages), "what the model was told was paid for, both times"
 
 
 @pytest.mark.usefixtures("hanging_embeddings")

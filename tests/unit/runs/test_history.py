@@ -3,7 +3,7 @@
 from typing import Any
 
 from kb_search.runs.prepare_run import newest_turns
-from kb_shared.chat.provider import estimated_tokens
+from kb_shared.chat.provider import estimate_message_tokens
 
 
 def turn(number: int) -> list[dict[str, Any]]:
@@ -12,7 +12,7 @@ def turn(number: int) -> list[dict[str, Any]]:
 
 def test_the_newest_turns_that_there_is_room_for_are_told_whole_and_in_their_order() -> None:
     turns = [turn(number) for number in range(5)]
-    one = estimated_tokens(turn(0))
+    one = estimate_message_tokens(turn(0))
     assert newest_turns(turns, max_tokens=5 * one) == [message for each in turns for message in each]
     assert newest_turns(turns, max_tokens=3 * one - 1) == [*turn(3), *turn(4)]
     assert newest_turns(turns, max_tokens=one - 1) == []

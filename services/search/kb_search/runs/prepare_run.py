@@ -20,7 +20,7 @@ from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
 from kb_shared.chat.models import ChatModel
-from kb_shared.chat.provider import estimated_tokens
+from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.concurrency.shared_thread import SharedThread
 from kb_shared.errors import ModelNotAllowed, ProviderKeyMissing, RequestError, UnknownModel
 from kb_shared.http.authentication import Caller
@@ -176,7 +176,7 @@ def newest_turns(turns: Sequence[Sequence[Message]], *, max_tokens: int) -> list
     kept: list[Message] = []
     left = max_tokens
     for turn in reversed(turns):
-        left -= estimated_tokens(turn)
+        left -= estimate_message_tokens(turn)
         if left < 0:
             break
         kept = [*turn, *kept]

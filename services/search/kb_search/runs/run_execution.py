@@ -26,7 +26,7 @@ from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, Status
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
-from kb_shared.chat.provider import broken_off, estimated_tokens
+from kb_shared.chat.provider import broken_off, estimate_message_tokens
 from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.errors import RequestError
 from kb_shared.stored_time import now
@@ -91,7 +91,7 @@ class RunExecution:
             self._state,
             self._plan.budget,
             elapsed_s=self._elapsed_s,
-            next_prompt_tokens=estimated_tokens([*self._state.messages, *self._tool_schemas]),
+            next_prompt_tokens=estimate_message_tokens([*self._state.messages, *self._tool_schemas]),
         )
         if isinstance(action, StopRun):
             raise run_budget_exhausted(action.limit)

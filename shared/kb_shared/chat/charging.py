@@ -1,4 +1,4 @@
-"""Pays for calls of chat models: the dearest answer is reserved before a call, and what it cost is charged after it."""
+"""Charges calls of chat models: reserves the price of the dearest answer before a call, then charges the real one."""
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
@@ -11,7 +11,7 @@ from pymongo.errors import PyMongoError
 
 from kb_shared.chat.completion import Completion, Question
 from kb_shared.chat.models import ChatModel
-from kb_shared.chat.provider import estimated_tokens
+from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.errors import TransientError
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import spu_ledger
@@ -25,18 +25,18 @@ _LONGEST_ANSWER_TOKENS: Final = 100_000
 log = structlog.get_logger()
 
 
-class Payment:
-    """Costs of one call."""
+class CallCost:
+    """Cost of one call, 0 until it is known."""
 
     def __init__(self) -> None:
         self.nano_usd = 0
 
-    def owe(self, completion: Completion, *, model: ChatModel) -> None:
+    def record(self, completion: Completion, *, model: ChatModel) -> None:
         """Note what the call has cost."""
         self.nano_usd = model.nano_usd(completion.prompt_tokens, completion.completion_tokens) or 0
 
 
-class Purse:
+class ChatCharging:
     """Keeps organizations within their budgets in money."""
 
     def __init__(self, database: Database, spending: Spending) -> None:
@@ -45,12 +45,12 @@ class Purse:
         self._charging: set[asyncio.Task[None]] = set()
 
     async def check_price(self, organization_id: str, model: ChatModel) -> None:
-        """Raise UnknownPrice if the organization has a budget in money and nobody knows what the model costs."""
+        """Raise UnknownPrice if the organization has a budget in money and the price of the model is not known."""
         await self._spending.check_price(organization_id, known=model.nano_usd(0, 0) is not None)
 
     @asynccontextmanager
-    async def opened(self, organization_id: str, question: Question, model: ChatModel) -> AsyncIterator[Payment]:
-        """Make one call within this: money is reserved before, and what `owe` was told is charged after it.
+    async def charge_call(self, organization_id: str, question: Question, model: ChatModel) -> AsyncIterator[CallCost]:
+        """Make one call within this: money is reserved before it, and the cost that it records is charged after it.
 
         A crash in between charges nothing and leaves the reservation to lapse, which counts as spent until the next
         recount.
@@ -61,27 +61,27 @@ class Purse:
         """
         dearest = model.nano_usd(*_most_tokens(question, model))
         reservation = await self._spending.reserve(organization_id, 0, nano_usd=dearest)
-        payment = Payment()
+        cost = CallCost()
         try:
-            yield payment
+            yield cost
         finally:
             # Also when the caller is gone, and its task with it.
-            await asyncio.shield(self._keep(self._charge(reservation, model, payment)))
+            await asyncio.shield(self._keep(self._charge(reservation, model, cost)))
 
     async def close(self) -> None:
         """Wait until all calls that ended are charged."""
         await asyncio.gather(*self._charging)
 
-    async def _charge(self, reservation: Reservation, model: ChatModel, payment: Payment) -> None:
+    async def _charge(self, reservation: Reservation, model: ChatModel, cost: CallCost) -> None:
         organization_id = reservation.organization_id
-        charge = Charge(str(uuid4()), organization_id, None, "chat", model.name, 0, payment.nano_usd)
+        charge = Charge(str(uuid4()), organization_id, None, "chat", model.name, 0, cost.nano_usd)
         try:
             # The ledger first: after a crash the reservation lapses, and a recount finds the charge.
-            if payment.nano_usd:
+            if cost.nano_usd:
                 await spu_ledger.charge(self._database, None, [charge])
-            await self._spending.settle(reservation, used=0, used_nano_usd=payment.nano_usd)
+            await self._spending.settle(reservation, used=0, used_nano_usd=cost.nano_usd)
         except (PyMongoError, TransientError) as error:
-            # The answer is paid for and goes to whoever asked; what is reserved counts as spent in ten minutes.
+            # The answer is paid for, so the caller gets it; the reservation counts as spent in ten minutes.
             log.warning("chat.charge_not_stored", organization_id=organization_id, error=type(error).__name__)
 
     def _keep(self, charging: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
@@ -94,5 +94,5 @@ class Purse:
 def _most_tokens(question: Question, model: ChatModel) -> tuple[int, int]:
     """Return the tokens of the prompt, estimated, and of the longest answer."""
     limits = [limit for limit in (question.max_completion_tokens, model.max_output_tokens) if limit is not None]
-    prompt_tokens = estimated_tokens([*question.messages, *question.tools, question.schema or {}])
+    prompt_tokens = estimate_message_tokens([*question.messages, *question.tools, question.schema or {}])
     return prompt_tokens, min(limits, default=_LONGEST_ANSWER_TOKENS)

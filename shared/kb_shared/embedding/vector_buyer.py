@@ -1,0 +1,156 @@
+"""Buys vectors: concurrent callers share requests to the provider, and each answer is stored and charged."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from kb_shared.embedding.batch_key import BatchKey
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.calls_under_way import CallsUnderWay
+from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
+from kb_shared.embedding.models import Model
+from kb_shared.embedding.pace import GATHERED_FOR_S
+from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
+from kb_shared.embedding.splitting import ask_in_parts
+from kb_shared.failpoints import reach
+from kb_shared.metering.budget import SpendAllowance
+from kb_shared.mongo.database import Database
+from kb_shared.mongo.vector import Vector
+from kb_shared.observability.metrics import EMBEDDING_CACHE_MISSES
+
+
+class VectorBuyer:
+    """Buys vectors for all organizations. One for a process."""
+
+    def __init__(self, database: Database, provider: GuardedProvider) -> None:
+        self._database = database
+        self._provider = provider
+        self._queues: dict[BatchKey, BatchQueue] = {}
+        self._calls = CallsUnderWay()
+
+    async def buy(
+        self, missing: Mapping[str, str], model: Model, key: BatchKey, purpose: Purpose, allowance: SpendAllowance
+    ) -> dict[str, Delivered]:
+        """Have `missing` embedded, in requests shared with all callers that want something at the same time.
+
+        Args:
+            missing: texts that are not in the cache, by chunk hash.
+            model: of the organization.
+            key: of these texts.
+            purpose: who pays, and what for.
+            allowance: pays for them.
+
+        Returns:
+            The deliveries, by chunk hash; those that another call had asked for already count as not charged.
+        """
+        prices = {chunk_hash: model.nano_usd(estimate_text_tokens([text])) for chunk_hash, text in missing.items()}
+        await allowance.reserve(len(missing), nano_usd=_sum(prices.values()))
+        queue = self._queue(key, model)
+        wanted = [
+            queue.want(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
+            for chunk_hash, text in missing.items()
+        ]
+        queue.send()
+        try:
+            await self._wait_for(wanted, queue)
+        finally:
+            self._forget_idle_queues()
+            cost = [each.nano_usd for each, is_first in wanted if _may_cost(each, is_first, queue)]
+            allowance.spend(len(cost), nano_usd=sum(cost))
+        return {
+            each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
+            for each, is_first in wanted
+        }
+
+    def give_up(self, kb_id: str) -> None:
+        """Cancel the calls for a deleted KB, except those whose texts another caller or KB waits for."""
+        self._calls.give_up(kb_id)
+
+    async def finish(self) -> None:
+        """Wait until no purchase is under way."""
+        await asyncio.gather(*(queue.finish() for queue in self._queues.values()))
+
+    async def _wait_for(self, wanted: Sequence[tuple[Wanted, bool]], queue: BatchQueue) -> None:
+        """Return when all is delivered; raise the first failure when nothing more is under way."""
+        try:
+            await asyncio.wait([each.delivery for each, _ in wanted], return_when=asyncio.FIRST_EXCEPTION)
+        finally:
+            # After a failure, or when the caller is gone, nothing more of this is begun.
+            begun = [each.delivery for each, _ in wanted if queue.leave(each)]
+        # Texts that the provider was asked for are paid for: the next attempt finds them in the cache.
+        await asyncio.wait(begun)
+        for delivery in begun:
+            delivery.result()
+
+    def _queue(self, key: BatchKey, model: Model) -> BatchQueue:
+        if key not in self._queues:
+            patience_s = GATHERED_FOR_S if key.input_type == "document" else 0.0
+            self._queues[key] = BatchQueue(
+                lambda batch: self._deliver(batch, model, key),
+                pace=self._provider.pace(key.organization_id, model, key.input_type),
+                patience_s=patience_s,
+            )
+        return self._queues[key]
+
+    def _forget_idle_queues(self) -> None:
+        self._queues = {key: queue for key, queue in self._queues.items() if not queue.idle}
+
+    async def _deliver(self, batch: Sequence[Wanted], model: Model, key: BatchKey) -> None:
+        """Have a batch embedded, in parts where the provider refuses it; its waiting callers get the errors."""
+        by_hash = {wanted.chunk_hash: wanted for wanted in batch}
+
+        async def ask(texts: Mapping[str, str]) -> Mapping[str, Vector]:
+            return await self._purchase([by_hash[chunk_hash] for chunk_hash in texts], model, key)
+
+        try:
+            answers = await ask_in_parts({wanted.chunk_hash: wanted.text for wanted in batch}, ask)
+        except Exception as error:  # noqa: BLE001  # it belongs to those who wait
+            _fail(batch, error)
+            return
+        for chunk_hash, refusal in answers.refused.items():
+            _fail([by_hash[chunk_hash]], refusal)
+
+    async def _purchase(self, batch: Sequence[Wanted], model: Model, key: BatchKey) -> dict[str, Vector]:
+        """Ask, store, charge and deliver; a part of the batch first where the provider is only probed."""
+        while missing := [wanted for wanted in batch if not wanted.delivery.done()]:
+            # Given up while it waits only: once it has answered, the answer is paid for.
+            async with self._calls.call_for(missing):
+                vectors = await self._provider.embed([wanted.text for wanted in missing], model, key)
+            await self._store(missing[: len(vectors)], vectors, model, key)
+        return {wanted.chunk_hash: wanted.delivery.result().vector for wanted in batch}
+
+    async def _store(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, key: BatchKey) -> None:
+        await reach("embed.after_answer")
+        bought = [
+            Bought(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)
+            for wanted, vector in zip(batch, vectors, strict=True)
+        ]
+        charged = await keep(self._database, Purchase(bought, key.space, key.lifetime, model.label))
+        EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(bought))
+        await reach("embed.after_store")
+        for wanted, vector in zip(batch, vectors, strict=True):
+            wanted.delivery.set_result(Delivered(vector, wanted.chunk_hash in charged))
+
+
+def _is_paid(wanted: Wanted, is_first: bool) -> bool:
+    """Return whether this caller's purchase of it was stored and charged."""
+    delivery = wanted.delivery
+    return is_first and delivery.done() and delivery.exception() is None and delivery.result().charged
+
+
+def _may_cost(wanted: Wanted, is_first: bool, queue: BatchQueue) -> bool:
+    """Return whether this caller's purchase was charged, or will be although the caller is gone."""
+    return _is_paid(wanted, is_first) or (is_first and queue.is_under_way(wanted))
+
+
+def _sum(prices: Iterable[int | None]) -> int | None:
+    """Return the sum; None if one of the prices is not known."""
+    known = list(prices)
+    return None if None in known else sum(each or 0 for each in known)
+
+
+def _fail(batch: Iterable[Wanted], error: Exception) -> None:
+    for wanted in batch:
+        if not wanted.delivery.done():
+            wanted.delivery.set_exception(error)
+            # Read it, so that asyncio does not log it when no caller waits any more.
+            wanted.delivery.exception()
