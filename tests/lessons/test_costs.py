@@ -10,7 +10,7 @@ from bson.binary import Binary
 
 from kb_indexer import chunk_document
 from kb_indexer.chunking import advance
-from kb_reconciler.queue_behind import queue_behind
+from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_search.store import found_chunks
 from kb_shared import failpoints
 from kb_shared.mongo import circuits, document_texts, embedding_cache, kb_slots, knowledge_bases, vectors
@@ -168,7 +168,7 @@ async def test_c8_a_pass_over_what_is_right_costs_no_more_commands_for_more_docu
     async def commands_of_a_pass() -> list[str]:
         await indexer.work()
         rival_command_log.clear()
-        await queue_behind(rival.database, rival.requests, count_chunks=True)
+        await queue_drifted_documents(rival.database, rival.requests, count_chunks=True)
         ours = [command for command in rival_command_log.commands if tenant.organization_id in repr(command)]
         return [f"{kind} {command[kind]}" for command in ours for kind in [next(iter(command))]]
 
@@ -188,7 +188,7 @@ async def test_c8_what_is_behind_is_queued_once_however_often_it_is_found(tenant
     kb = await tenant.create_kb("a")
 
     for _ in range(3):
-        await queue_behind(indexer.database, indexer.requests)
+        await queue_drifted_documents(indexer.database, indexer.requests)
 
     asked = [message.key for message in indexer.post.sent if message.key and message.key.startswith(kb.kb_id.encode())]
     assert len(asked) == len(set(asked)) == 5

@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 from pymongo.errors import AutoReconnect
 
-from kb_reconciler import queue_behind as reconciler_pass
+from kb_reconciler import queue_drifted_documents as reconciler_pass
 from kb_shared import failpoints
 from kb_shared.drift import find_drift
 from kb_shared.embedding.provider import Provider as EmbeddingProvider
@@ -51,7 +51,7 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
 
     monkeypatch.setattr(reconciler_pass, "find_drift", drift_but_for_the_unlucky)
     with pytest.raises(TransientError):
-        await reconciler_pass.queue_behind(indexer.database, indexer.requests)
+        await reconciler_pass.queue_drifted_documents(indexer.database, indexer.requests)
 
     assert (await tenant.jobs()).keys() == {(kb.kb_id, "d") for kb in others}
 

@@ -360,7 +360,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "reconciler-does-not-note-what-it-published",
-        "services/reconciler/kb_reconciler/queue_behind.py",
+        "services/reconciler/kb_reconciler/queue_drifted_documents.py",
         old="    await requests.note_published(after_s=0)\n",
         new="",
         caught_by=in_file(

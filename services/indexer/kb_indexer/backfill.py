@@ -20,12 +20,11 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import tracing
 
-MAX_OUTSTANDING: Final = 200
 _STRETCH: Final = 100
 _PAUSE_S: Final = 0.2
 
@@ -85,10 +84,8 @@ class BackfillRunner:
             return True
         if kb.status not in (Status.INDEXING, Status.ACTIVE):
             return False
-        outstanding = await index_jobs.count_open(
-            self._database, scan.organization_id, scan.kb_id, limit=MAX_OUTSTANDING
-        )
-        allowance = min(MAX_OUTSTANDING - outstanding, _STRETCH)
+        outstanding = await index_jobs.count_open(self._database, scan.organization_id, scan.kb_id, limit=BACKLOG_LIMIT)
+        allowance = min(BACKLOG_LIMIT - outstanding, _STRETCH)
         if allowance <= 0:
             return False
         async with majority_reads(self._database) as majority:

@@ -9,9 +9,8 @@ from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 
-BACKLOG_LIMIT: Final = 200
-"""Number of open jobs of a KB above which further jobs go to the bulk lane."""
 _KNOWN_FOR_S: Final = 1.0
 _MOST_KNOWN: Final = 10_000
 

@@ -14,7 +14,7 @@ from pymongo.errors import PyMongoError
 
 from kb_reconciler.count_states import keep_counting_states
 from kb_reconciler.keep_indexes import keep_indexes
-from kb_reconciler.queue_behind import queue_behind
+from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.sweep_texts import sweep_texts
 from kb_shared import process
@@ -84,11 +84,11 @@ class Reconciler:
 
     async def _one_pass(self) -> None:
         await keep_indexes(self.database, owner=self.owner)
-        await queue_behind(self.database, self.requests)
+        await queue_drifted_documents(self.database, self.requests)
         RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS.set(time())
 
     async def _thorough_pass(self) -> None:
-        await queue_behind(self.database, self.requests, count_chunks=True)
+        await queue_drifted_documents(self.database, self.requests, count_chunks=True)
 
     async def _sweep(self) -> None:
         await sweep_texts(self.database)

@@ -13,10 +13,10 @@ from kb_contracts.errors import Rejected
 from kb_indexer import backlog
 from kb_indexer.fan_out import FanOut
 from kb_indexer.load import LONGEST_BATCH_S
-from kb_reconciler.queue_behind import queue_behind
+from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.mongo import document_texts, documents, tags
+from kb_shared.mongo import document_texts, documents, index_jobs, tags
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
@@ -284,7 +284,7 @@ async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_not
 async def test_c11_what_is_asked_for_a_busy_knowledge_base_delays_nobody_else(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert backlog.BACKLOG_LIMIT == 200
+    assert index_jobs.BACKLOG_LIMIT == 200
     monkeypatch.setattr(backlog, "BACKLOG_LIMIT", 2)
     indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
     busy, other = await tenant.create_kb("a"), await tenant.create_kb("b")
@@ -340,7 +340,7 @@ async def test_each_query_of_a_whole_life_names_the_organization(
     await indexer.scan()
     await indexer.publish(tenant.deleted("d", revision=6))
     await indexer.work()
-    await queue_behind(indexer.database, indexer.requests)
+    await queue_drifted_documents(indexer.database, indexer.requests)
     await indexer.begin_deletion_of_kb(other_kb)
     await indexer.finish_deletion_of_kb(other_kb)
 

@@ -12,7 +12,7 @@ from kb_indexer import backfill
 from kb_indexer.sweeper import send_lost_commands_again
 from kb_local import recovery
 from kb_local.python_server import ModelServer
-from kb_reconciler.queue_behind import queue_behind
+from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
@@ -66,8 +66,8 @@ async def open_jobs(tenant: Tenant, kb: KnowledgeBase) -> int:
 @pytest.fixture
 async def kb(own_tenant: Tenant, own_indexer: Replica, monkeypatch: pytest.MonkeyPatch) -> KnowledgeBase:
     """A new KB whose twenty documents were there before it, and a scan that goes by stretches of four."""
-    assert backfill.MAX_OUTSTANDING == 200
-    monkeypatch.setattr(backfill, "MAX_OUTSTANDING", 10)
+    assert index_jobs.BACKLOG_LIMIT == 200
+    monkeypatch.setattr(backfill, "BACKLOG_LIMIT", 10)
     monkeypatch.setattr(backfill, "_STRETCH", 4)
     await own_indexer.publish(*(own_tenant.ocr(document_id, text) for document_id, text in TEXTS.items()))
     kb = await own_tenant.create_kb("a")
@@ -281,14 +281,14 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
     await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
     own_indexer.post.sent_to(*LANES)
 
-    queued = await queue_behind(own_indexer.database, own_indexer.requests)
+    queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)
 
     assert queued == Counter(remove=2, refresh=1, index=1, wait=1)
     assert sorted(asked_for(own_indexer.post.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
     assert {message.topic for message in own_indexer.post.sent} == {topics.INDEX_BACKFILL.name}
 
     await own_indexer.handle_commands()
-    assert await queue_behind(own_indexer.database, own_indexer.requests) == Counter()
+    assert await queue_drifted_documents(own_indexer.database, own_indexer.requests) == Counter()
     states = {document_id: job.state for (_, document_id), job in (await own_tenant.jobs()).items()}
     assert states == {
         "unfit": IndexJobState.FAILED,
@@ -305,7 +305,7 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
 async def test_what_the_reconciler_has_published_is_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
-    queued = await queue_behind(own_indexer.database, own_indexer.requests)
+    queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)
     assert queued.total() > 0
 
     await own_tenant.let_pass(index_jobs.PUBLISH_GRACE)
@@ -317,7 +317,7 @@ async def test_the_reconciler_leaves_a_knowledge_base_alone_that_is_being_delete
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.begin_deletion_of_kb(kb)
-    assert await queue_behind(own_indexer.database, own_indexer.requests) == Counter()
+    assert await queue_drifted_documents(own_indexer.database, own_indexer.requests) == Counter()
     assert await own_tenant.jobs() == {}
 
 

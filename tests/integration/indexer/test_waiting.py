@@ -11,14 +11,13 @@ import pytest
 from kb_contracts import topics
 from kb_contracts.commands import SyncDocument
 from kb_indexer import sync_document
-from kb_indexer.backlog import BACKLOG_LIMIT
 from kb_indexer.chunk_document import chunk_document
 from kb_shared import failpoints
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import Limits
-from kb_shared.mongo.index_jobs import IndexJob, IndexJobState
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJob, IndexJobState
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
 

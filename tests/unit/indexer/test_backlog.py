@@ -4,8 +4,9 @@ from unittest.mock import Mock
 
 import pytest
 
-from kb_indexer.backlog import BACKLOG_LIMIT, Backlog
+from kb_indexer.backlog import Backlog
 from kb_shared.mongo import index_jobs
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 
 
 async def test_a_kb_is_counted_once_however_many_ask_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from kb_shared.mongo.index_jobs.job import (
     row_id,
 )
 from kb_shared.mongo.index_jobs.queries import (
+    BACKLOG_LIMIT,
     any_open,
     count_all_open,
     count_by_state,
@@ -51,6 +52,7 @@ from kb_shared.mongo.index_jobs.work import (
 )
 
 __all__ = [
+    "BACKLOG_LIMIT",
     "INDEXES",
     "NAME",
     "PUBLISH_GRACE",

@@ -2,11 +2,16 @@
 
 from collections.abc import AsyncIterator, Collection
 from datetime import datetime
+from typing import Final
 
 from pymongo import ASCENDING
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.index_jobs.job import NAME, ROWS, UNDONE, IndexJob, IndexJobState, row_id
+
+BACKLOG_LIMIT: Final = 200
+"""Number of open jobs of a KB. Backfills and the reconciler request no more; commands of events beyond it take the bulk
+lane."""
 
 
 async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> IndexJob | None:
