@@ -21,6 +21,7 @@ from kb_shared.mongo import backfills, document_index, documents, index_jobs, kn
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import tracing
@@ -141,7 +142,9 @@ async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, 
             tagged = documents.with_tags(database, organization_id, kb.tag_ids, after=scan.cursor, limit=limit)
             return [document.document_id async for document in tagged]
         case Phase.INDEXED:
-            rows = document_index.of_kb(database, organization_id, kb_id, after=scan.cursor, limit=limit)
+            rows = document_index.of_kb(
+                database, KnowledgeBaseKey(organization_id, kb_id), after=scan.cursor, limit=limit
+            )
             return [row.document_id async for row in rows]
         case _:
             return await index_jobs.in_states(

@@ -7,6 +7,7 @@ from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import KnowledgeBaseFull
 from kb_shared.mongo import document_index, kb_slots
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 COUNTED_FOR_S: Final = 5.0
@@ -44,7 +45,7 @@ class SizeLimits:
         size = await self._count(kb)
         if self._has_room(size, chunks):
             return
-        indexed = await document_index.find(self._database, kb.organization_id, kb.kb_id, document_id)
+        indexed = await document_index.find(self._database, MembershipKey(kb.organization_id, kb.kb_id, document_id))
         if self._max_documents and size.documents >= self._max_documents and indexed is None:
             raise KnowledgeBaseFull(
                 f"the knowledge base has {size.documents} documents, and may have {self._max_documents} "

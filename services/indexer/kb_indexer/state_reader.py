@@ -7,7 +7,7 @@ transactions.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
@@ -17,19 +17,12 @@ from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import StoredText
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.mongo.vectors import Chunks
 
 Found = TypeVar("Found")
-
-
-class MembershipKey(NamedTuple):
-    """Id of a document in a KB."""
-
-    organization_id: str
-    kb_id: str
-    document_id: str
 
 
 class StateReader:
@@ -68,12 +61,12 @@ class StateReader:
         return dict(zip(organization_ids, await asyncio.gather(*map(ask, organization_ids)), strict=True))
 
     async def _indexed(self, wanted: Sequence[MembershipKey]) -> Mapping[MembershipKey, IndexedDocument]:
-        async def ask(scope: tuple[str, str], document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:
+        async def ask(kb: KnowledgeBaseKey, document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:
             async with majority_reads(self._database) as majority:
-                rows = await document_index.by_ids(majority, *scope, document_ids)
-            return {MembershipKey(*scope, document_id): row for document_id, row in rows.items()}
+                rows = await document_index.by_ids(majority, kb, document_ids)
+            return {row.key: row for row in rows.values()}
 
-        return await in_parts(((key[:2], key.document_id) for key in wanted), ask)
+        return await in_parts(((key.knowledge_base, key.document_id) for key in wanted), ask)
 
     async def _count_live(self, wanted: Sequence[tuple[Chunks, str]]) -> Mapping[tuple[Chunks, str], int]:
         async def ask(chunks: Chunks, document_ids: Collection[str]) -> Mapping[tuple[Chunks, str], int]:

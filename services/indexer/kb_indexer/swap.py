@@ -22,6 +22,7 @@ from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSess
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJob
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.vectors import ChunkMetadata, EmbeddedChunk
 from kb_shared.observability.metrics import SWAP_TRANSACTIONS
@@ -65,6 +66,10 @@ class _Write:
     job: IndexJob
     kb: KnowledgeBase
     runs: _Runs
+
+    @property
+    def key(self) -> MembershipKey:
+        return self.job.key
 
     @property
     def document_id(self) -> str:
@@ -227,9 +232,7 @@ async def _remove(write: _Write, document: Document | None) -> Swapped:
     finished = not waits and await index_jobs.finish(write.database, write.job, write.session)
     write.runs.number += 1
     await vectors.delete_document(write.chunks, write.session, write.document_id)
-    await document_index.delete(
-        write.database, write.session, write.kb.organization_id, write.kb.kb_id, write.document_id
-    )
+    await document_index.delete(write.database, write.session, write.key)
     await reach("removal.after_chunks")
     if before is not None:
         outcome = DocumentRemoved(
@@ -241,9 +244,7 @@ async def _remove(write: _Write, document: Document | None) -> Swapped:
 
 
 async def _begin(write: _Write) -> tuple[int, IndexedDocument | None]:
-    return await document_index.begin_swap(
-        write.database, write.session, write.kb.organization_id, write.kb.kb_id, write.document_id
-    )
+    return await document_index.begin_swap(write.database, write.session, write.key)
 
 
 async def _fence_slot(write: _Write, before: IndexedDocument | None, after: IndexedDocument | None) -> None:

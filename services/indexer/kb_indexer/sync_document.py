@@ -28,7 +28,7 @@ from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
-from kb_indexer.state_reader import MembershipKey, StateReader
+from kb_indexer.state_reader import StateReader
 from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
 from kb_shared.concurrency.keyed_locks import KeyedLocks
@@ -57,6 +57,7 @@ from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSess
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJob
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector
 from kb_shared.mongo.vectors import EmbeddedChunk

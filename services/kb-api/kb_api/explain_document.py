@@ -12,6 +12,7 @@ from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bas
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJob
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | JobStatus
@@ -48,7 +49,7 @@ async def explain_document(api: Services, caller: Caller, kb_id: str, document_i
     database, organization_id = api.database, caller.organization_id
     kb = await knowledge_bases.get(database, organization_id, kb_id)
     # What is indexed before what should be: see `behind`.
-    indexed = await document_index.find(database, organization_id, kb_id, document_id)
+    indexed = await document_index.find(database, MembershipKey(organization_id, kb_id, document_id))
     document = await documents.find(database, organization_id, document_id)
     job = await index_jobs.find(database, organization_id, kb_id, document_id)
     if document is None and indexed is None and job is None:

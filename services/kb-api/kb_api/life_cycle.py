@@ -181,7 +181,7 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 async def _delete(database: Database, kb: KnowledgeBase) -> bool:
     """Everything of the KB, itself last. Its slots are closed: no work in flight brings anything back."""
     await vector_collection.drop(database, kb)
-    await document_index.delete_of_kb(database, kb.organization_id, kb.kb_id)
+    await document_index.delete_of_kb(database, kb.key)
     await index_jobs.delete_of_kb(database, kb.organization_id, kb.kb_id)
     await backfills.delete_of_kb(database, kb.organization_id, kb.kb_id)
 

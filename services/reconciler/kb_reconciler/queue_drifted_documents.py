@@ -86,7 +86,7 @@ async def _read_pages(scan: Scan, database: Database, kb: KnowledgeBase) -> Asyn
 
 
 async def _find_indexed(database: Database, kb: KnowledgeBase, after: str | None) -> list[str]:
-    rows = document_index.of_kb(database, kb.organization_id, kb.kb_id, after=after, limit=_PAGE_SIZE)
+    rows = document_index.of_kb(database, kb.key, after=after, limit=_PAGE_SIZE)
     return [row.document_id async for row in rows]
 
 
@@ -97,7 +97,7 @@ async def _find_tagged(database: Database, kb: KnowledgeBase, after: str | None)
 
 async def _find_incomplete(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
     """Find documents with more or fewer live chunks than their row says; the indexer counts again before it acts."""
-    rows = await document_index.by_ids(database, kb.organization_id, kb.kb_id, document_ids)
+    rows = await document_index.by_ids(database, kb.key, document_ids)
     live = await vectors.count_live(vectors.chunks_of(database, kb), rows.keys())
     return {i: Action.INDEX for i, row in rows.items() if live.get(i, 0) != row.chunk_count}
 

@@ -1,6 +1,6 @@
-"""`document_index`: which documents are in which KB, and what they were when they were indexed.
+"""`document_index`: which documents are in which KB, and what is indexed of them.
 
-The truth of membership. Writing this row first is what makes two swaps of one document follow one another.
+Decisions about membership read it. Each swap writes this row first, so two swaps of one document follow one another.
 """
 
 from collections.abc import AsyncIterator, Collection
@@ -11,6 +11,7 @@ from typing import Final
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument, UpdateOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_index"
@@ -37,7 +38,11 @@ class IndexedDocument:
     config_hash: str
     document_name: str
     indexed_at: datetime | None = None
-    """Set when it is stored."""
+    """Time of the last swap; set when the row is written."""
+
+    @property
+    def key(self) -> MembershipKey:
+        return MembershipKey(self.organization_id, self.kb_id, self.document_id)
 
 
 _ROWS: Final = RowMapper(IndexedDocument)
@@ -48,18 +53,16 @@ def row_id(kb_id: str, document_id: str) -> str:
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, document_id: str, session: MongoSession | None = None
+    database: Database, key: MembershipKey, *, session: MongoSession | None = None
 ) -> IndexedDocument | None:
-    row = await database[NAME].find_one(
-        {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
-    )
+    row = await database[NAME].find_one(_filter(key), session=session)
     return _ROWS.read(row) if row else None
 
 
 async def of_documents(
     database: Database, organization_id: str, document_ids: Collection[str]
 ) -> dict[str, list[IndexedDocument]]:
-    """The rows of documents in all KBs, by document; one that is in none is absent."""
+    """Return the rows of documents in all KBs, by document; a document that is in no KB is absent."""
     rows = database[NAME].find({"organization_id": organization_id, "document_id": {"$in": list(document_ids)}})
     found: dict[str, list[IndexedDocument]] = {}
     async for row in rows:
@@ -68,12 +71,12 @@ async def of_documents(
 
 
 async def begin_swap(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, document_id: str
+    database: Database, session: MongoSession, key: MembershipKey
 ) -> tuple[int, IndexedDocument | None]:
-    """Write the row first of all; returns the version of this swap and the row as it was."""
+    """Write the row before anything else; return the version of this swap and the row before the write."""
     before = await database[NAME].find_one_and_update(
-        {"_id": row_id(kb_id, document_id), "organization_id": organization_id},
-        {"$inc": {"version": 1}, "$setOnInsert": {"kb_id": kb_id, "document_id": document_id}},
+        _filter(key),
+        {"$inc": {"version": 1}, "$setOnInsert": {"kb_id": key.kb_id, "document_id": key.document_id}},
         upsert=True,
         return_document=ReturnDocument.BEFORE,
         session=session,
@@ -86,16 +89,20 @@ async def begin_swap(
 async def acknowledge(
     database: Database, session: MongoSession, revisions: Collection[tuple[IndexedDocument, int]]
 ) -> bool:
-    """Take down the new revision of rows of one organization; False, and abort, if one is no longer as it was read."""
+    """Store the new revisions of rows of one organization.
+
+    Returns:
+        False means abort: a row has another revision than when it was read.
+    """
     written = await database[NAME].bulk_write(
         [
             UpdateOne(
                 {
                     "_id": row_id(row.kb_id, row.document_id),
                     "organization_id": row.organization_id,
-                    # Whoever has written the row since it was read stored a later revision: a swap, whose document
-                    # had at least the one that is acknowledged here, or this acknowledgement itself, by a commit whose
-                    # answer was lost. The version of the row says nothing more.
+                    # A write since the row was read has stored a later revision. It was a swap, of a document with at
+                    # least the revision acknowledged here, or this acknowledgement, if the response to its commit was
+                    # lost. So the version of the row need not be compared.
                     "text_revision": row.text_revision,
                 },
                 {"$set": {"text_revision": revision}},
@@ -108,9 +115,9 @@ async def acknowledge(
 
 
 async def finish_swap(database: Database, session: MongoSession, row: IndexedDocument) -> None:
-    """Say what is indexed now."""
+    """Store what is indexed now."""
     await database[NAME].update_one(
-        {"_id": row_id(row.kb_id, row.document_id), "organization_id": row.organization_id},
+        _filter(row.key),
         {
             "$set": {
                 "chunk_count": row.chunk_count,
@@ -126,21 +133,19 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
     )
 
 
-async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str, document_id: str) -> None:
-    await database[NAME].delete_one(
-        {"_id": row_id(kb_id, document_id), "organization_id": organization_id}, session=session
-    )
+async def delete(database: Database, session: MongoSession, key: MembershipKey) -> None:
+    await database[NAME].delete_one(_filter(key), session=session)
 
 
-async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
-    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
+async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:
+    await database[NAME].delete_many({"organization_id": key.organization_id, "kb_id": key.kb_id})
 
 
 async def of_kb(
-    database: Database, organization_id: str, kb_id: str, *, after: str | None = None, limit: int = 0
+    database: Database, key: KnowledgeBaseKey, *, after: str | None = None, limit: int = 0
 ) -> AsyncIterator[IndexedDocument]:
-    """The rows of a KB in the order of `document_id`."""
-    query: Row = {"organization_id": organization_id, "kb_id": kb_id}
+    """Yield the rows of a KB in the order of `document_id`."""
+    query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id}
     if after is not None:
         query["document_id"] = {"$gt": after}
     async for row in database[NAME].find(query).sort("document_id", ASCENDING).limit(limit):
@@ -148,25 +153,31 @@ async def of_kb(
 
 
 async def by_ids(
-    database: Database, organization_id: str, kb_id: str, document_ids: Collection[str]
+    database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]
 ) -> dict[str, IndexedDocument]:
-    """The rows of those of `document_ids` that are in the KB."""
+    """Return the rows of the `document_ids` that are in the KB, by document."""
     rows = database[NAME].find(
-        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
+        {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
 
 
-async def last_indexed_at(database: Database, organization_id: str, kb_id: str) -> datetime | None:
-    """When a document of the KB was indexed last."""
+async def last_indexed_at(database: Database, key: KnowledgeBaseKey) -> datetime | None:
+    """Return when a document of the KB was last indexed; None if no document is."""
     row = await database[NAME].find_one(
-        {"organization_id": organization_id, "kb_id": kb_id}, {"indexed_at": 1}, sort=[("indexed_at", DESCENDING)]
+        {"organization_id": key.organization_id, "kb_id": key.kb_id},
+        {"indexed_at": 1},
+        sort=[("indexed_at", DESCENDING)],
     )
     return row["indexed_at"] if row else None
 
 
-def united_with(organization_id: str, kb_id: str, document_ids: Collection[str]) -> Row:
-    """The stage of a query on another collection that adds an `indexed_document` for each that is in the KB."""
-    rows = {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id}
+def united_with(key: KnowledgeBaseKey, document_ids: Collection[str]) -> Row:
+    """Build the stage of a query on another collection that adds an `indexed_document` for each one in the KB."""
+    rows = {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}
     only_id = {"_id": 0, "indexed_document": "$document_id"}
     return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": rows}, {"$project": only_id}]}}
+
+
+def _filter(key: MembershipKey) -> Row:
+    return {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id}

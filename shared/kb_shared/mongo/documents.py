@@ -13,6 +13,7 @@ from pymongo import ASCENDING, IndexModel, InsertOne, ReturnDocument, UpdateOne
 from pymongo.errors import BulkWriteError
 
 from kb_shared.mongo.database import Database, MongoSession, Row, collisions
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
 
@@ -85,6 +86,10 @@ class Document:
     metadata: MetadataFacet | None = None
     projection_version: int = 0
     """Version of the row this was read from; 0 if there is none yet."""
+
+    @property
+    def key(self) -> DocumentKey:
+        return DocumentKey(self.organization_id, self.document_id)
 
     @property
     def alive(self) -> bool:

@@ -18,6 +18,7 @@ from kb_shared.errors import NotFound
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 from kb_shared.text.text_normalization import AS_WRITTEN
 
@@ -93,6 +94,10 @@ class KnowledgeBase:
     last_searched_at: datetime | None = None
     paused_at: datetime | None = None
     """Since then nothing is indexed; what has to leave leaves, and searches go on."""
+
+    @property
+    def key(self) -> KnowledgeBaseKey:
+        return KnowledgeBaseKey(self.organization_id, self.kb_id)
 
     @property
     def config_hash(self) -> str:

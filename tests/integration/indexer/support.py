@@ -66,6 +66,7 @@ from kb_shared.mongo import (
     vectors,
 )
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector, from_binary
 from kb_shared.settings import EmbeddingSettings
@@ -402,7 +403,8 @@ class Tenant:
     async def assert_holds(self, kb: KnowledgeBase, expected: Mapping[str, str]) -> None:
         """Assert that `kb` holds the chunks of these texts by document id, each once, and nothing else of anything."""
         rows = {
-            row.document_id: row async for row in document_index.of_kb(self.database, self.organization_id, kb.kb_id)
+            row.document_id: row
+            async for row in document_index.of_kb(self.database, KnowledgeBaseKey(self.organization_id, kb.kb_id))
         }
         assert rows.keys() == expected.keys()
         stored = await self.database[kb.vector_collection].find().to_list()

@@ -14,6 +14,7 @@ from kb_local.python_server import ModelServer
 from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import (
     UPLOADED,
@@ -158,7 +159,7 @@ async def test_c3_an_unchanged_text_with_a_new_revision_costs_no_embedding_and_n
     assert written == []
     assert await rows_of(tenant, kb) == before
     assert await tenant.spus() == paid
-    row = await document_index.find(tenant.database, tenant.organization_id, kb.kb_id, "d")
+    row = await document_index.find(tenant.database, MembershipKey(tenant.organization_id, kb.kb_id, "d"))
     assert row is not None
     assert row.text_revision == 2
     assert (await said_of(tenant, kb))[-1].revision == 2
@@ -181,7 +182,7 @@ async def test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_i
     await indexer.publish(tenant.ocr("d", TEXT, revision=2))
     await indexer.work()
 
-    row = await document_index.find(tenant.database, tenant.organization_id, kb.kb_id, "d")
+    row = await document_index.find(tenant.database, MembershipKey(tenant.organization_id, kb.kb_id, "d"))
     assert row is not None
     assert row.text_revision == 3
     assert [outcome.revision for outcome in await said_of(tenant, kb)] == [1, 3]

@@ -13,6 +13,7 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
 from kb_shared.mongo.index_jobs import IndexJob, Request
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.waiting import until
 
@@ -133,7 +134,7 @@ class Organization:
 
         async def swap(session: MongoSession) -> None:
             version, _ = await document_index.begin_swap(
-                self.database, session, self.organization_id, kb_id, document_id
+                self.database, session, MembershipKey(self.organization_id, kb_id, document_id)
             )
             passed = await kb_slots.fence(
                 self.database,

@@ -12,6 +12,7 @@ from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slo
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from kb_shared.text import text_normalization
@@ -91,7 +92,7 @@ class Knowledge:
     async def _swap(self, session: MongoSession, document: Document) -> None:
         organization_id, kb_id = self.kb.organization_id, self.kb.kb_id
         version, _ = await document_index.begin_swap(
-            self.database, session, organization_id, kb_id, document.document_id
+            self.database, session, MembershipKey(organization_id, kb_id, document.document_id)
         )
         stored = await vectors.stored(self.chunks, session, document.document_id)
         changes = vectors.changes(

@@ -15,6 +15,7 @@ from kb_shared.mongo import chunk_indexes, document_index, search_indexes, vecto
 from kb_shared.mongo.chunk_indexes import NAMES
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from kb_shared.mongo.index_queries import nearest
+from kb_shared.mongo.keys import MembershipKey
 from tests.conftest import MongoDeployment
 from tests.integration.search.conftest import ORGANIZATION, Searcher
 from tests.integration.search.knowledge import (
@@ -67,7 +68,7 @@ async def after_a_deletion(search_database: Database) -> Knowledge:
     await knowledge.wait_until_found(gone)
 
     async def leave(session: MongoSession) -> None:
-        await document_index.delete(search_database, session, ORGANIZATION, knowledge.kb.kb_id, "gone")
+        await document_index.delete(search_database, session, MembershipKey(ORGANIZATION, knowledge.kb.kb_id, "gone"))
         await vectors.delete_document(knowledge.chunks, session, "gone")
 
     await in_transaction(search_database, leave)

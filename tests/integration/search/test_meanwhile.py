@@ -12,6 +12,7 @@ from kb_search.store.found_chunks import ReadChunks
 from kb_shared.mongo import document_index, index_queries, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, in_transaction
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.mongo.vectors import Chunks
 from tests.integration.search.conftest import Searcher
@@ -105,7 +106,9 @@ async def test_a_document_that_left_is_not_shown(
     async def leave() -> None:
         await in_transaction(
             search_database,
-            lambda session: document_index.delete(search_database, session, "acme", knowledge.kb.kb_id, "d"),
+            lambda session: document_index.delete(
+                search_database, session, MembershipKey("acme", knowledge.kb.kb_id, "d")
+            ),
         )
 
     after_the_index_has_answered(leave)

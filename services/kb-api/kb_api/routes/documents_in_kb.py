@@ -17,6 +17,7 @@ from kb_shared.mongo import document_index, knowledge_bases, vectors
 from kb_shared.mongo.database import MongoSession, Row, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
@@ -180,7 +181,9 @@ async def list_chunks(
     kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
 
     async def read(session: MongoSession) -> ChunkList:
-        indexed = await document_index.find(api.database, kb.organization_id, kb_id, document_id, session)
+        indexed = await document_index.find(
+            api.database, MembershipKey(kb.organization_id, kb_id, document_id), session=session
+        )
         if indexed is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(api.database, kb)

@@ -170,7 +170,7 @@ async def stats(api: Api, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
         document_count=document_count,
         chunk_count=chunk_count,
         total_documents_with_tags=await documents.count_with_tags(api.database, kb.organization_id, kb.tag_ids),
-        last_indexed_at=await document_index.last_indexed_at(api.database, kb.organization_id, kb.kb_id),
+        last_indexed_at=await document_index.last_indexed_at(api.database, kb.key),
         spus=await spu_ledger.total(api.database, kb.organization_id, kb_id=kb.kb_id),
         search_indexes=[
             SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)

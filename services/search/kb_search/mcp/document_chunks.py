@@ -7,6 +7,7 @@ from itertools import accumulate
 from kb_shared.errors import NotFound
 from kb_shared.mongo import document_index, knowledge_bases, vectors
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
@@ -43,7 +44,8 @@ async def document_chunks(
     kb = await knowledge_bases.get(database, organization_id, kb_id)
 
     async def read(session: MongoSession) -> DocumentChunks:
-        if await document_index.find(database, organization_id, kb_id, document_id, session) is None:
+        membership = MembershipKey(organization_id, kb_id, document_id)
+        if await document_index.find(database, membership, session=session) is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(database, kb)
         rows, total_count = await vectors.page_of_document(chunks, session, document_id, skip=skip, limit=limit)

@@ -8,6 +8,7 @@ from pymongo import ASCENDING
 
 from kb_shared.mongo import document_index
 from kb_shared.mongo.database import MongoSession, Row, in_one_batch
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.vectors import Chunks, document_of
 
 SHOWN_AFTER_RETIREMENT = timedelta(seconds=30)
@@ -81,7 +82,7 @@ async def read(
                     "retired_for_ms": {"$subtract": ["$$NOW", "$retired_at"]},
                 }
             },
-            document_index.united_with(chunks.organization_id, chunks.kb_id, documents),
+            document_index.united_with(KnowledgeBaseKey(chunks.organization_id, chunks.kb_id), documents),
             *([_united_with_count(chunks, matching, count_up_to)] if count_up_to else []),
             *others,
         ],

@@ -8,6 +8,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 
 from kb_contracts.commands import Reason, SyncDocument
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "index_jobs"
@@ -60,6 +61,10 @@ class IndexJob:
     error_message: str | None = None
     postponed_until: datetime | None = None
     """After a failed attempt: before then nobody tries again."""
+
+    @property
+    def key(self) -> MembershipKey:
+        return MembershipKey(self.organization_id, self.kb_id, self.document_id)
 
     @property
     def is_suspect(self) -> bool:
