@@ -24,8 +24,8 @@ _TURNS: Final = "tests/unit/test_fair_queue.py"
 _TURNS_OF_API: Final = "tests/integration/kb_api/test_fair_queue.py"
 _TURNS_OF_SEARCH: Final = "tests/integration/runs/test_fair_queue.py"
 
-_TAKE: Final = '        await limits.count_request("search", caller)\n'
-_ASKED: Final = "        query, asker = body.to_query(), _asker(caller, origin)\n"
+_TAKE: Final = '    await limits.count_request("search", caller)\n'
+_ASKED: Final = "    query, asker = body.to_query(), _asker(caller, origin)\n"
 
 MUTANTS: Final = (
     Mutant(
@@ -134,7 +134,7 @@ MUTANTS: Final = (
     Mutant(
         "administrative-calls-have-no-limit",
         _REQUESTS,
-        old='        await limits.count_request("administration", caller)\n',
+        old='        await get_provided(request.app, RequestLimits).count_request("administration", caller)\n',
         new="",
         caught_by=in_file(_LIMITS_OF_API, "test_administrative_calls_have_a_limit_and_documents_have_none"),
     ),
@@ -142,13 +142,13 @@ MUTANTS: Final = (
         Mutant(
             f"{name}-have-no-limit",
             "services/search/kb_search/routes.py",
-            old=f"{_TAKE}{_ASKED}        return {answer}",
-            new=f"{_ASKED}        return {answer}",
+            old=f"{_TAKE}{_ASKED}    answer = await knowledge_base_search.{function}(",
+            new=f"{_ASKED}    answer = await knowledge_base_search.{function}(",
             caught_by=in_file(
                 "tests/integration/search/test_limits.py", "test_a_key_and_an_organization_have_limits_of_searches"
             ),
         )
-        for name, answer in (("searches", "SearchResponse"), ("searches-of-several", "SearchSeveralResponse"))
+        for name, function in (("searches", "search"), ("searches-of-several", "search_several"))
     ),
     Mutant(
         "mcp-reads-chunks-without-a-limit",
@@ -162,7 +162,7 @@ MUTANTS: Final = (
     Mutant(
         "runs-have-no-limit",
         "services/search/kb_search/runs/routes.py",
-        old='        await limits.count_request("run", caller)\n',
+        old='    await limits.count_request("run", caller)\n',
         new="",
         caught_by=in_file(
             "tests/integration/runs/test_limits.py",
@@ -195,22 +195,22 @@ MUTANTS: Final = (
     Mutant(
         "prompts-have-no-quota",
         "services/search/kb_search/authoring/prompt_routes.py",
-        old="        await checks.require_prompt_quota(caller)\n",
+        old="    await checks.require_prompt_quota(caller)\n",
         new="",
         caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
     ),
     Mutant(
         "agents-have-no-quota",
         "services/search/kb_search/authoring/agent_routes.py",
-        old="        await checks.require_agent_quota(caller)\n",
+        old="    await checks.require_agent_quota(caller)\n",
         new="",
         caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
     ),
     Mutant(
         "conversations-have-no-quota",
         "services/search/kb_search/runs/routes.py",
-        old="            max_threads,\n",
-        new="            0,\n",
+        old="        settings.max_threads,\n",
+        new="        0,\n",
         caught_by=in_file(_QUOTAS_OF_SEARCH, "test_beyond_the_limit_one_has_to_be_deleted_first"),
     ),
     Mutant(
@@ -326,8 +326,8 @@ MUTANTS: Final = (
     Mutant(
         "route-takes-no-turn",
         "shared/kb_shared/http/routing.py",
-        old="_fair_queue(request).turn(organization_id)",
-        new="_fair_queue(request).turn(request.url.path)",
+        old="get_provided(request.app, FairQueue).turn(organization_id)",
+        new="get_provided(request.app, FairQueue).turn(request.url.path)",
         caught_by=(
             *in_file(_TURNS_OF_API, "test_a_request_waits_for_the_turn_of_its_organization_and_those_of_others_do_not"),
             *in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),

@@ -8,19 +8,17 @@ from functools import partial
 from fastapi import FastAPI
 from starlette.routing import Route
 
-from kb_search.authoring.agent_routes import agent_tools_router, agents_router
+from kb_search import insight_routes, routes
+from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
-from kb_search.authoring.prompt_routes import prompts_router
-from kb_search.insight_routes import insights_router
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
 from kb_search.query_log import QueryLog
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
-from kb_search.routes import search_router
+from kb_search.runs import routes as run_routes
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
-from kb_search.runs.routes import runs_router
 from kb_search.settings import Settings
 from kb_search.store import indexes
 from kb_shared import process
@@ -29,6 +27,7 @@ from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application
+from kb_shared.http.dependencies import provide
 from kb_shared.http.request_limits import Limit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
@@ -87,25 +86,23 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
         await last_searched.close()
         await query_log.close()
 
-    routers = [
-        search_router(search, limits),
-        insights_router(database),
-        runs_router(database, preparation, conductor, limits, max_threads=settings.max_threads),
-        prompts_router(checks),
-        agents_router(checks),
-        agent_tools_router(checks),
-    ]
     app = application.create_app(
         "Knowledge base search",
         settings,
         database=database,
-        routers=routers,
+        routers=[
+            routes.router,
+            insight_routes.router,
+            run_routes.router,
+            prompt_routes.router,
+            agent_routes.router,
+        ],
         endpoints=[Route("/mcp", mcp, methods=["POST"])],
         ready=partial(_why_not_ready, database),
         lifespan=lifespan,
         fair_queue=fair_queue,
     )
-    app.state.request_limits = limits
+    provide(app, settings, limits, search, preparation, conductor, checks)
     return app
 
 

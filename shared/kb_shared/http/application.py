@@ -16,6 +16,7 @@ from kb_shared.errors import Misconfigured
 from kb_shared.http import problems
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import Authentication
+from kb_shared.http.dependencies import provide
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.http.health import Ready, health_routes, mongodb_answers
 from kb_shared.http.large_bodies import LargeBodies
@@ -62,7 +63,7 @@ def create_app(
         redirect_slashes=False,
     )
     _check_pepper(settings)
-    app.state.authentication = Authentication(
+    authentication = Authentication(
         database,
         peppers=settings.peppers,
         failures=FailedAuthentications(
@@ -70,9 +71,8 @@ def create_app(
             per_minute_of_key=settings.failed_authentications_per_minute_of_key,
         ),
     )
-    app.state.admission = Admission(settings)
-    app.state.fair_queue = fair_queue or FairQueue(max_active=settings.http_max_active_of_organization)
-    app.state.large_bodies = LargeBodies(app.state.fair_queue)
+    fair_queue = fair_queue or FairQueue(max_active=settings.http_max_active_of_organization)
+    provide(app, database, authentication, Admission(settings), fair_queue, LargeBodies(fair_queue))
     problems.install(app)
     app.router.routes.extend(health_routes(ready or mongodb_answers(database)))
     app.router.routes.extend(endpoints)

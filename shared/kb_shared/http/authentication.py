@@ -14,6 +14,7 @@ from pymongo.errors import PyMongoError
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import NotFound, RequestError
+from kb_shared.http.dependencies import get_provided
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope, StoredKey
@@ -62,7 +63,7 @@ class CachedKey:
 
 
 class Authentication:
-    """Tells who calls; `create_app` keeps it in the state of the application.
+    """Finds out who calls; `create_app` provides it to the routes.
 
     Keys that come at the same time are looked up together, each after it came: one that is revoked is refused by the
     next request.
@@ -214,8 +215,7 @@ def _failed(request: Request, failure: RequestError, key_id: str | None) -> Requ
 
 
 def _authentication(request: Request) -> Authentication:
-    authentication: Authentication = request.app.state.authentication
-    return authentication
+    return get_provided(request.app, Authentication)
 
 
 def _caller(key: ApiKey) -> Caller:

@@ -18,6 +18,7 @@ from pymongo.errors import PyMongoError
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import RequestError, TransientError
 from kb_shared.http.authentication import Caller, CallerWith
+from kb_shared.http.dependencies import get_provided
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket
@@ -94,13 +95,12 @@ class RequestLimits:
 class LimitedCallerWith(CallerWith):
     """Gives the `Caller` of a key with a scope, and counts the request as one of administration.
 
-    `create_app` of the service keeps its limits in the state of the application.
+    `create_app` of the service provides its limits.
     """
 
     async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> Caller:
         caller = await super()._admitted(request, organization_id, at_once=at_once)
-        limits: RequestLimits = request.app.state.request_limits
-        await limits.count_request("administration", caller)
+        await get_provided(request.app, RequestLimits).count_request("administration", caller)
         return caller
 
 

@@ -22,6 +22,7 @@ from kb_shared.errors import RequestError
 from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
 from kb_shared.http.authentication import CachedKey, ForOrganization
+from kb_shared.http.dependencies import get_provided
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
 
 MAX_BODY_BYTES: Final = 2_000_000
@@ -62,7 +63,7 @@ class StrictRoute(APIRoute):
             if for_organization is None:
                 return await handle(request)
             # After the body: who sends it slowly keeps nobody waiting.
-            async with _fair_queue(request).turn(organization_id):
+            async with get_provided(request.app, FairQueue).turn(organization_id):
                 return await handle(request)
 
         async def handle_strictly(request: Request) -> Response:
@@ -71,7 +72,7 @@ class StrictRoute(APIRoute):
             organization_id = request.path_params["organization_id"]
             await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
             # After the key: a stranger takes no place.
-            _admission(request).admit(request.scope, organization_id, endpoint=self.endpoint)
+            get_provided(request.app, Admission).admit(request.scope, organization_id, endpoint=self.endpoint)
             try:
                 return await checked(request, organization_id)
             except (RequestError, RequestValidationError):
@@ -88,7 +89,7 @@ class _JsonRequest(Request):
 
     @classmethod
     async def read(cls, request: Request, body: TypeAdapter[Any], *, organization_id: str) -> "_JsonRequest":
-        large_bodies = _large_bodies(request)
+        large_bodies = get_provided(request.app, LargeBodies)
 
         def take_place() -> None:
             large_bodies.places.occupy(request.scope, organization_id)
@@ -214,18 +215,3 @@ def _authenticators(dependant: Dependant) -> Iterator[ForOrganization]:
         if isinstance(inner.call, ForOrganization):
             yield inner.call
         yield from _authenticators(inner)
-
-
-def _admission(request: Request) -> Admission:
-    admission: Admission = request.app.state.admission
-    return admission
-
-
-def _fair_queue(request: Request) -> FairQueue:
-    fair_queue: FairQueue = request.app.state.fair_queue
-    return fair_queue
-
-
-def _large_bodies(request: Request) -> LargeBodies:
-    large_bodies: LargeBodies = request.app.state.large_bodies
-    return large_bodies

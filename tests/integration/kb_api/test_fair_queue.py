@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from kb_api.bootstrap import create_app
 from kb_api.services import Services
 from kb_shared.concurrency.fair_queue import FairQueue
+from kb_shared.http.dependencies import get_provided
 from tests.e2e.system import new_knowledge_base
 from tests.fair_queue_load import has_active, has_waiting, hold_turns
 from tests.integration.kb_api.conftest import NewOrganization
@@ -31,8 +32,7 @@ def app(services: Services) -> FastAPI:
 
 @pytest.fixture
 def queue(app: FastAPI) -> FairQueue:
-    queue: FairQueue = app.state.fair_queue
-    return queue
+    return get_provided(app, FairQueue)
 
 
 @pytest.fixture

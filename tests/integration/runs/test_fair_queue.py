@@ -13,6 +13,7 @@ from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.settings import Settings
 from kb_shared.concurrency.fair_queue import FairQueue
+from kb_shared.http.dependencies import get_provided
 from tests.fair_queue_load import has_active, has_waiting, hold_turns
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
@@ -35,8 +36,7 @@ def settings(model_server: ModelServer) -> Settings:
 
 @pytest.fixture
 def queue(app: FastAPI) -> FairQueue:
-    queue: FairQueue = app.state.fair_queue
-    return queue
+    return get_provided(app, FairQueue)
 
 
 async def search(author: Author, kb_id: str, _: str) -> str:

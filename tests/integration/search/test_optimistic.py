@@ -13,6 +13,8 @@ from fastapi import FastAPI
 
 from kb_search.retrieval import search_knowledge_base
 from kb_shared.errors import TransientError
+from kb_shared.http.authentication import Authentication
+from kb_shared.http.dependencies import get_provided
 from kb_shared.mongo import api_keys, index_queries, knowledge_bases, spu_ledger
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
@@ -386,7 +388,7 @@ async def test_a_key_that_was_found_to_be_revoked_is_not_presumed_again(
     searcher: Searcher, library: Knowledge, search_database: Database, app: FastAPI
 ) -> None:
     await searcher.search(library, QUERY)
-    assert app.state.authentication.known(searcher.key) is not None
+    assert get_provided(app, Authentication).known(searcher.key) is not None
     await revoke(search_database, searcher)
     assert (await ask(searcher, library, library.path)).status_code == 401
-    assert app.state.authentication.known(searcher.key) is None
+    assert get_provided(app, Authentication).known(searcher.key) is None

@@ -1,31 +1,27 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Any, Final, Literal
 
-from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
-from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
+from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
-from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
-from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.stored_time import now
 
 ATTEMPTS: Final = 10
 
-Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
+router = organization_router("agents")
+
 Tools = Sequence[KnowledgeBaseTool]
 
 
@@ -75,109 +71,105 @@ class AvailableKnowledgeBases(BaseModel):
     knowledge_bases: list[AvailableKnowledgeBase]
 
 
-def agents_router(checks: AuthoringChecks) -> APIRouter:
-    router = organization_router("agents")
-    database = checks.database
-
-    @router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
-    async def create(body: CreateAgent, caller: Writer) -> AgentView:
-        await checks.require_agent_quota(caller)
-        created_at = now()
-        agent = Agent(
-            agent_id=new_id(),
-            organization_id=caller.organization_id,
-            name=body.name,
-            instructions=body.instructions,
-            model=await checks.usable_model(caller, body.model),
-            max_iterations=body.max_iterations,
-            tools=(),
-            version=1,
-            created_at=created_at,
-            updated_at=created_at,
-            created_by=caller.key_id,
-            updated_by=caller.key_id,
-        )
-        await agents.insert(database, agent)
-        return _view(agent, {})
-
-    @router.get("/agents", summary="List agents, the newest first")
-    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
-        found, total_count = await agents.page(database, caller.organization_id, skip=skip, limit=limit)
-        return AgentList(agents=await _views(database, caller, found), total_count=total_count)
-
-    @router.get("/agents/{agent_id}", summary="An agent with its tools")
-    async def get(agent_id: str, caller: Reader) -> AgentView:
-        return (await _views(database, caller, [await agents.get(database, caller.organization_id, agent_id)]))[0]
-
-    @router.put("/agents/{agent_id}", summary="Change an agent, but for its tools")
-    async def change(agent_id: str, body: ChangeAgent, caller: Writer) -> AgentView:
-        await agents.get(database, caller.organization_id, agent_id)
-        fields = body.model_dump(exclude_none=True)
-        if body.model is not None:
-            fields["model"] = await checks.usable_model(caller, body.model)
-        changed = await agents.change(database, caller.organization_id, agent_id, fields, by=caller.key_id)
-        return (await _views(database, caller, [changed]))[0]
-
-    @router.delete("/agents/{agent_id}", summary="Delete an agent")
-    async def delete(agent_id: str, caller: Writer) -> MessageResponse:
-        await agents.delete(database, caller.organization_id, agent_id)
-        return MessageResponse(message="Agent deleted successfully")
-
-    return router
-
-
-def agent_tools_router(checks: AuthoringChecks) -> APIRouter:
-    router = organization_router("agents")
-    database = checks.database
-
-    @router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
-    async def add_tool(agent_id: str, body: AddTool, caller: Writer) -> AgentView:
-        await agents.get(database, caller.organization_id, agent_id)
-        kb = await knowledge_bases.get(database, caller.organization_id, body.kb_id)
-        tool_id = new_id()
-        return await _change_tools(
-            database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
-        )
-
-    @router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool")
-    async def change_tool(agent_id: str, tool_id: str, body: ChangeTool, caller: Writer) -> AgentView:
-        fields = _given(body)
-        return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, tool_id, fields))
-
-    @router.patch(
-        "/agents/{agent_id}/knowledge-base-tools", summary="Change a tool that the body names", deprecated=True
+@router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
+async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent) -> AgentView:
+    await checks.require_agent_quota(caller)
+    created_at = now()
+    agent = Agent(
+        agent_id=new_id(),
+        organization_id=caller.organization_id,
+        name=body.name,
+        instructions=body.instructions,
+        model=await checks.usable_model(caller, body.model),
+        max_iterations=body.max_iterations,
+        tools=(),
+        version=1,
+        created_at=created_at,
+        updated_at=created_at,
+        created_by=caller.key_id,
+        updated_by=caller.key_id,
     )
-    async def change_named_tool(agent_id: str, body: ChangeNamedTool, caller: Writer) -> AgentView:
-        """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
-        fields = _given(body)
-        return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
+    await agents.insert(database, agent)
+    return _view(agent, {})
 
-    @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
-    async def remove_tool(agent_id: str, tool_id: str, caller: Writer) -> AgentView:
-        return await _change_tools(database, caller, agent_id, lambda tools: without_tool(tools, tool_id))
 
-    @router.get("/agents/{agent_id}/available-knowledge-bases", summary="What an agent can be given, with figures")
-    async def available(agent_id: str, caller: Reader) -> AvailableKnowledgeBases:
-        agent = await agents.get(database, caller.organization_id, agent_id)
-        kbs = await knowledge_bases.of_organization(database, caller.organization_id)
-        totals = await kb_slots.totals(database, caller.organization_id, [kb.kb_id for kb in kbs])
-        linked = {tool.kb_id for tool in agent.tools}
-        shown = [
-            AvailableKnowledgeBase(
-                kb_id=kb.kb_id,
-                name=kb.name,
-                description=kb.description,
-                status=str(kb.status),
-                document_count=documents,
-                chunk_count=chunks,
-                is_linked=kb.kb_id in linked,
-            )
-            for kb in kbs
-            for documents, chunks in [totals.get(kb.kb_id, (0, 0))]
-        ]
-        return AvailableKnowledgeBases(knowledge_bases=shown)
+@router.get("/agents", summary="List agents, the newest first")
+async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
+    found, total_count = await agents.page(database, caller.organization_id, skip=skip, limit=limit)
+    return AgentList(agents=await _views(database, caller, found), total_count=total_count)
 
-    return router
+
+@router.get("/agents/{agent_id}", summary="An agent with its tools")
+async def get(database: Database, caller: Reader, agent_id: str) -> AgentView:
+    return (await _views(database, caller, [await agents.get(database, caller.organization_id, agent_id)]))[0]
+
+
+@router.put("/agents/{agent_id}", summary="Change an agent, but for its tools")
+async def change(
+    database: Database, checks: AuthoringChecks, caller: Writer, agent_id: str, body: ChangeAgent
+) -> AgentView:
+    await agents.get(database, caller.organization_id, agent_id)
+    fields = body.model_dump(exclude_none=True)
+    if body.model is not None:
+        fields["model"] = await checks.usable_model(caller, body.model)
+    changed = await agents.change(database, caller.organization_id, agent_id, fields, by=caller.key_id)
+    return (await _views(database, caller, [changed]))[0]
+
+
+@router.delete("/agents/{agent_id}", summary="Delete an agent")
+async def delete(database: Database, caller: Writer, agent_id: str) -> MessageResponse:
+    await agents.delete(database, caller.organization_id, agent_id)
+    return MessageResponse(message="Agent deleted successfully")
+
+
+@router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
+async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
+    await agents.get(database, caller.organization_id, agent_id)
+    kb = await knowledge_bases.get(database, caller.organization_id, body.kb_id)
+    tool_id = new_id()
+    return await _change_tools(
+        database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
+    )
+
+
+@router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool")
+async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
+    fields = _given(body)
+    return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, tool_id, fields))
+
+
+@router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool that the body names", deprecated=True)
+async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
+    """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
+    fields = _given(body)
+    return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
+
+
+@router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
+async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
+    return await _change_tools(database, caller, agent_id, lambda tools: without_tool(tools, tool_id))
+
+
+@router.get("/agents/{agent_id}/available-knowledge-bases", summary="What an agent can be given, with figures")
+async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
+    agent = await agents.get(database, caller.organization_id, agent_id)
+    kbs = await knowledge_bases.of_organization(database, caller.organization_id)
+    totals = await kb_slots.totals(database, caller.organization_id, [kb.kb_id for kb in kbs])
+    linked = {tool.kb_id for tool in agent.tools}
+    shown = [
+        AvailableKnowledgeBase(
+            kb_id=kb.kb_id,
+            name=kb.name,
+            description=kb.description,
+            status=str(kb.status),
+            document_count=documents,
+            chunk_count=chunks,
+            is_linked=kb.kb_id in linked,
+        )
+        for kb in kbs
+        for documents, chunks in [totals.get(kb.kb_id, (0, 0))]
+    ]
+    return AvailableKnowledgeBases(knowledge_bases=shown)
 
 
 def _given(body: ChangeTool) -> dict[str, Any]:

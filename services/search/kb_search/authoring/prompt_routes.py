@@ -1,25 +1,20 @@
 import json
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
-from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
+from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
 from kb_search.store.prompts import Prompt
-from kb_shared.http.authentication import Caller
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
-from kb_shared.http.request_limits import LimitedCallerWith
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
-from kb_shared.mongo.api_keys import Scope
 from kb_shared.stored_time import now
 
-Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
+router = organization_router("prompts")
 
 
 class PromptView(BaseModel):
@@ -51,61 +46,61 @@ class PromptList(BaseModel):
     total_count: int
 
 
-def prompts_router(checks: AuthoringChecks) -> APIRouter:
-    router = organization_router("prompts")
-    database = checks.database
+@router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
+async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreatePrompt) -> PromptView:
+    await checks.require_prompt_quota(caller)
+    kb_ids = body.named_kb_ids or []
+    await checks.check_knowledge_bases(caller, kb_ids)
+    created_at = now()
+    prompt = Prompt(
+        prompt_id=new_id(),
+        organization_id=caller.organization_id,
+        name=body.name,
+        content=body.content,
+        model=await checks.usable_model(caller, body.model),
+        kb_id=body.kb_id,
+        kb_ids=tuple(dict.fromkeys(kb_ids)),
+        schema=await checks.stored_schema(caller, body.answer_schema),
+        created_at=created_at,
+        updated_at=created_at,
+        created_by=caller.key_id,
+        updated_by=caller.key_id,
+    )
+    await prompts.insert(database, prompt)
+    return PromptView.from_prompt(prompt)
 
-    @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
-    async def create(body: CreatePrompt, caller: Writer) -> PromptView:
-        await checks.require_prompt_quota(caller)
-        kb_ids = body.named_kb_ids or []
-        await checks.check_knowledge_bases(caller, kb_ids)
-        created_at = now()
-        prompt = Prompt(
-            prompt_id=new_id(),
-            organization_id=caller.organization_id,
-            name=body.name,
-            content=body.content,
-            model=await checks.usable_model(caller, body.model),
-            kb_id=body.kb_id,
-            kb_ids=tuple(dict.fromkeys(kb_ids)),
-            schema=await checks.stored_schema(caller, body.answer_schema),
-            created_at=created_at,
-            updated_at=created_at,
-            created_by=caller.key_id,
-            updated_by=caller.key_id,
-        )
-        await prompts.insert(database, prompt)
-        return PromptView.from_prompt(prompt)
 
-    @router.get("/prompts", summary="List prompts, the newest first")
-    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
-        found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
-        return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
+@router.get("/prompts", summary="List prompts, the newest first")
+async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
+    found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
+    return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
 
-    @router.get("/prompts/{prompt_id}", summary="A prompt")
-    async def get(prompt_id: str, caller: Reader) -> PromptView:
-        return PromptView.from_prompt(await prompts.get(database, caller.organization_id, prompt_id))
 
-    @router.put("/prompts/{prompt_id}", summary="Change a prompt")
-    async def change(prompt_id: str, body: ChangePrompt, caller: Writer) -> PromptView:
-        await prompts.get(database, caller.organization_id, prompt_id)
-        fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
-        if body.model is not None:
-            fields["model"] = await checks.usable_model(caller, body.model)
-        if body.named_kb_ids is not None:
-            await checks.check_knowledge_bases(caller, body.named_kb_ids)
-            fields["kb_id"] = body.kb_id
-            fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
-        # Null takes the schema away.
-        if "answer_schema" in body.model_fields_set:
-            fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
-        changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
-        return PromptView.from_prompt(changed)
+@router.get("/prompts/{prompt_id}", summary="A prompt")
+async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
+    return PromptView.from_prompt(await prompts.get(database, caller.organization_id, prompt_id))
 
-    @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
-    async def delete(prompt_id: str, caller: Writer) -> MessageResponse:
-        await prompts.delete(database, caller.organization_id, prompt_id)
-        return MessageResponse(message="Prompt deleted successfully")
 
-    return router
+@router.put("/prompts/{prompt_id}", summary="Change a prompt")
+async def change(
+    database: Database, checks: AuthoringChecks, caller: Writer, prompt_id: str, body: ChangePrompt
+) -> PromptView:
+    await prompts.get(database, caller.organization_id, prompt_id)
+    fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
+    if body.model is not None:
+        fields["model"] = await checks.usable_model(caller, body.model)
+    if body.named_kb_ids is not None:
+        await checks.check_knowledge_bases(caller, body.named_kb_ids)
+        fields["kb_id"] = body.kb_id
+        fields["kb_ids"] = list(dict.fromkeys(body.named_kb_ids))
+    # Null takes the schema away.
+    if "answer_schema" in body.model_fields_set:
+        fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
+    changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
+    return PromptView.from_prompt(changed)
+
+
+@router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
+async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
+    await prompts.delete(database, caller.organization_id, prompt_id)
+    return MessageResponse(message="Prompt deleted successfully")

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from kb_search.mcp.tools import TOOLS, McpTools
 from kb_shared.http.admission import Admission, lasting
 from kb_shared.http.authentication import Caller, caller_of
+from kb_shared.http.dependencies import get_provided
 from kb_shared.http.routing import limited_body
 
 MAX_BODY_BYTES: Final = 128_000
@@ -58,8 +59,7 @@ class McpEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
         caller = await caller_of(request)
-        admission: Admission = request.app.state.admission
-        admission.admit(scope, caller.organization_id, endpoint=type(self).__call__)
+        get_provided(request.app, Admission).admit(scope, caller.organization_id, endpoint=type(self).__call__)
         # The state of the request: where the handlers find it again.
         scope["state"]["caller"] = caller
         body = await limited_body(Request(scope, receive), most_bytes=MAX_BODY_BYTES)

@@ -1,36 +1,39 @@
 from datetime import datetime
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
-from kb_search.runs.conduct_run import Conductor
+from kb_search.dependencies import (
+    Conductor,
+    Database,
+    Preparation,
+    Reader,
+    RequestLimits,
+    Runner,
+    Settings,
+    ThreadCreator,
+    Writer,
+)
 from kb_search.runs.events import discard_event
-from kb_search.runs.prepare_run import Preparation
 from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import lasting
-from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
-from kb_shared.http.request_limits import LimitedCallerWith, RequestLimits
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import Database
 from kb_shared.stored_time import now
 
 EVENT_STREAM: Final = "text/event-stream"
 
-Searcher = Annotated[Caller, Depends(CallerWith(Scope.SEARCH))]
-Talker = Annotated[Caller, Depends(LimitedCallerWith(Scope.SEARCH))]
-Reader = Annotated[Caller, Depends(LimitedCallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(LimitedCallerWith(Scope.WRITE))]
+router = organization_router("runs")
 
 
 class CreateThread(Model):
@@ -59,72 +62,77 @@ class ThreadWithRuns(ThreadView):
     total_count: int
 
 
-def runs_router(
-    database: Database, preparation: Preparation, conductor: Conductor, limits: RequestLimits, *, max_threads: int
-) -> APIRouter:
-    router = organization_router("runs")
+@router.post("/runs", summary="Ask a model that searches", responses=responses(402, 409, 429), response_model=RunView)
+@lasting
+async def start(
+    limits: RequestLimits,
+    preparation: Preparation,
+    conductor: Conductor,
+    caller: Runner,
+    *,
+    body: RunRequest,
+    request: Request,
+) -> Response | RunView:
+    """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
 
-    @router.post(
-        "/runs", summary="Ask a model that searches", responses=responses(402, 409, 429), response_model=RunView
+    Closing the connection stops the work.
+    """
+    if body.document_id is not None:
+        # Its text is shown to the model, which repeats it when it is asked to.
+        caller.check(Scope.READ)
+    await limits.count_request("run", caller)
+    plan = await preparation.plan(caller, body)
+    if EVENT_STREAM in request.headers.get("accept", ""):
+        events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
+        # Told to proxies that would keep events back until there are enough of them.
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
+    return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
+
+
+@router.get("/runs", summary="List runs, the newest first")
+async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
+    found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
+    return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
+
+
+@router.get("/runs/{run_id}", summary="The whole story of a run")
+async def get(database: Database, caller: Reader, run_id: str) -> RunView:
+    return RunView.from_run(await runs.get(database, caller.organization_id, run_id))
+
+
+@router.post("/threads", status_code=201, summary="Begin a conversation", responses=responses(409))
+async def create_thread(
+    database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
+) -> ThreadView:
+    await require_quota(
+        lambda: runs.count_threads(database, caller.organization_id),
+        settings.max_threads,
+        things="conversations",
+        setting="KB_MAX_THREADS",
     )
-    @lasting
-    async def start(body: RunRequest, caller: Searcher, request: Request) -> Response | RunView:
-        """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
+    thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
+    await runs.insert_thread(database, thread)
+    return ThreadView.from_thread(thread)
 
-        Closing the connection stops the work.
-        """
-        if body.document_id is not None:
-            # Its text is shown to the model, which repeats it when it is asked to.
-            caller.check(Scope.READ)
-        await limits.count_request("run", caller)
-        plan = await preparation.plan(caller, body)
-        if EVENT_STREAM in request.headers.get("accept", ""):
-            events = stream_events(request, lambda send_event: conductor.conduct(plan, send_event))
-            # Told to proxies that would keep events back until there are enough of them.
-            headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-            return StreamingResponse(events, media_type=EVENT_STREAM, headers=headers)
-        return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
-    @router.get("/runs", summary="List runs, the newest first")
-    async def list_all(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
-        found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
-        return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
+@router.get("/threads", summary="List conversations, the newest first")
+async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
+    found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
+    return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
-    @router.get("/runs/{run_id}", summary="The whole story of a run")
-    async def get(run_id: str, caller: Reader) -> RunView:
-        return RunView.from_run(await runs.get(database, caller.organization_id, run_id))
 
-    @router.post("/threads", status_code=201, summary="Begin a conversation", responses=responses(409))
-    async def create_thread(body: CreateThread, caller: Talker) -> ThreadView:
-        await require_quota(
-            lambda: runs.count_threads(database, caller.organization_id),
-            max_threads,
-            things="conversations",
-            setting="KB_MAX_THREADS",
-        )
-        thread = Thread(new_id(), caller.organization_id, body.title, now(), caller.key_id)
-        await runs.insert_thread(database, thread)
-        return ThreadView.from_thread(thread)
+@router.get("/threads/{thread_id}", summary="A conversation with its runs and their citations")
+async def get_thread(
+    database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+) -> ThreadWithRuns:
+    thread = await runs.get_thread(database, caller.organization_id, thread_id)
+    found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
+    summaries = [RunSummary.from_run(run) for run in found]
+    return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
 
-    @router.get("/threads", summary="List conversations, the newest first")
-    async def list_threads(caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
-        found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
-        return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
-    @router.get("/threads/{thread_id}", summary="A conversation with its runs and their citations")
-    async def get_thread(
-        thread_id: str, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
-    ) -> ThreadWithRuns:
-        thread = await runs.get_thread(database, caller.organization_id, thread_id)
-        found, total_count = await runs.page(
-            database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit
-        )
-        summaries = [RunSummary.from_run(run) for run in found]
-        return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
-
-    @router.delete("/threads/{thread_id}", summary="Delete a conversation and its runs")
-    async def delete_thread(thread_id: str, caller: Writer) -> MessageResponse:
-        await runs.delete_thread(database, caller.organization_id, thread_id)
-        return MessageResponse(message="Thread deleted successfully")
-
-    return router
+@router.delete("/threads/{thread_id}", summary="Delete a conversation and its runs")
+async def delete_thread(database: Database, caller: Writer, thread_id: str) -> MessageResponse:
+    await runs.delete_thread(database, caller.organization_id, thread_id)
+    return MessageResponse(message="Thread deleted successfully")
