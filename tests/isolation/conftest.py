@@ -88,7 +88,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
     embedder = create_embedder(database, api_settings, patience_s=0.2)
     chat = create_chat(database, search_settings)
     apps = {
-        "kb-api": kb_api.create_app(kb_api.create_services(api_settings, database, embedder)),
+        "kb-api": kb_api.create_app(kb_api.create_kb_api(api_settings, database=database, embedder=embedder)),
         "search": kb_search.create_app(search_settings, database=database, embedder=embedder, chat=chat),
     }
     clients = {

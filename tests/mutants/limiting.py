@@ -216,14 +216,14 @@ MUTANTS: Final = (
     Mutant(
         "api-keys-have-no-quota",
         "services/kb-api/kb_api/routes/api_keys.py",
-        old="        api.settings.max_api_keys,\n",
+        old="        settings.max_api_keys,\n",
         new="        0,\n",
         caught_by=in_file(_LIMITS_OF_API, "test_beyond_the_limit_of_keys_one_has_to_be_revoked_first"),
     ),
     Mutant(
         "tags-have-no-quota",
         "services/kb-api/kb_api/routes/tags.py",
-        old="            api.settings.max_tags,\n",
+        old="            settings.max_tags,\n",
         new="            0,\n",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_can_be_renamed"
@@ -232,7 +232,7 @@ MUTANTS: Final = (
     Mutant(
         "stored-texts-have-no-quota",
         "services/kb-api/kb_api/store_text.py",
-        old="    await api.stored_bytes.require_room(caller.organization_id)\n",
+        old="    await stored_bytes.require_room(organization_id)\n",
         new="",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"
@@ -241,7 +241,7 @@ MUTANTS: Final = (
     Mutant(
         "texts-of-documents-have-no-quota",
         "services/kb-api/kb_api/publish_document_event.py",
-        old="        await api.stored_bytes.require_room(event.organization_id)\n",
+        old="            await self._stored_bytes.require_room(event.organization_id)\n",
         new="        pass\n",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"

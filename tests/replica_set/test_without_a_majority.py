@@ -11,8 +11,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from kb_api.bootstrap import create_app, create_services
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_local.python_server import ModelServer
 from kb_local.replica_set import ReplicaSet
@@ -39,22 +38,22 @@ class Answer:
 
 
 @pytest.fixture
-async def services(nodes: SearchNodes, database_name: str, model_server: ModelServer) -> AsyncIterator[Services]:
+async def api(nodes: SearchNodes, database_name: str, model_server: ModelServer) -> AsyncIterator[KbApi]:
     database = mongo.connect(CommonSettings(mongo_uri=nodes.uri, mongo_database=database_name))
     await schema.ensure(database)
     settings = ApiSettings(local_models_api_base=model_server.api_base, embedding_model="hash-16")
     embedder = create_embedder(database, settings, patience_s=0.2)
-    yield create_services(settings, database, embedder)
+    yield create_kb_api(settings, database=database, embedder=embedder)
     await embedder.close()
     await database.client.close()
 
 
 @pytest.fixture
-async def organization(services: Services) -> AsyncIterator[Organization]:
+async def organization(api: KbApi) -> AsyncIterator[Organization]:
     organization_id = f"org-{uuid4().hex[:12]}"
-    key = await make_key(services, organization_id)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(services)), base_url="http://kb-api") as http:
-        yield Organization(organization_id, key, http, services)
+    key = await make_key(api, organization_id)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(api)), base_url="http://kb-api") as http:
+        yield Organization(organization_id, key, http, api)
 
 
 @pytest.mark.timeout(240)

@@ -1,4 +1,4 @@
-"""The only place that makes clients and wires them."""
+"""Constructs the clients of this service and wires them. Nothing else does."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,9 +9,12 @@ from typing import Final
 from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
+from kb_api.create_knowledge_base import KnowledgeBaseCreator
 from kb_api.learn_message_limits import keep_learning
 from kb_api.life_cycle import LifeCycle
-from kb_api.provider_keys import seal_again
+from kb_api.message_limits import MessageLimits
+from kb_api.provider_keys import ProviderKeys, seal_again
+from kb_api.publish_document_event import DocumentEventPublisher
 from kb_api.routes import (
     api_keys,
     dead_letters,
@@ -25,7 +28,6 @@ from kb_api.routes import (
     unsendable_messages,
     usage,
 )
-from kb_api.services import Services
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
@@ -33,6 +35,7 @@ from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
+from kb_shared.http.dependencies import provide
 from kb_shared.http.health import Readiness, Ready, mongodb_answers
 from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
@@ -40,16 +43,69 @@ from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema
 from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.secrets.key_ring import KeyRing
 
 EMBEDDING_PATIENCE_S: Final = 5.0
-"""A person waits for the model to answer."""
+"""Seconds that a request waits for the embedding provider: a person waits for the answer."""
 
 
-def create_app(services: Services, *, ready: Ready | None = None) -> FastAPI:
+@dataclass(frozen=True, slots=True)
+class KbApi:
+    """The parts of the service, constructed and not yet running."""
+
+    settings: ApiSettings
+    database: Database
+    embedder: Embedder
+    key_ring: KeyRing | None
+    life_cycle: LifeCycle
+    stored_bytes: StoredBytes
+    message_limits: MessageLimits = field(default_factory=MessageLimits)
+    _readiness: Readiness = field(default_factory=Readiness)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop`. If one part fails permanently, all of them end, and the process is restarted."""
+        app = create_app(self, ready=self._readiness.why_not_ready)
+        async with asyncio.TaskGroup() as parts:
+            parts.create_task(server.run(app, self.settings, stop))
+            parts.create_task(self._prepare_and_advance(stop))
+            parts.create_task(self._relay(stop))
+            parts.create_task(watch_budgets(self.database, stop))
+            parts.create_task(keep_learning(self.settings, self.message_limits, stop))
+
+    async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
+        if await process.patiently(stop, self._prepare, note=self._readiness.wait_for):
+            self._readiness.started(mongodb_answers(self.database))
+            await self.life_cycle.run(stop)
+
+    async def _prepare(self) -> None:
+        with mongo_errors():
+            await schema.ensure(self.database)
+            await ensure_admin_key(self.database, self.settings)
+            await seal_again(self.database, self.key_ring)
+
+    async def _relay(self, stop: asyncio.Event) -> None:
+        """Send the messages of the outbox. Without a broker, requests are served and their messages wait."""
+        settings = self.settings
+        producer = create_producer(settings)
+
+        async def connect() -> None:
+            self.message_limits.learn(await prepare_topics(settings))
+            await producer.start()
+
+        if await process.patiently(stop, connect):
+            relay = OutboxRelay(self.database, producer, topic_prefix=settings.kafka_topic_prefix)
+            try:
+                await relay.run(stop)
+            finally:
+                await producer.stop()
+
+
+def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
+    """Wire the routes to the parts of the service."""
     app = application.create_app(
         "Knowledge bases",
-        services.settings,
-        database=services.database,
+        api.settings,
+        database=api.database,
         routers=[
             knowledge_bases.router,
             documents.router,
@@ -65,77 +121,46 @@ def create_app(services: Services, *, ready: Ready | None = None) -> FastAPI:
         ],
         ready=ready,
     )
-    app.state.services = services
-    app.state.request_limits = RequestLimits(
-        services.database, {"administration": limit_of_administration(services.settings)}
+    models = api.embedder.models
+    provide(
+        app,
+        api.settings,
+        models,
+        api.life_cycle,
+        api.stored_bytes,
+        api.message_limits,
+        RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
+        KnowledgeBaseCreator(api.settings, api.database, embedder=api.embedder, life_cycle=api.life_cycle),
+        DocumentEventPublisher(api.database, stored_bytes=api.stored_bytes, message_limits=api.message_limits),
+        ProviderKeys(
+            api.database,
+            models=models,
+            key_ring=api.key_ring,
+            allow_private=api.settings.allow_private_providers,
+        ),
     )
     return app
 
 
-def create_services(settings: ApiSettings, database: Database, embedder: Embedder) -> Services:
-    life_cycle = LifeCycle(database, interval_s=settings.life_cycle_interval_s)
-    return Services(
+def create_kb_api(settings: ApiSettings, *, database: Database, embedder: Embedder) -> KbApi:
+    """Construct the parts that need no connection of their own."""
+    return KbApi(
         settings,
         database,
         embedder,
         create_key_ring(settings),
-        life_cycle,
+        LifeCycle(database, interval_s=settings.life_cycle_interval_s),
         StoredBytes(database, limit=settings.max_stored_bytes),
     )
 
 
-@dataclass(slots=True)
-class KbApi:
-    """All parts of the service, made and not yet running."""
-
-    services: Services
-    _readiness: Readiness = field(default_factory=Readiness)
-
-    async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop`. If any part fails for good, all end: a new process is better than half of one."""
-        app = create_app(self.services, ready=self._readiness.why_not_ready)
-        async with asyncio.TaskGroup() as parts:
-            parts.create_task(server.run(app, self.services.settings, stop))
-            parts.create_task(self._prepare_and_advance(stop))
-            parts.create_task(self._relay(stop))
-            parts.create_task(watch_budgets(self.services.database, stop))
-            parts.create_task(keep_learning(self.services.settings, self.services.message_limits, stop))
-
-    async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
-        if await process.patiently(stop, self._prepare, note=self._readiness.wait_for):
-            self._readiness.started(mongodb_answers(self.services.database))
-            await self.services.life_cycle.run(stop)
-
-    async def _prepare(self) -> None:
-        with mongo_errors():
-            await schema.ensure(self.services.database)
-            await ensure_admin_key(self.services.database, self.services.settings)
-            await seal_again(self.services.database, self.services.key_ring)
-
-    async def _relay(self, stop: asyncio.Event) -> None:
-        """Without a broker requests are served all the same; what they have to tell waits in the outbox."""
-        settings = self.services.settings
-        producer = create_producer(settings)
-
-        async def connect() -> None:
-            self.services.message_limits.learn(await prepare_topics(settings))
-            await producer.start()
-
-        if await process.patiently(stop, connect):
-            relay = OutboxRelay(self.services.database, producer, topic_prefix=settings.kafka_topic_prefix)
-            try:
-                await relay.run(stop)
-            finally:
-                await producer.stop()
-
-
 @asynccontextmanager
 async def build(settings: ApiSettings) -> AsyncIterator[KbApi]:
-    """Make the service of `settings`; what it holds open is closed on leaving."""
+    """Construct the service and its clients, which are closed on leaving."""
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=EMBEDDING_PATIENCE_S)
     try:
-        yield KbApi(create_services(settings, database, embedder))
+        yield create_kb_api(settings, database=database, embedder=embedder)
     finally:
         await embedder.close()
         await database.client.close()

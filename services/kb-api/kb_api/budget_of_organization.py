@@ -1,13 +1,12 @@
-"""An organization's budget: its limits, and what of it is spent."""
+"""The budget of an organization: its limits, and how much of it is spent."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
 
-from kb_api.services import Services
-from kb_shared.http.authentication import Caller
 from kb_shared.mongo import budgets, index_jobs, spu_ledger
 from kb_shared.mongo.budgets import Limits, MonthlyBudget
+from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Spent
 
 BudgetStatus = Literal["ok", "soft_exceeded", "exhausted"]
@@ -17,25 +16,25 @@ BudgetStatus = Literal["ok", "soft_exceeded", "exhausted"]
 class BudgetState:
     limits: Limits
     used: Spent
-    """By the ledger."""
+    """Amount charged, according to the ledger."""
     reserved: Spent
     """Amount that running work may still use."""
     month: str
     status: BudgetStatus
 
 
-async def change_budget(api: Services, caller: Caller, limits: Limits) -> BudgetState:
-    """Set all limits; documents that waited for room, or for a price, are tried at once."""
-    await budgets.set_limits(api.database, caller.organization_id, limits)
+async def change_budget(database: Database, organization_id: str, *, limits: Limits) -> BudgetState:
+    """Set all limits, and retry the documents that waited for a higher limit or for a price."""
+    await budgets.set_limits(database, organization_id, limits)
     for error_type in ("budget_exhausted", "unknown_price"):
-        await index_jobs.make_due(api.database, caller.organization_id, error_type=error_type)
-    return await budget_of(api, caller)
+        await index_jobs.make_due(database, organization_id, error_type=error_type)
+    return await load_budget(database, organization_id)
 
 
-async def budget_of(api: Services, caller: Caller) -> BudgetState:
-    """The budget and what is spent of it this month; without limits where none were set."""
-    budget = await budgets.find(api.database, caller.organization_id)
-    used = await spu_ledger.spent_this_month(api.database, caller.organization_id)
+async def load_budget(database: Database, organization_id: str) -> BudgetState:
+    """Read the limits of the organization (none by default) and what it has spent this month."""
+    budget = await budgets.find(database, organization_id)
+    used = await spu_ledger.spent_this_month(database, organization_id)
     if budget is None:
         return BudgetState(Limits(), used, Spent(), datetime.now(UTC).strftime("%Y-%m"), "ok")
     reserved = Spent(budget.reserved, budget.reserved_nano_usd)

@@ -1,14 +1,13 @@
-"""Why a document is in a KB, or is not: what upstream said of it, what the KB wants, and what is done about it."""
+"""Explains why a document is, or is not, in a KB: its events, the tags of the KB, and the open work."""
 
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, find_document
-from kb_api.services import Services
 from kb_shared.errors import NotFound
-from kb_shared.http.authentication import Caller
 from kb_shared.membership import Action, belongs, decide
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
+from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJob
@@ -37,18 +36,17 @@ class Explanation:
     status: DocumentStatus
     reason: str
     document: Document | None
-    """As upstream described it; None if no event told of it."""
+    """Document as its events describe it; None before the first event."""
     events: list[AppliedEvent]
     indexed: IndexedDocument | None
     job: IndexJob | None
     listed: ListedDocument | None
 
 
-async def explain_document(api: Services, caller: Caller, kb_id: str, document_id: str) -> Explanation:
-    """Raises NotFound if there is no such KB, or nothing is known of the document."""
-    database, organization_id = api.database, caller.organization_id
+async def explain_document(database: Database, organization_id: str, *, kb_id: str, document_id: str) -> Explanation:
+    """Find out why a document is, or is not, in a KB. Raises NotFound if there is no such KB or document."""
     kb = await knowledge_bases.get(database, organization_id, kb_id)
-    # What is indexed before what should be: see `behind`.
+    # Read what is indexed before what should be, for the reason given in `kb_shared.drift`.
     indexed = await document_index.find(database, MembershipKey(organization_id, kb_id, document_id))
     document = await documents.find(database, organization_id, document_id)
     job = await index_jobs.find(database, organization_id, kb_id, document_id)

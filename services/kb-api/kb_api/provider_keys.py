@@ -1,12 +1,12 @@
-"""Organizations' own keys of providers: taken in, and sealed again when the key that seals them changed."""
+"""Provider keys of organizations: stored sealed, and sealed again when the sealing key has changed."""
 
 from typing import Final
 from urllib.parse import urlsplit
 
 import structlog
 
-from kb_api.services import Services
 from kb_shared.embedding.models import PROVIDERS
+from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.errors import RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
@@ -18,81 +18,96 @@ from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
 from kb_shared.secrets.key_ring import KeyRing, Unreadable
 from kb_shared.stored_time import now
 
-LONG_ENOUGH_TO_SHOW_ITS_END: Final = 16
-"""Characters."""
+MIN_CHARACTERS_TO_SHOW_END: Final = 16
+"""Length from which the last four characters of a key are shown."""
 _AZURE_HOSTS: Final = (".openai.azure.com", ".cognitiveservices.azure.com", ".services.ai.azure.com")
-_MENDED_BY_A_KEY: Final = ("provider_auth", "provider_key_missing", "provider_quota", "rate_limited")
+_RETRIED_WITH_A_NEW_KEY: Final = ("provider_auth", "provider_key_missing", "provider_quota", "rate_limited")
+"""Errors of index jobs that a new key may fix."""
 
 _log = structlog.get_logger()
 
 
-async def keep_provider_key(
-    api: Services,
-    caller: Caller,
-    provider: str,
-    *,
-    api_key: str,
-    api_base: str | None,
-    requests_per_minute: int | None,
-    tokens_per_minute: int | None,
-) -> LlmProvider:
-    """Use this key of `provider` for all of the organization from now on (on other replicas seconds later).
+class ProviderKeys:
+    """Stores and deletes the provider keys of organizations."""
 
-    Raises:
-        RequestError: 422 `validation-error`; 503 `provider-keys-not-available`.
-    """
-    if api.key_ring is None:
-        raise RequestError(
-            503,
-            "provider-keys-not-available",
-            "This deployment keeps no keys of organizations; ask your operator to set KB_PROVIDER_KEYS.",
+    def __init__(
+        self, database: Database, *, models: OrganizationModels, key_ring: KeyRing | None, allow_private: bool
+    ) -> None:
+        """Wire it.
+
+        Args:
+            key_ring: seals the keys; None if this deployment stores none.
+            allow_private: whether the address of a provider may be private.
+        """
+        self._database = database
+        self._models = models
+        self._key_ring = key_ring
+        self._allow_private = allow_private
+
+    async def put(
+        self,
+        caller: Caller,
+        provider: str,
+        *,
+        api_key: str,
+        api_base: str | None,
+        requests_per_minute: int | None,
+        tokens_per_minute: int | None,
+    ) -> LlmProvider:
+        """Use this key of `provider` for the whole organization from now on (on other replicas seconds later).
+
+        Raises:
+            RequestError: 422 `validation-error`; 503 `provider-keys-not-available`.
+        """
+        if self._key_ring is None:
+            raise RequestError(
+                503,
+                "provider-keys-not-available",
+                "This deployment stores no provider keys of organizations; ask your operator to set KB_PROVIDER_KEYS.",
+            )
+        kept = LlmProvider(
+            organization_id=caller.organization_id,
+            provider=provider,
+            sealed=self._key_ring.seal(api_key, organization_id=caller.organization_id, provider=provider),
+            api_key_last4=api_key[-4:] if len(api_key) >= MIN_CHARACTERS_TO_SHOW_END else None,
+            api_base=await self._check_address(provider, api_base),
+            requests_per_minute=requests_per_minute,
+            tokens_per_minute=tokens_per_minute,
+            updated_at=now(),
+            updated_by=caller.key_id,
         )
-    kept = LlmProvider(
-        organization_id=caller.organization_id,
-        provider=provider,
-        sealed=api.key_ring.seal(api_key, organization_id=caller.organization_id, provider=provider),
-        api_key_last4=api_key[-4:] if len(api_key) >= LONG_ENOUGH_TO_SHOW_ITS_END else None,
-        api_base=await _allowed_address(api, provider, api_base),
-        requests_per_minute=requests_per_minute,
-        tokens_per_minute=tokens_per_minute,
-        updated_at=now(),
-        updated_by=caller.key_id,
-    )
-    await llm_providers.put(api.database, kept)
-    await _take_effect(api, caller.organization_id, provider)
-    return kept
+        await llm_providers.put(self._database, kept)
+        await self._apply(caller.organization_id, provider)
+        return kept
 
+    async def delete(self, organization_id: str, provider: str) -> bool:
+        """Delete the organization's key, so that the deployment's is used. Returns False if there was none."""
+        if not await llm_providers.delete(self._database, organization_id, provider):
+            return False
+        await self._apply(organization_id, provider)
+        return True
 
-async def delete_provider_key(api: Services, caller: Caller, provider: str) -> bool:
-    """Go back to the environment's key; False if there was no other."""
-    if not await llm_providers.delete(api.database, caller.organization_id, provider):
-        return False
-    await _take_effect(api, caller.organization_id, provider)
-    return True
+    async def _apply(self, organization_id: str, provider: str) -> None:
+        self._models.forget(organization_id, provider)
+        # Circuit breakers and rate limits of the old key do not apply to the new one.
+        await circuits.reset(self._database, organization_id)
+        await rate_limits.forget_models(self._database, organization_id)
+        for error_type in _RETRIED_WITH_A_NEW_KEY:
+            await index_jobs.make_due(self._database, organization_id, error_type=error_type)
 
-
-async def _take_effect(api: Services, organization_id: str, provider: str) -> None:
-    api.models.forget(organization_id, provider)
-    # What the old key was refused, or owes, says nothing about the new one.
-    await circuits.reset(api.database, organization_id)
-    await rate_limits.forget_models(api.database, organization_id)
-    for error_type in _MENDED_BY_A_KEY:
-        await index_jobs.make_due(api.database, organization_id, error_type=error_type)
-
-
-async def _allowed_address(api: Services, provider: str, api_base: str | None) -> str | None:
-    """`api_base` as it is stored. That it is public is seen to again whenever a connection to it is opened."""
-    needed = PROVIDERS[provider].address
-    if api_base is None:
-        if provider == "azure":
-            raise invalid_field("api_base", "Input should be the address of your Azure OpenAI resource")
-        return None
-    if needed is None:
-        raise invalid_field("api_base", "This provider has one address only; leave it out")
-    address = api_base.rstrip("/")
-    if not api.settings.allow_private_providers and not await _is_public(provider, address):
-        raise invalid_field("api_base", "Input should be an https address of a public server")
-    return address
+    async def _check_address(self, provider: str, api_base: str | None) -> str | None:
+        """Return `api_base` as it is stored. Each new connection checks again that the address is public."""
+        needed = PROVIDERS[provider].address
+        if api_base is None:
+            if provider == "azure":
+                raise invalid_field("api_base", "Input should be the address of your Azure OpenAI resource")
+            return None
+        if needed is None:
+            raise invalid_field("api_base", "This provider has a fixed address; leave api_base out")
+        address = api_base.rstrip("/")
+        if not self._allow_private and not await _is_public(provider, address):
+            raise invalid_field("api_base", "Input should be an https address of a public server")
+        return address
 
 
 async def _is_public(provider: str, address: str) -> bool:
@@ -114,10 +129,10 @@ async def _is_public(provider: str, address: str) -> bool:
 
 
 async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
-    """Seal with the ring's first key what was sealed with another, so that the other may be taken out of the ring."""
+    """Seal with the first key of the ring all keys that were sealed with another, so that the other can be removed."""
     if key_ring is None:
         return
-    # What only an isolated primary has as sealed again might be sealed with the old key tomorrow.
+    # A write that only an isolated primary has may be rolled back.
     async with majority_reads(database) as majority:
         sealed_otherwise = await llm_providers.sealed_otherwise(majority, key_ring.current)
     for kept in sealed_otherwise:

@@ -1,12 +1,13 @@
-"""The same document events as upstreams publish on Kafka, for those that speak HTTP: durable before it is answered."""
+"""Publishes document events of upstreams that use HTTP instead of Kafka. An event is durable before the response."""
 
 from dataclasses import dataclass
 from typing import Final
 
 from kb_api import document_revisions
 from kb_api.may_change import facets_of, may_change
-from kb_api.services import Services
+from kb_api.message_limits import MessageLimits
 from kb_api.source import SOURCE
+from kb_api.stored_bytes import StoredBytes
 from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentEvent, MetadataChanged, OcrCompleted, TagsChanged, key_of
@@ -15,12 +16,12 @@ from kb_shared.kafka.producer import ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
-from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.documents import Document
 from kb_shared.observability import tracing
 
 _MARGIN_BYTES: Final = 32
-"""Bytes by which an event can still grow: its revision is not known yet, and its time can get longer."""
+"""Bytes by which an event can still grow: its revision is not known yet, and its time may get longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,87 +30,93 @@ class Published:
 
     revision: int
     changes: bool
-    """False if its revision is too old to change anything, as far as that is known."""
+    """Whether it can change the document. False if all known revisions are greater."""
 
 
-async def publish_document_event(api: Services, event: DocumentEvent, *, revision: int | None) -> Published:
-    """Return once the event is certain to be published, as `revision` or as the last known one plus 1.
+class DocumentEventPublisher:
+    """Stores document events in the outbox."""
 
-    Args:
-        event: its own revision is replaced by that.
+    def __init__(self, database: Database, *, stored_bytes: StoredBytes, message_limits: MessageLimits) -> None:
+        self._database = database
+        self._stored_bytes = stored_bytes
+        self._message_limits = message_limits
 
-    Raises:
-        NotFound: a change to a document of which nothing has been heard.
-        RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`, `quota-exceeded`.
-    """
-    await _check(api, event)
-    organization_id, document_id = event.organization_id, event.document_id
+    async def publish(self, event: DocumentEvent, *, revision: int | None) -> Published:
+        """Store an event for publication, with `revision` or with the last known one plus 1.
 
-    async def publish(session: MongoSession) -> Published:
-        document = await documents.find(api.database, organization_id, document_id, session)
-        before = await document_revisions.of_facets(api.database, session, organization_id, document_id)
-        accepted = await document_revisions.accept(
-            api.database,
-            session,
-            organization_id,
-            document_id,
-            revision=revision,
-            projected=_greatest_revision(document),
-            facets=facets_of(event),
-        )
-        if accepted is None:
-            raise RequestError(
-                409,
-                "no-greater-revision",
-                "The document has the greatest revision that 64 bits can hold; give your own.",
+        Args:
+            event: an event whose own revision is replaced.
+
+        Raises:
+            NotFound: the event changes a document that is not known.
+            RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`, `quota-exceeded`.
+        """
+        await self._check(event)
+        organization_id, document_id = event.organization_id, event.document_id
+
+        async def store(session: MongoSession) -> Published:
+            document = await documents.find(self._database, organization_id, document_id, session)
+            before = await document_revisions.of_facets(self._database, session, organization_id, document_id)
+            accepted = await document_revisions.accept(
+                self._database,
+                session,
+                organization_id,
+                document_id,
+                revision=revision,
+                projected=_greatest_revision(document),
+                facets=facets_of(event),
             )
-        if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
-            raise NotFound("document")
-        numbered = event.model_copy(update={"revision": accepted.revision})
-        message = outbox.New(
-            numbered,
-            topic=topics.DOCUMENT_EVENTS.name,
-            key=key_of(event).decode(),
-            ordering=f"document/{organization_id}/{document_id}",
-            seq=accepted.seq,
-            source=SOURCE,
-            traceparent=tracing.current(),
-        )
-        await outbox.add(api.database, session, [message])
-        return Published(accepted.revision, changes=may_change(numbered, document, before))
-
-    return await in_transaction(api.database, publish)
-
-
-async def _check(api: Services, event: DocumentEvent) -> None:
-    _check_size(api, event)
-    if isinstance(event, OcrCompleted) and event.text is not None:
-        await api.stored_bytes.require_room(event.organization_id)
-    if isinstance(event, OcrCompleted) and event.text_ref is not None:
-        belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
-        if not belongs or not await document_texts.touch(api.database, event.organization_id, event.text_ref):
-            raise RequestError(
-                422,
-                "unknown-text-ref",
-                "No text is stored under this text_ref for this document; PUT /documents/{document_id}/text first.",
+            if accepted is None:
+                raise RequestError(
+                    409,
+                    "no-greater-revision",
+                    "The document has the greatest possible revision (2^63 - 1). Send the revision yourself.",
+                )
+            if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
+                raise NotFound("document")
+            numbered = event.model_copy(update={"revision": accepted.revision})
+            message = outbox.New(
+                numbered,
+                topic=topics.DOCUMENT_EVENTS.name,
+                key=key_of(event).decode(),
+                ordering=f"document/{organization_id}/{document_id}",
+                seq=accepted.seq,
+                source=SOURCE,
+                traceparent=tracing.current(),
             )
+            await outbox.add(self._database, session, [message])
+            return Published(accepted.revision, changes=may_change(numbered, document, before))
 
+        return await in_transaction(self._database, store)
 
-def _check_size(api: Services, event: DocumentEvent) -> None:
-    """Refuse what would be accepted here and never published: Kafka limits the record, the contract its value."""
-    value = encode(event, source=SOURCE)
-    record = ProducerMessage(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
-    too_many_bytes = max(
-        len(value) + _MARGIN_BYTES - MAX_EVENT_BYTES,
-        record_bytes(record) + _MARGIN_BYTES - api.message_limits.get_limit(topics.DOCUMENT_EVENTS),
-    )
-    if too_many_bytes > 0:
-        raise RequestError(
-            413,
-            "event-too-large",
-            f"The event has {len(value)} bytes and may have {len(value) - too_many_bytes}. "
-            + _how_to_send_less(event, too_many_bytes),
+    async def _check(self, event: DocumentEvent) -> None:
+        self._check_size(event)
+        if isinstance(event, OcrCompleted) and event.text is not None:
+            await self._stored_bytes.require_room(event.organization_id)
+        if isinstance(event, OcrCompleted) and event.text_ref is not None:
+            belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
+            if not belongs or not await document_texts.touch(self._database, event.organization_id, event.text_ref):
+                raise RequestError(
+                    422,
+                    "unknown-text-ref",
+                    "No text is stored under this text_ref for this document; PUT /documents/{document_id}/text first.",
+                )
+
+    def _check_size(self, event: DocumentEvent) -> None:
+        """Refuse an event that could not be published: Kafka limits the record, the contract its value."""
+        value = encode(event, source=SOURCE)
+        record = ProducerMessage(topics.DOCUMENT_EVENTS.name, key_of(event), value, headers_of_ours(tracing.current()))
+        too_many_bytes = max(
+            len(value) + _MARGIN_BYTES - MAX_EVENT_BYTES,
+            record_bytes(record) + _MARGIN_BYTES - self._message_limits.get_limit(topics.DOCUMENT_EVENTS),
         )
+        if too_many_bytes > 0:
+            raise RequestError(
+                413,
+                "event-too-large",
+                f"The event has {len(value)} bytes and may have {len(value) - too_many_bytes}. "
+                + _how_to_send_less(event, too_many_bytes),
+            )
 
 
 def _how_to_send_less(event: DocumentEvent, too_many_bytes: int) -> str:

@@ -1,6 +1,8 @@
-"""Sends a dead letter again: the record as it came, to the topic it came from. Once, however often it is asked for."""
+"""Sends the record of a dead letter again, unchanged, to its topic. Repeated requests send it once."""
 
-from kb_api.services import Services
+from collections.abc import Sequence
+
+from kb_api.message_limits import MessageLimits
 from kb_contracts import topics
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
@@ -9,50 +11,65 @@ from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.dead_letters import REDRIVEN_FROM
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.dead_letters import DeadLetter
 
 
-def visible_to(api: Services, caller: Caller) -> list[str | None]:
-    """The caller's own letters; to the platform's operator also those that can't be told to be anybody's."""
-    is_operator = caller.organization_id == api.settings.operator_organization and Scope.ADMIN in caller.scopes
+def visible_organizations(caller: Caller, *, operator_organization: str | None) -> list[str | None]:
+    """Return the organizations whose records the caller may see.
+
+    None stands for records of no known organization: an admin key of the operator's organization sees them, too.
+    """
+    is_operator = caller.organization_id == operator_organization and Scope.ADMIN in caller.scopes
     return [caller.organization_id, None] if is_operator else [caller.organization_id]
 
 
-async def redrive_dead_letter(api: Services, caller: Caller, letter_id: str) -> DeadLetter:
-    """Return the letter, marked. What fails again becomes a letter of its own that names this one.
+async def redrive_dead_letter(
+    database: Database,
+    letter_id: str,
+    *,
+    visible: Sequence[str | None],
+    by: str,
+    message_limits: MessageLimits,
+) -> DeadLetter:
+    """Send a letter again and mark it. If it fails again, it becomes a new letter that names this one.
+
+    Args:
+        visible: organizations whose letters the caller may see.
+        by: id of the caller's key.
 
     Raises:
-        NotFound: there is none that the caller may see.
+        NotFound: there is no such letter among the visible ones.
         RequestError: 409 `dead-letter-too-large`.
     """
-    visible = visible_to(api, caller)
 
     async def redrive(session: MongoSession) -> DeadLetter:
-        letter = await dead_letters.find(api.database, visible, letter_id, session)
+        letter = await dead_letters.find(database, visible, letter_id, session)
         if letter is None:
             raise NotFound("dead letter")
-        if await dead_letters.mark_redriven(api.database, session, letter, by=caller.key_id):
-            await _send(api, session, letter)
-        return await dead_letters.find(api.database, visible, letter_id, session) or letter
+        if await dead_letters.mark_redriven(database, session, letter, by=by):
+            await _send(database, session, letter=letter, message_limits=message_limits)
+        return await dead_letters.find(database, visible, letter_id, session) or letter
 
-    return await in_transaction(api.database, redrive)
+    return await in_transaction(database, redrive)
 
 
-async def _send(api: Services, session: MongoSession, letter: DeadLetter) -> None:
+async def _send(
+    database: Database, session: MongoSession, *, letter: DeadLetter, message_limits: MessageLimits
+) -> None:
     headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
-    value = await dead_letters.body(api.database, letter, session)
+    value = await dead_letters.body(database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
-    if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > api.message_limits.get_limit(topic):
+    if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > message_limits.get_limit(topic):
         raise RequestError(
             409,
             "dead-letter-too-large",
-            "Kafka takes no message of this size from us. Store the text with PUT /documents/{document_id}/text and "
+            "The record is larger than Kafka accepts. Store the text with PUT /documents/{document_id}/text and "
             "publish an event with its text_ref.",
         )
     await outbox.add_as_it_was(
-        api.database,
+        database,
         session,
         topic=letter.topic,
         key=letter.key,

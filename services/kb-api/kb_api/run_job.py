@@ -1,26 +1,26 @@
-"""Jobs that people start on the documents of a KB: index all again, or try again what failed."""
+"""Jobs that people start on the documents of a KB: reindex all of them, or retry those that failed."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from kb_api.services import Services
+from kb_api.life_cycle import LifeCycle
 from kb_shared.errors import NotFound, RequestError
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, BackfillState, Kind
-from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 
 JobStatus = Literal["running", "done", "cancelled"]
 
 CANCELLABLE: Final = frozenset({Kind.REINDEX, Kind.RETRY_FAILED})
-"""Without the others a KB would not hold what it should."""
+"""Kinds that may be cancelled. Without the other kinds a KB would miss documents."""
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class JobProgress:
     """How far a job has come, in documents."""
 
     job: Backfill
@@ -40,41 +40,41 @@ class Start:
     is_new: bool
 
 
-async def reindex(api: Services, caller: Caller, kb_id: str) -> Start:
-    """Index every document again, for nothing where vectors were paid for; while such a job runs, that is the answer.
+async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> Start:
+    """Index every document again, at no cost where vectors are cached. Returns the running job if there is one.
 
     Raises NotFound.
     """
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    total = await documents.count_with_tags(api.database, kb.organization_id, kb.tag_ids)
-    return await _start(api, kb, Kind.REINDEX, total)
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    total = await documents.count_with_tags(database, kb.organization_id, kb.tag_ids)
+    return await _start(database, kb, kind=Kind.REINDEX, total=total, life_cycle=life_cycle)
 
 
-async def retry_failed(api: Services, caller: Caller, kb_id: str) -> Start:
-    """Try every failed document again; while such a job runs, that is the answer.
+async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> Start:
+    """Retry every failed document. Returns the running job if there is one.
 
     Raises NotFound.
     """
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    total = await index_jobs.count_failed(api.database, kb.organization_id, kb_id)
-    return await _start(api, kb, Kind.RETRY_FAILED, total)
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    total = await index_jobs.count_failed(database, kb.organization_id, kb_id)
+    return await _start(database, kb, kind=Kind.RETRY_FAILED, total=total, life_cycle=life_cycle)
 
 
-async def _start(api: Services, kb: KnowledgeBase, kind: Kind, total: int) -> Start:
+async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: int, life_cycle: LifeCycle) -> Start:
     async def start(session: MongoSession) -> Start:
-        current = await knowledge_bases.get(api.database, kb.organization_id, kb.kb_id, session)
-        latest = await backfills.latest(api.database, session, kb.organization_id, kb.kb_id, kind)
-        if latest is not None and await _covers(api, latest, session, failed=total):
+        current = await knowledge_bases.get(database, kb.organization_id, kb.kb_id, session)
+        latest = await backfills.latest(database, session, kb.organization_id, kb.kb_id, kind)
+        if latest is not None and await _covers(database, latest, session=session, failed=total):
             return Start(latest, is_new=False)
         if kind is Kind.RETRY_FAILED and not total:
             return Start(None, is_new=False)
-        # The KB is active again when the job is over. And as both write its row, two who start the same job at once
-        # follow one another.
+        # The KB becomes active again when the job is over. Both of two concurrent starts write its row, so that the
+        # second one sees the job of the first.
         status = Status.INDEXING if current.status is Status.ACTIVE else current.status
-        if await knowledge_bases.change(api.database, session, current, {"status": status}) is None:
+        if await knowledge_bases.change(database, session, current, {"status": status}) is None:
             raise NotFound("knowledge base")
         job = await backfills.start(
-            api.database,
+            database,
             session,
             kb.organization_id,
             kb.kb_id,
@@ -84,30 +84,30 @@ async def _start(api: Services, kb: KnowledgeBase, kind: Kind, total: int) -> St
         )
         return Start(job, is_new=True)
 
-    started = await in_transaction(api.database, start)
-    api.life_cycle.wake()
+    started = await in_transaction(database, start)
+    life_cycle.wake()
     return started
 
 
-async def _covers(api: Services, job: Backfill, session: MongoSession, *, failed: int) -> bool:
-    """Say whether `job` already does what is asked for."""
+async def _covers(database: Database, job: Backfill, *, session: MongoSession, failed: int) -> bool:
+    """Return whether `job` already does the requested work."""
     if job.state is BackfillState.RUNNING:
         return True
     if job.state is BackfillState.CANCELLED or (job.kind is Kind.RETRY_FAILED and failed):
         return False
-    undone, _ = await index_jobs.count_of_backfill(api.database, job.organization_id, job.kb_id, job.job_id, session)
+    undone, _ = await index_jobs.count_of_backfill(database, job.organization_id, job.kb_id, job.job_id, session)
     return undone > 0
 
 
-async def progress(
-    api: Services, caller: Caller, kb_id: str, job_id: str, *, session: MongoSession | None = None
-) -> Progress:
-    """Raises NotFound if there is no such KB, or no such job on it."""
-    await knowledge_bases.get(api.database, caller.organization_id, kb_id, session)
-    job = await backfills.find(api.database, caller.organization_id, kb_id, job_id, session)
+async def measure_progress(
+    database: Database, caller: Caller, *, kb_id: str, job_id: str, session: MongoSession | None = None
+) -> JobProgress:
+    """Count how far a job has come. Raises NotFound if there is no such KB, or no such job on it."""
+    await knowledge_bases.get(database, caller.organization_id, kb_id, session)
+    job = await backfills.find(database, caller.organization_id, kb_id, job_id, session)
     if job is None:
         raise NotFound("job")
-    undone, failed = await index_jobs.count_of_backfill(api.database, job.organization_id, kb_id, job_id, session)
+    undone, failed = await index_jobs.count_of_backfill(database, job.organization_id, kb_id, job_id, session)
     done = max(0, job.queued - undone)
     total = max(job.total, job.queued) if job.state is BackfillState.RUNNING else job.queued
     status: JobStatus = "running" if job.state is BackfillState.RUNNING or undone else "done"
@@ -115,26 +115,28 @@ async def progress(
         status = "cancelled"
     elapsed_s = (datetime.now(UTC) - job.created_at).total_seconds()
     eta_s = round(elapsed_s / done * (total - done), 1) if status == "running" and done else None
-    return Progress(job, status, total, done, failed, eta_s)
+    return JobProgress(job, status, total, done, failed, eta_s)
 
 
-async def cancel(api: Services, caller: Caller, kb_id: str, job_id: str) -> Progress:
-    """Let the job begin no more documents; those already begun are finished. One that is over stays as it is.
+async def cancel_job(database: Database, caller: Caller, *, kb_id: str, job_id: str) -> JobProgress:
+    """Stop a job from beginning further documents; those already begun are finished. No change if it is over.
 
     Raises:
-        NotFound: as `progress`.
+        NotFound: as `measure_progress`.
         RequestError: 409 `job-not-cancellable`.
     """
-    before = await progress(api, caller, kb_id, job_id)
+    before = await measure_progress(database, caller, kb_id=kb_id, job_id=job_id)
     if before.job.kind not in CANCELLABLE:
         raise RequestError(
             409,
             "job-not-cancellable",
-            "This job brings the knowledge base to what it should hold; pause the knowledge base to stop it.",
+            "This job brings the knowledge base up to date and can't be cancelled; pause the knowledge base instead.",
         )
     if before.status != "running":
-        # In a transaction, whose commit confirms that a majority has it.
-        return await in_transaction(api.database, lambda session: progress(api, caller, kb_id, job_id, session=session))
-    await backfills.cancel(api.database, before.job)
-    await index_jobs.unforce(api.database, before.job.organization_id, kb_id, backfill_id=job_id)
-    return await progress(api, caller, kb_id, job_id)
+        # In a transaction: its commit confirms that a majority has the state.
+        return await in_transaction(
+            database, lambda session: measure_progress(database, caller, kb_id=kb_id, job_id=job_id, session=session)
+        )
+    await backfills.cancel(database, before.job)
+    await index_jobs.unforce(database, before.job.organization_id, kb_id, backfill_id=job_id)
+    return await measure_progress(database, caller, kb_id=kb_id, job_id=job_id)

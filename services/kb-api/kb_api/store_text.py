@@ -1,29 +1,37 @@
-"""Takes in a text that is too large for an event, as it comes, without holding it."""
+"""Stores a text that is too large for an event, as a stream, without holding all of it in memory."""
 
 import codecs
 from collections.abc import AsyncIterator
 
 from starlette.requests import ClientDisconnect, Request
 
-from kb_api.services import Services
+from kb_api.stored_bytes import StoredBytes
 from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.errors import RequestError
-from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import document_texts
+from kb_shared.mongo.database import Database
 
 
-async def store_text(api: Services, caller: Caller, document_id: str, request: Request) -> str:
-    """Store the body of `request`, UTF-8, for a document; returns the `text_ref` that an event names it by.
+async def store_text(
+    database: Database,
+    request: Request,
+    *,
+    organization_id: str,
+    document_id: str,
+    stored_bytes: StoredBytes,
+    max_bytes: int,
+) -> str:
+    """Store the body of `request`, UTF-8, as the text of a document, and return its `text_ref` for an event.
 
     Raises:
         RequestError: 400 `incomplete-body`, 409 `quota-exceeded`, 413 `body-too-large`, 415 `unsupported-media-type`,
-            422 `validation-error` for what is no usable text.
+            422 `validation-error` for anything but UTF-8 without NUL.
     """
     _check_media_type(request)
-    await api.stored_bytes.require_room(caller.organization_id)
-    pieces = _checked(_limited(request, api.settings.max_text_bytes))
-    return await document_texts.put_stream(api.database, caller.organization_id, document_id, pieces)
+    await stored_bytes.require_room(organization_id)
+    pieces = _check_utf8(_read_limited(request, max_bytes=max_bytes))
+    return await document_texts.put_stream(database, organization_id, document_id, pieces)
 
 
 def _check_media_type(request: Request) -> None:
@@ -35,26 +43,26 @@ def _check_media_type(request: Request) -> None:
         )
 
 
-async def _limited(request: Request, most_bytes: int) -> AsyncIterator[bytes]:
+async def _read_limited(request: Request, *, max_bytes: int) -> AsyncIterator[bytes]:
     received = 0
     pieces = request.stream()
     try:
         while True:
-            # Who sends slowly keeps no other request of the organization waiting.
+            # A slow sender must not keep other requests of its organization waiting.
             async with turn_set_aside():
                 piece = await anext(pieces, None)
             if piece is None:
                 return
             received += len(piece)
-            if received > most_bytes:
-                raise RequestError(413, "body-too-large", f"Send at most {most_bytes} bytes.")
+            if received > max_bytes:
+                raise RequestError(413, "body-too-large", f"Send at most {max_bytes} bytes.")
             yield piece
     except ClientDisconnect:
         raise RequestError(400, "incomplete-body", "The connection ended before the body did.") from None
 
 
-async def _checked(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Pass on what is UTF-8 without NUL, as texts in events are."""
+async def _check_utf8(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Pass the pieces on, and refuse anything but UTF-8 without NUL, as texts in events are."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         async for piece in pieces:

@@ -12,11 +12,10 @@ from uuid import uuid4
 import numpy as np
 from pymongo.monitoring import CommandFailedEvent, CommandListener, CommandStartedEvent, CommandSucceededEvent
 
-from kb_api.bootstrap import create_services
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
 from kb_api.knowledge_base_request import ChangeKnowledgeBase
-from kb_api.life_cycle import STEPS
+from kb_api.life_cycle import STEPS, LifeCycle
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.settings import ApiSettings
 from kb_contracts import topics
@@ -206,7 +205,7 @@ class Replica:
         )
         self.sweeper = Sweeper(self.database, self.requests, backlog=self.backlog, interval_s=1)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
-        self.api = create_services(ApiSettings(life_cycle_interval_s=1), self.database, self.embedder)
+        self.life_cycle = LifeCycle(self.database, interval_s=1)
 
     async def publish(self, *events: Payload) -> None:
         """Hand events to the fan-out, as the consumer of `document-events` does."""
@@ -232,18 +231,24 @@ class Replica:
 
     async def retag_kb(self, kb: KnowledgeBase, *tag_ids: str) -> None:
         await tags.register(self.database, kb.organization_id, tag_ids)
-        asked = ChangeKnowledgeBase(tag_ids=list(tag_ids))
-        await change_knowledge_base(self.api, _caller(kb), kb.kb_id, asked)
+        await change_knowledge_base(
+            self.database,
+            _caller(kb),
+            kb_id=kb.kb_id,
+            requested=ChangeKnowledgeBase(tag_ids=list(tag_ids)),
+            max_chunks_limit=ApiSettings().max_chunks_per_document,
+            life_cycle=self.life_cycle,
+        )
 
     async def pause_kb(self, kb: KnowledgeBase) -> None:
-        await pause_knowledge_base(self.api, _caller(kb), kb.kb_id)
+        await pause_knowledge_base(self.database, _caller(kb), kb_id=kb.kb_id, life_cycle=self.life_cycle)
 
     async def resume_kb(self, kb: KnowledgeBase) -> None:
-        await resume_knowledge_base(self.api, _caller(kb), kb.kb_id)
+        await resume_knowledge_base(self.database, _caller(kb), kb_id=kb.kb_id, life_cycle=self.life_cycle)
 
     async def begin_deletion_of_kb(self, kb: KnowledgeBase) -> None:
         """From here on nobody sees the KB and nothing is written to it."""
-        await delete_knowledge_base(self.api, _caller(kb), kb.kb_id)
+        await delete_knowledge_base(self.database, _caller(kb), kb_id=kb.kb_id, life_cycle=self.life_cycle)
 
     async def finish_deletion_of_kb(self, kb: KnowledgeBase) -> None:
         await STEPS[Status.DELETING](self.database, kb)

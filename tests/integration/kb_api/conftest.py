@@ -12,8 +12,7 @@ import pytest
 from pydantic import SecretStr
 from pymongo import AsyncMongoClient
 
-from kb_api.bootstrap import create_app, create_services
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
@@ -35,7 +34,7 @@ async def kb_api_database(search_client: AsyncMongoClient[dict[str, Any]]) -> As
 
 
 @pytest.fixture(scope="session")
-async def services(kb_api_database: Database, model_server: ModelServer) -> AsyncIterator[Services]:
+async def api(kb_api_database: Database, model_server: ModelServer) -> AsyncIterator[KbApi]:
     settings = ApiSettings(
         local_models_api_base=model_server.api_base,
         embedding_model=MODEL,
@@ -43,13 +42,13 @@ async def services(kb_api_database: Database, model_server: ModelServer) -> Asyn
         provider_keys=SecretStr(f"2:{base64.b64encode(bytes([2]) * 32).decode()}"),
     )
     embedder = create_embedder(kb_api_database, settings, patience_s=0.2)
-    yield create_services(settings, kb_api_database, embedder)
+    yield create_kb_api(settings, database=kb_api_database, embedder=embedder)
     await embedder.close()
 
 
 @pytest.fixture(scope="session")
-async def http(services: Services) -> AsyncIterator[httpx.AsyncClient]:
-    transport = httpx.ASGITransport(create_app(services))
+async def http(api: KbApi) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(create_app(api))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as client:
         yield client
 
@@ -58,21 +57,21 @@ NewOrganization = Callable[..., Awaitable[Organization]]
 
 
 @pytest.fixture
-def new_organization(services: Services, http: httpx.AsyncClient) -> NewOrganization:
+def new_organization(api: KbApi, http: httpx.AsyncClient) -> NewOrganization:
     async def make(*scopes: Scope, organization_id: str | None = None) -> Organization:
-        whole_key = await make_key(services, organization_id := organization_id or f"org-{uuid4().hex[:12]}", *scopes)
-        return Organization(organization_id, whole_key, http, services)
+        whole_key = await make_key(api, organization_id := organization_id or f"org-{uuid4().hex[:12]}", *scopes)
+        return Organization(organization_id, whole_key, http, api)
 
     return make
 
 
-async def make_key(services: Services, organization_id: str, *scopes: Scope, expires_at: datetime | None = None) -> str:
+async def make_key(api: KbApi, organization_id: str, *scopes: Scope, expires_at: datetime | None = None) -> str:
     key_id, whole_key = api_keys.new_secret_key()
     key = ApiKey(
         key_id, organization_id, "test", frozenset(scopes or {Scope.ADMIN}), datetime.now(UTC), expires_at, None
     )
-    pepper = services.settings.api_key_pepper.get_secret_value()
-    assert await api_keys.insert(services.database, key, whole_key=whole_key, pepper=pepper)
+    pepper = api.settings.api_key_pepper.get_secret_value()
+    assert await api_keys.insert(api.database, key, whole_key=whole_key, pepper=pepper)
     return whole_key
 
 
@@ -85,10 +84,10 @@ async def organization(new_organization: NewOrganization) -> AsyncIterator[Organ
 
 
 @pytest.fixture
-async def living(services: Services) -> AsyncIterator[None]:
+async def living(api: KbApi) -> AsyncIterator[None]:
     """KBs go through their lives while the test runs."""
     stop = asyncio.Event()
-    running = asyncio.create_task(services.life_cycle.run(stop))
+    running = asyncio.create_task(api.life_cycle.run(stop))
     yield
     stop.set()
     await running

@@ -1,4 +1,4 @@
-"""What a test does as a member of an organization, and what the other services would do meanwhile."""
+"""What a test does as a member of an organization, and what the other api would do meanwhile."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi
 from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
@@ -32,11 +32,11 @@ class Organization:
     organization_id: str
     key: str
     http: httpx.AsyncClient
-    services: Services
+    api: KbApi
 
     @property
     def database(self) -> Database:
-        return self.services.database
+        return self.api.database
 
     @property
     def base(self) -> str:

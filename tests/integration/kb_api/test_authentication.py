@@ -17,7 +17,7 @@ from tests.integration.kb_api.organization import Organization
 
 
 def authentication(organization: Organization, database: Any = None) -> Authentication:
-    peppers = organization.services.settings.peppers
+    peppers = organization.api.settings.peppers
     return Authentication(
         organization.database if database is None else database,
         peppers=peppers,

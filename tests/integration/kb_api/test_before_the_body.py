@@ -9,8 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_api.bootstrap import create_app
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app
 from kb_shared.errors import RequestError
 from kb_shared.http.admission import Admission, lasting
 from kb_shared.http.large_bodies import LARGE_BYTES, MOST_OF_ORGANIZATION
@@ -99,13 +98,13 @@ OtherSettings = Callable[..., httpx.AsyncClient]
 
 
 @pytest.fixture
-async def other_settings(services: Services) -> AsyncIterator[OtherSettings]:
+async def other_settings(api: KbApi) -> AsyncIterator[OtherSettings]:
     """A kb-api with other settings, on the same database."""
     async with AsyncExitStack() as opened:
 
         def make(**changed: Any) -> httpx.AsyncClient:
-            settings = services.settings.model_copy(update=changed)
-            transport = httpx.ASGITransport(create_app(replace(services, settings=settings)))
+            settings = api.settings.model_copy(update=changed)
+            transport = httpx.ASGITransport(create_app(replace(api, settings=settings)))
             client = httpx.AsyncClient(transport=transport, base_url="http://kb-api")
             opened.push_async_callback(client.aclose)
             return client
@@ -189,13 +188,13 @@ async def test_an_organization_has_few_large_bodies_in_memory_at_once(
         assert theirs.status_code == 422
 
 
-def test_what_lasts_has_places_of_its_own(services: Services) -> None:
+def test_what_lasts_has_places_of_its_own(api: KbApi) -> None:
     @lasting
     async def stream() -> None: ...
 
     async def quick() -> None: ...
 
-    admission = Admission(services.settings.model_copy(update={"http_max_requests": 1, "http_max_streams": 1}))
+    admission = Admission(api.settings.model_copy(update={"http_max_requests": 1, "http_max_streams": 1}))
     with ExitStack() as held:
         scope = {"state": {"held": held}}
         for endpoint in (stream, quick):

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from kb_api import create_knowledge_base, organizations
-from kb_api.bootstrap import create_app, create_services
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_contracts.cloudevents import decode
 from kb_contracts.outcomes import KB_EVENTS, KnowledgeBaseCreated
@@ -164,7 +163,7 @@ async def test_a_provider_that_refuses_is_a_422_that_says_so_once(
 
 
 async def test_the_limit_holds_when_many_are_created_at_once(organization: Organization) -> None:
-    limit = organization.services.settings.max_knowledge_bases
+    limit = organization.api.settings.max_knowledge_bases
     await asyncio.gather(*(organization.create() for _ in range(limit - 2)))
     answers = await asyncio.gather(
         *(organization.request("POST", "/knowledge-bases", json={"name": "n"}) for _ in range(6))
@@ -188,7 +187,7 @@ async def test_creations_wait_for_each_other_however_slow_they_are(
 
 
 async def test_a_knowledge_base_that_is_being_deleted_does_not_count(organization: Organization) -> None:
-    limit = organization.services.settings.max_knowledge_bases
+    limit = organization.api.settings.max_knowledge_bases
     kbs = await asyncio.gather(*(organization.create() for _ in range(limit)))
     await organization.ok("DELETE", f"/knowledge-bases/{kbs[0]['kb_id']}")
     await organization.create()
@@ -290,13 +289,13 @@ class TwoNumbers:
 
 @pytest.fixture
 async def with_late_models(
-    services: Services, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
+    api: KbApi, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Organization]:
     """An organization of a deployment whose late models are `one` and `two`."""
     monkeypatch.setattr(late_models, "load", lambda _: TwoNumbers())
-    settings = services.settings.model_copy(update={"late_models": {"one": "/models/one", "two": "/models/two"}})
-    embedder = create_embedder(services.database, settings, patience_s=0.2)
-    deployed = create_services(settings, services.database, embedder)
+    settings = api.settings.model_copy(update={"late_models": {"one": "/models/one", "two": "/models/two"}})
+    embedder = create_embedder(api.database, settings, patience_s=0.2)
+    deployed = create_kb_api(settings, database=api.database, embedder=embedder)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(deployed)), base_url="http://late") as http:
         yield replace(await new_organization(), http=http)
     await embedder.close()
@@ -360,11 +359,11 @@ async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_
     "behaviour", [gives_vectors(200_000), gives_vectors(MAX_DIMENSIONS + 1), gzip_bomb(10_000_000)]
 )
 async def test_a_model_whose_answers_no_index_can_take_is_refused(
-    services: Services, new_organization: NewOrganization, behaviour: Behaviour
+    api: KbApi, new_organization: NewOrganization, behaviour: Behaviour
 ) -> None:
-    settings = services.settings.model_copy(update={"allow_private_providers": True})
-    embedder = create_embedder(services.database, settings, patience_s=0.2)
-    deployed = create_services(settings, services.database, embedder)
+    settings = api.settings.model_copy(update={"allow_private_providers": True})
+    embedder = create_embedder(api.database, settings, patience_s=0.2)
+    deployed = create_kb_api(settings, database=api.database, embedder=embedder)
     transport = httpx.ASGITransport(create_app(deployed))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
         organization = replace(await new_organization(), http=http)

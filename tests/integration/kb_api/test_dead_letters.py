@@ -7,8 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from kb_api.bootstrap import create_app, create_services
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_contracts import topics
 from kb_shared.kafka.headers import to_wire
 from kb_shared.kafka.record import Record
@@ -145,20 +144,20 @@ async def test_what_kafka_would_not_take_is_refused_and_stays_as_it_is(
 
 
 async def test_a_letter_of_nobody_is_seen_by_the_operators_admins_only(
-    services: Services, organization: Organization, new_organization: NewOrganization, publisher: DeadLetterPublisher
+    api: KbApi, organization: Organization, new_organization: NewOrganization, publisher: DeadLetterPublisher
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"
     await publisher.publish(record(organization, key=None), reason=reason, detail="")
     assert await listed(organization, reason=reason) == []
 
     operator = await new_organization()
-    settings = services.settings.model_copy(update={"operator_organization": operator.organization_id})
-    app = create_app(create_services(settings, services.database, services.embedder))
+    settings = api.settings.model_copy(update={"operator_organization": operator.organization_id})
+    app = create_app(create_kb_api(settings, database=api.database, embedder=api.embedder))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
-        admin = Organization(operator.organization_id, operator.key, http, services)
+        admin = Organization(operator.organization_id, operator.key, http, api)
         [letter] = await listed(admin, reason=reason)
-        weak_key = await make_key(services, operator.organization_id, Scope.READ, Scope.WRITE)
-        member = Organization(operator.organization_id, weak_key, http, services)
+        weak_key = await make_key(api, operator.organization_id, Scope.READ, Scope.WRITE)
+        member = Organization(operator.organization_id, weak_key, http, api)
         path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
         assert await listed(member, reason=reason) == []
         assert await member.refused("POST", path) == (404, "not-found")

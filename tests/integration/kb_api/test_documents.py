@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from kb_api import document_revisions, learn_message_limits
+from kb_api.bootstrap import KbApi
 from kb_api.message_limits import MessageLimits
-from kb_api.services import Services
 from kb_api.settings import ApiSettings
 from kb_contracts import topics
 from kb_contracts.cloudevents import decode
@@ -200,11 +200,11 @@ async def test_what_could_not_be_handled_is_refused_at_once(
 
 
 @pytest.fixture
-def topic_takes(services: Services) -> Iterator[Callable[[int], None]]:
+def topic_takes(api: KbApi) -> Iterator[Callable[[int], None]]:
     """Let the topic take records of at most so many bytes, as its brokers would have said."""
     name = topics.DOCUMENT_EVENTS.name
-    yield lambda most_bytes: services.message_limits.learn({name: most_bytes})
-    services.message_limits.learn({name: topics.DOCUMENT_EVENTS.max_message_bytes})
+    yield lambda most_bytes: api.message_limits.learn({name: most_bytes})
+    api.message_limits.learn({name: topics.DOCUMENT_EVENTS.max_message_bytes})
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kb_api.bootstrap import create_app
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.http.dependencies import get_provided
 from tests.e2e.system import new_knowledge_base
@@ -25,9 +24,9 @@ UNKNOWN_MODEL: Final = "hash-23"
 
 
 @pytest.fixture
-def app(services: Services) -> FastAPI:
-    settings = services.settings.model_copy(update={"http_max_active_of_organization": 1})
-    return create_app(replace(services, settings=settings))
+def app(api: KbApi) -> FastAPI:
+    settings = api.settings.model_copy(update={"http_max_active_of_organization": 1})
+    return create_app(replace(api, settings=settings))
 
 
 @pytest.fixture

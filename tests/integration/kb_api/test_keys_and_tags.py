@@ -10,8 +10,7 @@ import structlog
 from pydantic import SecretStr
 
 from kb_api.admin_key import ensure_admin_key
-from kb_api.bootstrap import create_app
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app
 from kb_api.settings import ApiSettings
 from kb_shared.errors import Misconfigured, PermanentError
 from kb_shared.mongo import api_keys, tags
@@ -23,7 +22,7 @@ NewOrganization = Callable[..., Awaitable[Organization]]
 
 
 def with_key(organization: Organization, key: str) -> Organization:
-    return Organization(organization.organization_id, key, organization.http, organization.services)
+    return Organization(organization.organization_id, key, organization.http, organization.api)
 
 
 async def test_a_new_key_works_within_its_scopes_and_until_it_is_revoked(organization: Organization) -> None:
@@ -50,9 +49,9 @@ async def test_a_key_is_shown_once_and_stored_as_a_hash_only(organization: Organ
 
 async def test_a_key_ends_when_it_expires(organization: Organization) -> None:
     now = datetime.now(UTC)
-    expired = await make_key(organization.services, organization.organization_id, expires_at=now - timedelta(seconds=1))
+    expired = await make_key(organization.api, organization.organization_id, expires_at=now - timedelta(seconds=1))
     assert await with_key(organization, expired).refused("GET", "/tags") == (401, "unauthenticated")
-    lasting = await make_key(organization.services, organization.organization_id, expires_at=now + timedelta(hours=1))
+    lasting = await make_key(organization.api, organization.organization_id, expires_at=now + timedelta(hours=1))
     assert await with_key(organization, lasting).ok("GET", "/tags")
 
 
@@ -139,38 +138,38 @@ async def test_a_deleted_tag_comes_back_when_it_is_named_again(organization: Org
     assert (await organization.ok("GET", "/tags"))["tags"] == [{"tag_id": "t", "name": "T"}]
 
 
-def bootstrapping(services: Services, whole_key: str, organization_id: str) -> ApiSettings:
-    return services.settings.model_copy(
+def bootstrapping(api: KbApi, whole_key: str, organization_id: str) -> ApiSettings:
+    return api.settings.model_copy(
         update={"bootstrap_admin_key": SecretStr(whole_key), "bootstrap_organization": organization_id}
     )
 
 
-async def test_the_first_admin_key_comes_from_the_environment_once(services: Services, http: httpx.AsyncClient) -> None:
+async def test_the_first_admin_key_comes_from_the_environment_once(api: KbApi, http: httpx.AsyncClient) -> None:
     whole_key = "kb_boot" + "strap_" + "x" * 32
     with structlog.testing.capture_logs() as logged:
         for _ in range(2):
-            await ensure_admin_key(services.database, bootstrapping(services, whole_key, "bootstrapped"))
+            await ensure_admin_key(api.database, bootstrapping(api, whole_key, "bootstrapped"))
     assert [entry["event"] for entry in logged] == ["api_key.bootstrapped"]
-    organization = Organization("bootstrapped", whole_key, http, services)
+    organization = Organization("bootstrapped", whole_key, http, api)
     listed = await organization.ok("GET", "/api-keys")
     assert [(key["name"], key["scopes"]) for key in listed["api_keys"]] == [("bootstrap", [Scope.ADMIN])]
 
 
 @pytest.mark.parametrize("changed", ["secret", "organization", "revoked"])
 async def test_a_key_of_the_environment_that_is_not_valid_is_warned_of_without_being_quoted(
-    services: Services, changed: str
+    api: KbApi, changed: str
 ) -> None:
     key_id, organization_id = uuid4().hex, f"org-{uuid4().hex}"
     whole_key = f"kb_{key_id}_" + "x" * 32
-    await ensure_admin_key(services.database, bootstrapping(services, whole_key, organization_id))
+    await ensure_admin_key(api.database, bootstrapping(api, whole_key, organization_id))
     if changed == "secret":
         whole_key = f"kb_{key_id}_" + "y" * 32
     elif changed == "organization":
         organization_id = "another"
     else:
-        assert await api_keys.revoke(services.database, organization_id, key_id)
+        assert await api_keys.revoke(api.database, organization_id, key_id)
     with structlog.testing.capture_logs() as logged:
-        await ensure_admin_key(services.database, bootstrapping(services, whole_key, organization_id))
+        await ensure_admin_key(api.database, bootstrapping(api, whole_key, organization_id))
     [warning] = logged
     assert (warning["event"], warning["log_level"], warning["key_id"]) == (
         "api_key.bootstrap_ignored",
@@ -181,27 +180,25 @@ async def test_a_key_of_the_environment_that_is_not_valid_is_warned_of_without_b
 
 
 @pytest.mark.parametrize(("pepper", "warned"), [("local-pepper", True), ("a secret", False)])
-def test_a_pepper_that_everybody_knows_is_warned_of(services: Services, pepper: str, *, warned: bool) -> None:
-    settings = services.settings.model_copy(update={"api_key_pepper": SecretStr(pepper)})
+def test_a_pepper_that_everybody_knows_is_warned_of(api: KbApi, pepper: str, *, warned: bool) -> None:
+    settings = api.settings.model_copy(update={"api_key_pepper": SecretStr(pepper)})
     with structlog.testing.capture_logs() as logged:
-        create_app(replace(services, settings=settings))
+        create_app(replace(api, settings=settings))
     assert ("api_key.pepper_is_known" in [entry["event"] for entry in logged]) is warned
     assert pepper not in str(logged)
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "kb-api"])
-def test_a_pepper_that_everybody_knows_is_refused_where_other_machines_get_in(services: Services, host: str) -> None:
+def test_a_pepper_that_everybody_knows_is_refused_where_other_machines_get_in(api: KbApi, host: str) -> None:
     known = {"api_key_pepper": SecretStr("local-pepper"), "http_host": host}
     with pytest.raises(Misconfigured, match="set KB_API_KEY_PEPPER"):
-        create_app(replace(services, settings=services.settings.model_copy(update=known)))
+        create_app(replace(api, settings=api.settings.model_copy(update=known)))
     own = {**known, "api_key_pepper": SecretStr("a secret")}
-    create_app(replace(services, settings=services.settings.model_copy(update=own)))
+    create_app(replace(api, settings=api.settings.model_copy(update=own)))
 
 
 @pytest.mark.parametrize("whole_key", ["sesame", "kb_sesame", "kb_sesame_short", "kb_a b_0123456789abcdef"])
-async def test_a_bootstrap_key_of_another_shape_is_refused_without_being_quoted(
-    services: Services, whole_key: str
-) -> None:
+async def test_a_bootstrap_key_of_another_shape_is_refused_without_being_quoted(api: KbApi, whole_key: str) -> None:
     with pytest.raises(PermanentError) as refused:
-        await ensure_admin_key(services.database, bootstrapping(services, whole_key, "o"))
+        await ensure_admin_key(api.database, bootstrapping(api, whole_key, "o"))
     assert whole_key not in str(refused.value)

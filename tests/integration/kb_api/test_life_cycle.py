@@ -281,7 +281,7 @@ async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_when_somebody_l
     organization: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere everything waited for the next round of somebody who polls."""
-    woken = organization.services.life_cycle
+    woken = organization.api.life_cycle
     monkeypatch.setattr(woken, "_interval_s", 3_600.0)
     stop = asyncio.Event()
     running = asyncio.create_task(woken.run(stop))

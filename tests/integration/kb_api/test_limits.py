@@ -7,8 +7,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from kb_api.bootstrap import create_app
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app
 from kb_api.stored_bytes import StoredBytes
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
@@ -16,7 +15,7 @@ from tests.integration.kb_api.organization import Organization
 
 
 @pytest.fixture
-async def limited(organization: Organization, services: Services) -> AsyncIterator[Organization]:
+async def limited(organization: Organization, api: KbApi) -> AsyncIterator[Organization]:
     """The organization, at a kb-api with the lowest limits."""
     limits = {
         "administrative_calls_per_minute_of_key": 1,
@@ -24,7 +23,7 @@ async def limited(organization: Organization, services: Services) -> AsyncIterat
         "failed_authentications_per_minute_of_address": 3,
         "failed_authentications_per_minute_of_key": 1,
     }
-    other = replace(services, settings=services.settings.model_copy(update=limits))
+    other = replace(api, settings=api.settings.model_copy(update=limits))
     transport = httpx.ASGITransport(create_app(other))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
         yield replace(organization, http=http)
@@ -54,9 +53,9 @@ async def test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets
 
 
 @pytest.fixture
-async def small(organization: Organization, services: Services) -> AsyncIterator[Organization]:
+async def small(organization: Organization, api: KbApi) -> AsyncIterator[Organization]:
     """The organization, at a kb-api where it may have two keys and two tags."""
-    other = replace(services, settings=services.settings.model_copy(update={"max_api_keys": 2, "max_tags": 2}))
+    other = replace(api, settings=api.settings.model_copy(update={"max_api_keys": 2, "max_tags": 2}))
     transport = httpx.ASGITransport(create_app(other))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
         yield replace(organization, http=http)
@@ -83,10 +82,10 @@ async def test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_ca
 
 
 async def test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are(
-    organization: Organization, services: Services
+    organization: Organization, api: KbApi
 ) -> None:
-    stored_bytes = StoredBytes(services.database, limit=10)
-    transport = httpx.ASGITransport(create_app(replace(services, stored_bytes=stored_bytes)))
+    stored_bytes = StoredBytes(api.database, limit=10)
+    transport = httpx.ASGITransport(create_app(replace(api, stored_bytes=stored_bytes)))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
         full = replace(organization, http=http)
         headers = {"Authorization": f"Bearer {full.key}", "Content-Type": "text/plain"}
@@ -102,7 +101,7 @@ async def test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_chang
 
 
 async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them_leaves(
-    services: Services, monkeypatch: pytest.MonkeyPatch
+    api: KbApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[str] = []
     may_end = asyncio.Event()
@@ -113,7 +112,7 @@ async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them
         return 0
 
     monkeypatch.setattr(document_texts, "stored_bytes", count)
-    stored_bytes = StoredBytes(services.database, limit=10)
+    stored_bytes = StoredBytes(api.database, limit=10)
     first, *others = [asyncio.create_task(stored_bytes.require_room("acme")) for _ in range(5)]
     await asyncio.sleep(0)
     first.cancel()

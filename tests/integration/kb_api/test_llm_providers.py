@@ -54,7 +54,7 @@ async def test_a_key_is_kept_sealed_and_never_shown_again(organization: Organiza
 async def test_an_organizations_key_takes_effect_at_once_and_for_nobody_else(
     organization: Organization, new_organization: Any
 ) -> None:
-    models = organization.services.models
+    models = organization.api.embedder.models
     name = "text-embedding-3-small"
     with pytest.raises(ProviderKeyMissing):
         await models.get(organization.organization_id, name)

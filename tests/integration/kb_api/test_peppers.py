@@ -12,8 +12,7 @@ import pytest
 import structlog
 from pydantic import SecretStr, ValidationError
 
-from kb_api.bootstrap import create_app
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app
 from kb_api.settings import ApiSettings
 from kb_shared.http.authentication import Authentication
 from kb_shared.http.failed_authentications import FailedAuthentications
@@ -32,7 +31,7 @@ STEPS: Final[Mapping[int, tuple[str, str | None, Sequence[str]]]] = {
 
 
 @asynccontextmanager
-async def replica(services: Services, organization: Organization, step: int) -> AsyncIterator[Organization]:
+async def replica(api: KbApi, organization: Organization, step: int) -> AsyncIterator[Organization]:
     """The organization, at a replica that has come so far."""
     current, coming, former = STEPS[step]
     peppers = {
@@ -40,53 +39,53 @@ async def replica(services: Services, organization: Organization, step: int) -> 
         "api_key_next_pepper": None if coming is None else SecretStr(coming),
         "api_key_former_peppers": [SecretStr(each) for each in former],
     }
-    changed = replace(services, settings=services.settings.model_copy(update=peppers))
+    changed = replace(api, settings=api.settings.model_copy(update=peppers))
     transport = httpx.ASGITransport(create_app(changed))
     async with httpx.AsyncClient(transport=transport, base_url="http://kb-api") as http:
-        yield replace(organization, http=http, services=changed)
+        yield replace(organization, http=http, api=changed)
 
 
-async def key_made_at(services: Services, organization: Organization, step: int) -> str:
+async def key_made_at(api: KbApi, organization: Organization, step: int) -> str:
     """A new key of the organization, made by the API."""
     database, organization_id = organization.database, organization.organization_id
     admin_id, admin_key = api_keys.new_secret_key()
-    stored = await api_keys.authenticate(database, organization.key, peppers=organization.services.settings.peppers)
+    stored = await api_keys.authenticate(database, organization.key, peppers=organization.api.settings.peppers)
     assert stored is not None
     await api_keys.insert(database, replace(stored, key_id=admin_id), whole_key=admin_key, pepper=STEPS[step][0])
-    async with replica(services, replace(organization, key=admin_key), step) as at:
+    async with replica(api, replace(organization, key=admin_key), step) as at:
         made = await at.ok("POST", "/api-keys", json={"name": f"of {organization_id}", "scopes": ["admin"]})
         return str(made["api_key"])
 
 
-async def status(services: Services, organization: Organization, step: int, key: str) -> int:
-    async with replica(services, replace(organization, key=key), step) as at:
+async def status(api: KbApi, organization: Organization, step: int, key: str) -> int:
+    async with replica(api, replace(organization, key=key), step) as at:
         return (await at.request("GET", "/api-keys")).status_code
 
 
 @pytest.mark.parametrize("earlier", [0, 1, 2])
 async def test_replicas_of_two_steps_that_follow_each_other_accept_all_keys(
-    services: Services, organization: Organization, earlier: int
+    api: KbApi, organization: Organization, earlier: int
 ) -> None:
     later = earlier + 1
-    keys = {step: await key_made_at(services, organization, step) for step in (earlier, later) if step != 3}
+    keys = {step: await key_made_at(api, organization, step) for step in (earlier, later) if step != 3}
     if earlier == 2:
         # Before the last step every key was used.
-        keys |= {1: await key_made_at(services, organization, 1)}
-        assert await status(services, organization, 2, keys[1]) == 200
+        keys |= {1: await key_made_at(api, organization, 1)}
+        assert await status(api, organization, 2, keys[1]) == 200
     for key in keys.values():
         for step in (earlier, later, earlier):
-            assert await status(services, organization, step, key) == 200
+            assert await status(api, organization, step, key) == 200
 
 
 async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says_so(
-    services: Services, organization: Organization
+    api: KbApi, organization: Organization
 ) -> None:
-    used, unused = [await key_made_at(services, organization, 0) for _ in range(2)]
-    async with replica(services, replace(organization, key=used), 2) as at:
+    used, unused = [await key_made_at(api, organization, 0) for _ in range(2)]
+    async with replica(api, replace(organization, key=used), 2) as at:
         with structlog.testing.capture_logs() as logged:
             before = (await at.ok("GET", "/api-keys"))["api_keys"]
             after = (await at.ok("GET", "/api-keys"))["api_keys"]
-    async with replica(services, replace(organization, key=used), 1) as behind:
+    async with replica(api, replace(organization, key=used), 1) as behind:
         # It does not go back to the old one.
         assert (await behind.ok("GET", "/api-keys"))["api_keys"] == after
     rehashed = [entry for entry in logged if entry["event"] == "api_key.rehashed"]
@@ -99,15 +98,15 @@ async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says
     is_rehashed = {key_id: hashed > created for key_id, (created, hashed) in times.items()}
     assert is_rehashed[used.split("_")[1]]
     assert not is_rehashed[unused.split("_")[1]]
-    assert await status(services, organization, 3, used) == 200
-    assert await status(services, organization, 3, unused) == 401
+    assert await status(api, organization, 3, used) == 200
+    assert await status(api, organization, 3, unused) == 401
 
 
 async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then_on(
-    services: Services, organization: Organization
+    api: KbApi, organization: Organization
 ) -> None:
     """A search compares the two, and begins again if they differ."""
-    key = await key_made_at(services, organization, 0)
+    key = await key_made_at(api, organization, 0)
     authentication = Authentication(
         organization.database,
         peppers=Peppers(NEW, former=(OLD,)),
@@ -119,13 +118,11 @@ async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then
     assert stored.key.hashed_at is not None
 
 
-async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(
-    services: Services, organization: Organization
-) -> None:
-    key = await key_made_at(services, organization, 0)
-    assert await status(services, organization, 2, key[:-1] + ("a" if key[-1] != "a" else "b")) == 401
+async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(api: KbApi, organization: Organization) -> None:
+    key = await key_made_at(api, organization, 0)
+    assert await status(api, organization, 2, key[:-1] + ("a" if key[-1] != "a" else "b")) == 401
     assert await api_keys.revoke(organization.database, organization.organization_id, key.split("_")[1])
-    assert await status(services, organization, 2, key) == 401
+    assert await status(api, organization, 2, key) == 401
 
 
 def test_peppers_come_from_the_environment_and_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from kb_api.bootstrap import create_app, create_services
-from kb_api.services import Services
+from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_contracts import topics
 from kb_shared.errors import MessageRefused
 from kb_shared.messaging.unsendable_messages import set_aside
@@ -118,19 +117,19 @@ async def test_another_organization_neither_sees_nor_redrives_it(
 
 
 async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
-    services: Services, organization: Organization, new_organization: NewOrganization
+    api: KbApi, organization: Organization, new_organization: NewOrganization
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"
-    await set_aside_a_message_of_nobody(services, reason)
+    await set_aside_a_message_of_nobody(api, reason)
     assert await listed(organization, reason=reason) == []
 
     operator = await new_organization()
-    settings = services.settings.model_copy(update={"operator_organization": operator.organization_id})
-    app = create_app(create_services(settings, services.database, services.embedder))
+    settings = api.settings.model_copy(update={"operator_organization": operator.organization_id})
+    app = create_app(create_kb_api(settings, database=api.database, embedder=api.embedder))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
-        admin = Organization(operator.organization_id, operator.key, http, services)
-        weak_key = await make_key(services, operator.organization_id, Scope.READ, Scope.WRITE)
-        member = Organization(operator.organization_id, weak_key, http, services)
+        admin = Organization(operator.organization_id, operator.key, http, api)
+        weak_key = await make_key(api, operator.organization_id, Scope.READ, Scope.WRITE)
+        member = Organization(operator.organization_id, weak_key, http, api)
         [message] = await listed(admin, reason=reason)
         path = f"/unsendable-messages/{message['message_id']}/redrive"
         assert await listed(member, reason=reason) == []
@@ -138,12 +137,12 @@ async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
         assert (await admin.ok("POST", path))["redriven_by"] == operator.key.split("_")[1]
 
 
-async def set_aside_a_message_of_nobody(services: Services, reason: str) -> None:
+async def set_aside_a_message_of_nobody(api: KbApi, reason: str) -> None:
     ordering = uuid4().hex
 
     async def add(session: MongoSession) -> None:
         await outbox.add_as_it_was(
-            services.database,
+            api.database,
             session,
             topic=topics.DOCUMENT_EVENTS.name,
             key=b"\xff",
@@ -153,7 +152,7 @@ async def set_aside_a_message_of_nobody(services: Services, reason: str) -> None
             traceparent="",
         )
 
-    await in_transaction(services.database, add)
-    for message in await outbox.unsent(services.database, range(outbox.BUCKETS), limit=10_000):
+    await in_transaction(api.database, add)
+    for message in await outbox.unsent(api.database, range(outbox.BUCKETS), limit=10_000):
         if message.ordering == ordering:
-            await set_aside(services.database, message, MessageRefused("", reason=reason), size_bytes=1)
+            await set_aside(api.database, message, MessageRefused("", reason=reason), size_bytes=1)

@@ -3,8 +3,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
+from kb_api.dependencies import Admin, Database, Settings
 from kb_api.knowledge_base_request import Name
-from kb_api.services import Admin, Api
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip, Timestamp
 from kb_shared.http.problems import invalid_field, responses
@@ -58,14 +58,14 @@ class ApiKeyList(BaseModel):
 
 
 @router.post("/api-keys", status_code=201, response_model=CreatedApiKey, responses=responses(409))
-async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
+async def create(database: Database, settings: Settings, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
     """Create a key of this organization. Make a second one to rotate: both work until the first is revoked."""
     created_at = now()
     if body.expires_at is not None and body.expires_at <= created_at:
         raise invalid_field("expires_at", "Input should be in the future")
     await require_quota(
-        lambda: api_keys.count_live(api.database, caller.organization_id),
-        api.settings.max_api_keys,
+        lambda: api_keys.count_live(database, caller.organization_id),
+        settings.max_api_keys,
         things="API keys that are neither revoked nor expired",
         setting="KB_MAX_API_KEYS",
     )
@@ -79,19 +79,19 @@ async def create(api: Api, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
         expires_at=body.expires_at,
         revoked_at=None,
     )
-    await api_keys.insert(api.database, key, whole_key=whole_key, pepper=api.settings.peppers.current)
+    await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.peppers.current)
     return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
 
 
 @router.get("/api-keys", response_model=ApiKeyList)
-async def list_all(api: Api, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
-    keys, total_count = await api_keys.of_organization(api.database, caller.organization_id, skip=skip, limit=limit)
+async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
+    keys, total_count = await api_keys.of_organization(database, caller.organization_id, skip=skip, limit=limit)
     return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
 
 
 @router.delete("/api-keys/{key_id}", response_model=MessageResponse)
-async def revoke(api: Api, caller: Admin, key_id: str) -> MessageResponse:
+async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key; the next request with it is refused."""
-    if not await api_keys.revoke(api.database, caller.organization_id, key_id):
+    if not await api_keys.revoke(database, caller.organization_id, key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")

@@ -6,8 +6,8 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from kb_api.redrive_dead_letter import redrive_dead_letter, visible_to
-from kb_api.services import Api, Reader, Writer
+from kb_api.dependencies import Database, MessageLimits, Reader, Settings, Writer
+from kb_api.redrive_dead_letter import redrive_dead_letter, visible_organizations
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -63,7 +63,8 @@ class DeadLetterList(BaseModel):
 
 @router.get("/dead-letters", response_model=DeadLetterList)
 async def list_all(
-    api: Api,
+    database: Database,
+    settings: Settings,
     caller: Reader,
     *,
     skip: Skip = 0,
@@ -72,8 +73,9 @@ async def list_all(
     reason: Word | None = None,
 ) -> DeadLetterList:
     """List the dead letters of this organization, newest first. They are kept for 90 days."""
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     letters, total_count = await dead_letters.page(
-        api.database, visible_to(api, caller), topic=topic, reason=reason, skip=skip, limit=limit
+        database, visible, topic=topic, reason=reason, skip=skip, limit=limit
     )
     return DeadLetterList(
         dead_letters=[DeadLetterView.from_dead_letter(letter) for letter in letters], total_count=total_count
@@ -86,6 +88,12 @@ async def list_all(
     response_model=DeadLetterView,
     responses=responses(409),
 )
-async def redrive(api: Api, caller: Writer, dead_letter_id: str) -> DeadLetterView:
+async def redrive(
+    database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, dead_letter_id: str
+) -> DeadLetterView:
     """Send the record again, as it came, to the topic it came from. Once: later requests change nothing."""
-    return DeadLetterView.from_dead_letter(await redrive_dead_letter(api, caller, dead_letter_id))
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    letter = await redrive_dead_letter(
+        database, dead_letter_id, visible=visible, by=caller.key_id, message_limits=message_limits
+    )
+    return DeadLetterView.from_dead_letter(letter)

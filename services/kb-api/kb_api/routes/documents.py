@@ -6,29 +6,30 @@ from typing import Annotated, Any
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, Field
 
-from kb_api.document_overview import Overview, overview_of
+from kb_api.dependencies import (
+    Database,
+    DocumentEventPublisher,
+    DocumentReader,
+    DocumentWriter,
+    Settings,
+    StoredBytes,
+)
+from kb_api.document_overview import DocumentOverview, load_overview
 from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, deletion
 from kb_api.documents_of_knowledge_base import ListedDocument
 from kb_api.explain_document import DocumentStatus
-from kb_api.publish_document_event import Published, publish_document_event
+from kb_api.publish_document_event import Published
 from kb_api.routes.documents_in_kb import DocumentState
 from kb_api.routes.knowledge_bases import DocumentError
 from kb_api.routes.unsendable_messages import UnsendableMessageView
-from kb_api.services import Api
 from kb_api.store_text import store_text
 from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
-from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.routing import organization_router
-from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 router = organization_router("documents")
-
-# No administration: as many as upstream has documents.
-Reader = Annotated[Caller, Depends(CallerWith(Scope.READ))]
-Writer = Annotated[Caller, Depends(CallerWith(Scope.WRITE))]
 
 Revision = Annotated[
     int | None,
@@ -123,7 +124,7 @@ class DocumentView(DocumentState):
     knowledge_bases: list[MembershipView] = Field(description="It is in, has to enter or has to leave.")
 
     @classmethod
-    def of_overview(cls, overview: Overview) -> "DocumentView":
+    def of_overview(cls, overview: DocumentOverview) -> "DocumentView":
         document = overview.document
         return cls(
             **DocumentState.from_document(document).model_dump(),
@@ -142,39 +143,52 @@ def _as_given(value: Any) -> Any:
 
 
 @router.get("/documents/{document_id}", response_model=DocumentView)
-async def get(api: Api, caller: Reader, document_id: str) -> DocumentView:
+async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
     """The document as its events describe it, and how it stands in each KB."""
-    return DocumentView.of_overview(await overview_of(api, caller, document_id))
+    overview = await load_overview(database, caller.organization_id, document_id=document_id)
+    return DocumentView.of_overview(overview)
 
 
 @router.put("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
-async def put(api: Api, caller: Writer, document_id: NewDocumentId, body: PutDocument) -> AcceptedChange:
+async def put(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
+) -> AcceptedChange:
     """Publish `document.ocr_completed.v1`: the text of the document is there, for the first time or again."""
     event = body.event(caller, document_id)
-    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
+    published = await publisher.publish(event, revision=body.revision)
+    return AcceptedChange.from_published(document_id, published)
 
 
 @router.patch("/documents/{document_id}/tags", status_code=202, response_model=AcceptedChange, responses=responses(409))
-async def patch_tags(api: Api, caller: Writer, document_id: DocumentId, body: PatchTags) -> AcceptedChange:
+async def patch_tags(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
+) -> AcceptedChange:
     """The document has other tags: `document.tags_changed.v1`."""
     event = body.event(caller, document_id)
-    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
+    published = await publisher.publish(event, revision=body.revision)
+    return AcceptedChange.from_published(document_id, published)
 
 
 @router.patch(
     "/documents/{document_id}/metadata", status_code=202, response_model=AcceptedChange, responses=responses(409)
 )
-async def patch_metadata(api: Api, caller: Writer, document_id: DocumentId, body: PatchMetadata) -> AcceptedChange:
+async def patch_metadata(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
+) -> AcceptedChange:
     """The document has other metadata: `document.metadata_changed.v1`."""
     event = body.event(caller, document_id)
-    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=body.revision))
+    published = await publisher.publish(event, revision=body.revision)
+    return AcceptedChange.from_published(document_id, published)
 
 
 @router.delete("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
-async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Revision = None) -> AcceptedChange:
+async def delete(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, revision: Revision = None
+) -> AcceptedChange:
     """The document is deleted, with everything up to this revision: `document.deleted.v1`."""
     event = deletion(caller, document_id, revision)
-    return AcceptedChange.from_published(document_id, await publish_document_event(api, event, revision=revision))
+    published = await publisher.publish(event, revision=revision)
+    return AcceptedChange.from_published(document_id, published)
 
 
 @router.put(
@@ -184,6 +198,22 @@ async def delete(api: Api, caller: Writer, document_id: DocumentId, revision: Re
         "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
 )
-async def put_text(api: Api, caller: Writer, document_id: NewDocumentId, request: Request) -> StoredText:
+async def put_text(
+    database: Database,
+    stored_bytes: StoredBytes,
+    settings: Settings,
+    caller: DocumentWriter,
+    *,
+    document_id: NewDocumentId,
+    request: Request,
+) -> StoredText:
     """Store a text that is too large for an event, in UTF-8; then name its `text_ref` in an event of this document."""
-    return StoredText(text_ref=await store_text(api, caller, document_id, request))
+    text_ref = await store_text(
+        database,
+        request,
+        organization_id=caller.organization_id,
+        document_id=document_id,
+        stored_bytes=stored_bytes,
+        max_bytes=settings.max_text_bytes,
+    )
+    return StoredText(text_ref=text_ref)

@@ -6,9 +6,9 @@ from typing import Annotated
 from fastapi import Query
 from pydantic import BaseModel, Field
 
+from kb_api.dependencies import Database, Reader
 from kb_api.explain_document import DocumentStatus, Explanation, explain_document
 from kb_api.routes.knowledge_bases import DocumentError
-from kb_api.services import Api, Reader
 from kb_contracts.commands import Reason
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
@@ -136,9 +136,10 @@ def _job(explanation: Explanation) -> JobState | None:
 
 
 @router.get("/knowledge-bases/{kb_id}/documents/{document_id}/explain", response_model=ExplanationView)
-async def explain(api: Api, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
+async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
     """Why the document is, or is not, in the KB."""
-    return ExplanationView.from_explanation(await explain_document(api, caller, kb_id, document_id), document_id)
+    explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)
+    return ExplanationView.from_explanation(explanation, document_id)
 
 
 class ChunkView(BaseModel):
@@ -169,7 +170,7 @@ class ChunkList(BaseModel):
 
 @router.get("/knowledge-bases/{kb_id}/chunks", response_model=ChunkList)
 async def list_chunks(
-    api: Api,
+    database: Database,
     caller: Reader,
     kb_id: str,
     document_id: Annotated[str, Query(min_length=1, max_length=128)],
@@ -178,15 +179,15 @@ async def list_chunks(
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChunkList:
     """The chunks of a document as they are indexed now: texts and positions, no vectors."""
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
 
     async def read(session: MongoSession) -> ChunkList:
         indexed = await document_index.find(
-            api.database, MembershipKey(kb.organization_id, kb_id, document_id), session=session
+            database, MembershipKey(kb.organization_id, kb_id, document_id), session=session
         )
         if indexed is None:
             raise NotFound("document")
-        chunks = vectors.chunks_of(api.database, kb)
+        chunks = vectors.chunks_of(database, kb)
         rows, total_count = await vectors.page_of_document(chunks, session, document_id, skip=skip, limit=limit)
         return ChunkList(
             document_id=document_id,
@@ -195,4 +196,4 @@ async def list_chunks(
             total_count=total_count,
         )
 
-    return await in_transaction(api.database, read)
+    return await in_transaction(database, read)

@@ -1,6 +1,6 @@
 from pydantic import BaseModel, Field
 
-from kb_api.services import Api, Reader
+from kb_api.dependencies import Database, OrganizationModels, Reader
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
@@ -22,10 +22,12 @@ class EmbeddingModelList(BaseModel):
 
 
 @router.get("/embedding-models", response_model=EmbeddingModelList)
-async def list_all(api: Api, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> EmbeddingModelList:
+async def list_all(
+    database: Database, models: OrganizationModels, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
+) -> EmbeddingModelList:
     """Models that KBs may have, by name."""
-    own_keys = await llm_providers.names(api.database, caller.organization_id)
-    catalogue = api.models.catalogue
+    own_keys = await llm_providers.names(database, caller.organization_id)
+    catalogue = models.catalogue
     described = catalogue.described()
     return EmbeddingModelList(
         embedding_models=[

@@ -4,11 +4,12 @@ from datetime import datetime
 
 from pydantic import BaseModel, Field
 
+from kb_api import run_job
+from kb_api.dependencies import Database, LifeCycle, Reader, Writer
 from kb_api.knowledge_base_response import KnowledgeBaseView
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
-from kb_api.run_job import JobStatus, Progress, Start, cancel, progress, reindex, retry_failed
-from kb_api.services import Api, Reader, Writer
+from kb_api.run_job import JobProgress, JobStatus, Start
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.backfills import Kind
@@ -41,7 +42,7 @@ class JobView(BaseModel):
     created_at: datetime
 
     @classmethod
-    def from_progress(cls, shown: Progress) -> "JobView":
+    def from_progress(cls, shown: JobProgress) -> "JobView":
         return cls(
             job_id=shown.job.job_id,
             kind=shown.job.kind,
@@ -55,23 +56,23 @@ class JobView(BaseModel):
 
 
 @router.post("/knowledge-bases/{kb_id}/reindex", status_code=202, response_model=Reindexing)
-async def start_reindexing(api: Api, caller: Writer, kb_id: str) -> Reindexing:
+async def start_reindexing(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Reindexing:
     """Index every document of the KB again, even if nothing has changed. Searches go on meanwhile.
 
     While such a job runs, that one is the answer.
     """
-    started = await reindex(api, caller, kb_id)
+    started = await run_job.start_reindexing(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     count = started.job.total if started.job else 0
     return Reindexing(**_described(started, f"{count} documents are being indexed again."), document_count=count)
 
 
 @router.post("/knowledge-bases/{kb_id}/retry-failed", status_code=202, response_model=Retrying)
-async def start_retrying(api: Api, caller: Writer, kb_id: str) -> Retrying:
+async def start_retrying(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Retrying:
     """Try every document that failed again, from its first attempt on.
 
     While such a job runs, that one is the answer.
     """
-    started = await retry_failed(api, caller, kb_id)
+    started = await run_job.start_retrying(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     count = started.job.total if started.job else 0
     return Retrying(**_described(started, f"{count} failed documents are tried again."), retry_count=count)
 
@@ -84,28 +85,30 @@ def _described(started: Start, what: str) -> dict[str, str | None]:
 
 
 @router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView)
-async def get_job(api: Api, caller: Reader, kb_id: str, job_id: str) -> JobView:
-    return JobView.from_progress(await progress(api, caller, kb_id, job_id))
+async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -> JobView:
+    progress = await run_job.measure_progress(database, caller, kb_id=kb_id, job_id=job_id)
+    return JobView.from_progress(progress)
 
 
 @router.delete("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView, responses=responses(409))
-async def cancel_job(api: Api, caller: Writer, kb_id: str, job_id: str) -> JobView:
+async def cancel_job(database: Database, caller: Writer, kb_id: str, job_id: str) -> JobView:
     """Cancel what the job has not begun. Documents that are being indexed are finished."""
-    return JobView.from_progress(await cancel(api, caller, kb_id, job_id))
+    progress = await run_job.cancel_job(database, caller, kb_id=kb_id, job_id=job_id)
+    return JobView.from_progress(progress)
 
 
 @router.post("/knowledge-bases/{kb_id}/pause", response_model=KnowledgeBaseView, responses=responses(409))
-async def pause(api: Api, caller: Writer, kb_id: str) -> KnowledgeBaseView:
+async def pause(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
     """Index nothing more in this KB until it is resumed. What is deleted or untagged leaves it; searches go on.
 
     A document that is being embedded may be paid for, but is not written.
     """
-    kb = await pause_knowledge_base(api, caller, kb_id)
-    return (await views(api, caller.organization_id, [kb]))[0]
+    kb = await pause_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
+    return (await views(database, caller.organization_id, [kb]))[0]
 
 
 @router.post("/knowledge-bases/{kb_id}/resume", response_model=KnowledgeBaseView, responses=responses(409))
-async def resume(api: Api, caller: Writer, kb_id: str) -> KnowledgeBaseView:
+async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
     """Index all that was kept back while the KB was paused."""
-    kb = await resume_knowledge_base(api, caller, kb_id)
-    return (await views(api, caller.organization_id, [kb]))[0]
+    kb = await resume_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
+    return (await views(database, caller.organization_id, [kb]))[0]

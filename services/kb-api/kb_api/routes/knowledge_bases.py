@@ -5,12 +5,11 @@ from fastapi import Query, Response
 from pydantic import BaseModel, StringConstraints
 
 from kb_api.change_knowledge_base import change_knowledge_base
-from kb_api.create_knowledge_base import create_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
+from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
 from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, StatusFilter, list_documents
 from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
 from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
-from kb_api.services import Api, Reader, Services, Writer
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
@@ -24,16 +23,18 @@ NameSearch = Annotated[str, StringConstraints(min_length=1, max_length=200, patt
 
 
 @router.post("/knowledge-bases", status_code=201, response_model=KnowledgeBaseView, responses=responses(402, 409))
-async def create(api: Api, caller: Writer, body: CreateKnowledgeBase, response: Response) -> KnowledgeBaseView:
+async def create(
+    creator: KnowledgeBaseCreator, caller: Writer, body: CreateKnowledgeBase, response: Response
+) -> KnowledgeBaseView:
     """Create a KB. It is searchable once its index is queryable, while its documents are still being indexed."""
-    kb = await create_knowledge_base(api, caller, body)
+    kb = await creator.create(caller, body)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
     return KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
 
 
 @router.get("/knowledge-bases", response_model=KnowledgeBaseList)
 async def list_all(
-    api: Api,
+    database: Database,
     caller: Reader,
     *,
     skip: Skip = 0,
@@ -44,7 +45,7 @@ async def list_all(
 ) -> KnowledgeBaseList:
     """KBs of the organization. `name_search` is a part of the name, whatever its capitals."""
     kbs, total_count = await knowledge_bases.page(
-        api.database,
+        database,
         caller.organization_id,
         skip=skip,
         limit=limit,
@@ -52,34 +53,51 @@ async def list_all(
         status=status,
         name_search=name_search,
     )
-    return KnowledgeBaseList(knowledge_bases=await views(api, caller.organization_id, kbs), total_count=total_count)
+    return KnowledgeBaseList(
+        knowledge_bases=await views(database, caller.organization_id, kbs), total_count=total_count
+    )
 
 
 @router.get("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView)
-async def get(api: Api, caller: Reader, kb_id: str) -> KnowledgeBaseView:
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    return (await views(api, caller.organization_id, [kb]))[0]
+async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseView:
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    return (await views(database, caller.organization_id, [kb]))[0]
 
 
 @router.put("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView, responses=responses(409))
-async def change(api: Api, caller: Writer, kb_id: str, body: ChangeKnowledgeBase) -> KnowledgeBaseView:
+async def change(
+    database: Database,
+    life_cycle: LifeCycle,
+    settings: Settings,
+    caller: Writer,
+    *,
+    kb_id: str,
+    body: ChangeKnowledgeBase,
+) -> KnowledgeBaseView:
     """Change what is given. With other `tag_ids` the KB is `indexing` until every document is in or out.
 
     So it is with a higher `max_chunks_per_document`, until those that had too many chunks are in.
     """
-    kb = await change_knowledge_base(api, caller, kb_id, body)
-    return (await views(api, caller.organization_id, [kb]))[0]
+    kb = await change_knowledge_base(
+        database,
+        caller,
+        kb_id=kb_id,
+        requested=body,
+        max_chunks_limit=settings.max_chunks_per_document,
+        life_cycle=life_cycle,
+    )
+    return (await views(database, caller.organization_id, [kb]))[0]
 
 
 @router.delete("/knowledge-bases/{kb_id}", response_model=MessageResponse)
-async def delete(api: Api, caller: Writer, kb_id: str) -> MessageResponse:
-    await delete_knowledge_base(api, caller, kb_id)
+async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> MessageResponse:
+    await delete_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return MessageResponse(message="Knowledge base deleted successfully")
 
 
-async def views(api: Services, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
-    totals = await kb_slots.totals(api.database, organization_id, [kb.kb_id for kb in kbs])
-    dead_tags = await tags.deleted(api.database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
+async def views(database: Database, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
+    totals = await kb_slots.totals(database, organization_id, [kb.kb_id for kb in kbs])
+    dead_tags = await tags.deleted(database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
     nothing: Final = (0, 0)
     return [
         KnowledgeBaseView.from_knowledge_base(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
@@ -128,7 +146,7 @@ class DocumentList(BaseModel):
 
 @router.get("/knowledge-bases/{kb_id}/documents", response_model=DocumentList)
 async def list_its_documents(
-    api: Api,
+    database: Database,
     caller: Reader,
     kb_id: str,
     *,
@@ -138,10 +156,8 @@ async def list_its_documents(
     name_search: NameSearch | None = None,
 ) -> DocumentList:
     """Documents of the KB: without `status` those that are indexed; `all` shows what is open for them, too."""
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    listed, total_count = await list_documents(
-        api.database, kb, status, name_search=name_search, skip=skip, limit=limit
-    )
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
     return DocumentList(documents=[DocumentView.from_listed(one) for one in listed], total_count=total_count)
 
 
@@ -161,19 +177,19 @@ class KnowledgeBaseStats(BaseModel):
 
 
 @router.get("/knowledge-bases/{kb_id}/stats", response_model=KnowledgeBaseStats)
-async def stats(api: Api, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
+async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
     """How much is in the KB against how much carries its tags, what it cost, and how its search indexes are."""
-    kb = await knowledge_bases.get(api.database, caller.organization_id, kb_id)
-    totals = await kb_slots.totals(api.database, kb.organization_id, [kb.kb_id])
+    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    totals = await kb_slots.totals(database, kb.organization_id, [kb.kb_id])
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
     return KnowledgeBaseStats(
         document_count=document_count,
         chunk_count=chunk_count,
-        total_documents_with_tags=await documents.count_with_tags(api.database, kb.organization_id, kb.tag_ids),
-        last_indexed_at=await document_index.last_indexed_at(api.database, kb.key),
-        spus=await spu_ledger.total(api.database, kb.organization_id, kb_id=kb.kb_id),
+        total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, kb.tag_ids),
+        last_indexed_at=await document_index.last_indexed_at(database, kb.key),
+        spus=await spu_ledger.total(database, kb.organization_id, kb_id=kb.kb_id),
         search_indexes=[
             SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
-            for index in await search_indexes.listed(api.database[kb.vector_collection])
+            for index in await search_indexes.listed(database[kb.vector_collection])
         ],
     )

@@ -3,9 +3,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from kb_api.dependencies import Admin, Database, ProviderKeys
 from kb_api.knowledge_base_request import PerMinute
-from kb_api.provider_keys import delete_provider_key, keep_provider_key
-from kb_api.services import Admin, Api
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
 from kb_shared.http.model import MessageResponse, Model
@@ -50,12 +49,11 @@ class LlmProviderView(BaseModel):
 
 
 @router.put("/llm-providers/{provider}", response_model=LlmProviderView)
-async def put(api: Api, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
+async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
     """Embed with this key of the provider from now on, for all KBs of the organization, within these limits."""
     if provider not in PROVIDERS:
         raise NotFound("LLM provider")
-    kept = await keep_provider_key(
-        api,
+    kept = await provider_keys.put(
         caller,
         provider,
         api_key=body.api_key,
@@ -67,16 +65,16 @@ async def put(api: Api, caller: Admin, provider: str, body: PutLlmProvider) -> L
 
 
 @router.get("/llm-providers/{provider}", response_model=LlmProviderView)
-async def get(api: Api, caller: Admin, provider: str) -> LlmProviderView:
-    kept = await llm_providers.find(api.database, caller.organization_id, provider)
+async def get(database: Database, caller: Admin, provider: str) -> LlmProviderView:
+    kept = await llm_providers.find(database, caller.organization_id, provider)
     if kept is None:
         raise NotFound("LLM provider")
     return LlmProviderView.from_provider(kept)
 
 
 @router.delete("/llm-providers/{provider}", response_model=MessageResponse)
-async def delete(api: Api, caller: Admin, provider: str) -> MessageResponse:
+async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> MessageResponse:
     """Go back to the key of the deployment, if it has one."""
-    if not await delete_provider_key(api, caller, provider):
+    if not await provider_keys.delete(caller.organization_id, provider):
         raise NotFound("LLM provider")
     return MessageResponse(message="LLM provider deleted successfully")

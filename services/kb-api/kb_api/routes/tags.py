@@ -1,7 +1,7 @@
 from pydantic import BaseModel
 
+from kb_api.dependencies import Database, Reader, Settings, Writer
 from kb_api.knowledge_base_request import Name
-from kb_api.services import Api, Reader, Writer
 from kb_contracts.identifiers import Identifier
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
 from kb_shared.http.problems import responses
@@ -29,20 +29,20 @@ class TagList(BaseModel):
 
 
 @router.post("/tags", status_code=201, response_model=TagView, responses=responses(409))
-async def put(api: Api, caller: Writer, body: PutTag) -> TagView:
+async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Name a tag, so that KBs may have it before any document does. One that is there gets the new name."""
-    if await tags.unknown(api.database, caller.organization_id, [body.tag_id]):
+    if await tags.unknown(database, caller.organization_id, [body.tag_id]):
         await require_quota(
-            lambda: tags.count(api.database, caller.organization_id),
-            api.settings.max_tags,
+            lambda: tags.count(database, caller.organization_id),
+            settings.max_tags,
             things="tags",
             setting="KB_MAX_TAGS",
         )
-    await tags.put(api.database, caller.organization_id, Tag(body.tag_id, body.name))
+    await tags.put(database, caller.organization_id, Tag(body.tag_id, body.name))
     return TagView(tag_id=body.tag_id, name=body.name)
 
 
 @router.get("/tags", response_model=TagList)
-async def list_all(api: Api, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
-    found, total_count = await tags.page(api.database, caller.organization_id, skip=skip, limit=limit)
+async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
+    found, total_count = await tags.page(database, caller.organization_id, skip=skip, limit=limit)
     return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)

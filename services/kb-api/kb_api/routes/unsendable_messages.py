@@ -8,8 +8,8 @@ from bson.errors import InvalidId
 from fastapi import Query
 from pydantic import BaseModel, Field
 
-from kb_api.redrive_dead_letter import visible_to
-from kb_api.services import Api, Reader, Writer
+from kb_api.dependencies import Database, Reader, Settings, Writer
+from kb_api.redrive_dead_letter import visible_organizations
 from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
@@ -57,7 +57,8 @@ class UnsendableMessageList(BaseModel):
 
 @router.get("/unsendable-messages", response_model=UnsendableMessageList)
 async def list_all(
-    api: Api,
+    database: Database,
+    settings: Settings,
     caller: Reader,
     *,
     skip: Skip = 0,
@@ -66,8 +67,9 @@ async def list_all(
     reason: Word | None = None,
 ) -> UnsendableMessageList:
     """Messages of this organization that Kafka refused for good, the last first, kept for 90 days."""
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     messages, total_count = await outbox.unsendable_page(
-        api.database, visible_to(api, caller), topic=topic, reason=reason, skip=skip, limit=limit
+        database, visible, topic=topic, reason=reason, skip=skip, limit=limit
     )
     return UnsendableMessageList(
         unsendable_messages=[UnsendableMessageView.from_message(message) for message in messages],
@@ -76,13 +78,14 @@ async def list_all(
 
 
 @router.post("/unsendable-messages/{message_id}/redrive", status_code=202, response_model=UnsendableMessageView)
-async def redrive(api: Api, caller: Writer, message_id: str) -> UnsendableMessageView:
+async def redrive(database: Database, settings: Settings, caller: Writer, message_id: str) -> UnsendableMessageView:
     """Send the message again, after the cause is removed. Later requests change nothing unless it is refused again."""
     try:
         wanted = ObjectId(message_id)
     except InvalidId:
         raise NotFound("unsendable message") from None
-    message = await outbox.redrive(api.database, visible_to(api, caller), wanted, by=caller.key_id)
+    visible = visible_organizations(caller, operator_organization=settings.operator_organization)
+    message = await outbox.redrive(database, visible, wanted, by=caller.key_id)
     if message is None:
         raise NotFound("unsendable message")
     return UnsendableMessageView.from_message(message)

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 from fastapi import Query
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from kb_api.budget_of_organization import BudgetState, BudgetStatus, budget_of, change_budget
-from kb_api.services import Admin, Api, Reader
+from kb_api.budget_of_organization import BudgetState, BudgetStatus, change_budget, load_budget
+from kb_api.dependencies import Admin, Database, Reader
 from kb_shared.http.model import Model, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
@@ -65,7 +65,7 @@ class Usage(BaseModel):
 
 @router.get("/usage", response_model=Usage, response_model_exclude_unset=True)
 async def get_usage(
-    api: Api,
+    database: Database,
     caller: Reader,
     *,
     since: Annotated[Timestamp | None, Query(alias="from", description="Default: the first of this month.")] = None,
@@ -83,7 +83,7 @@ async def get_usage(
     if until - since > MAX_RANGE:
         raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
     by = [name for name in _NAMES if name in group_by.split(",")]
-    charged = await spu_ledger.usage(api.database, caller.organization_id, since=since, until=until, by=by)
+    charged = await spu_ledger.usage(database, caller.organization_id, since=since, until=until, by=by)
     return Usage(
         since=since,
         until=until,
@@ -155,17 +155,17 @@ class BudgetView(BaseModel):
 
 
 @router.get("/budget", response_model=BudgetView)
-async def get_budget(api: Api, caller: Reader) -> BudgetView:
-    return BudgetView.from_state(await budget_of(api, caller))
+async def get_budget(database: Database, caller: Reader) -> BudgetView:
+    return BudgetView.from_state(await load_budget(database, caller.organization_id))
 
 
 @router.put("/budget", response_model=BudgetView)
-async def put_budget(api: Api, caller: Admin, body: PutBudget) -> BudgetView:
+async def put_budget(database: Database, caller: Admin, body: PutBudget) -> BudgetView:
     """Limit what may be spent in a calendar month, in SPUs and US dollars. A document is embedded wholly or not at all.
 
     Replaces all limits. Documents that a hard limit kept waiting are tried again at once.
     """
-    return BudgetView.from_state(await change_budget(api, caller, body.limits()))
+    return BudgetView.from_state(await change_budget(database, caller.organization_id, limits=body.limits()))
 
 
 def _usd(nano_usd: int) -> float:
