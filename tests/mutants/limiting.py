@@ -242,7 +242,7 @@ MUTANTS: Final = (
         "texts-of-documents-have-no-quota",
         "services/kb-api/kb_api/publish_document_event.py",
         old="            await self._stored_bytes.require_room(event.organization_id)\n",
-        new="        pass\n",
+        new="            pass\n",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"
         ),

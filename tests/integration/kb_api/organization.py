@@ -1,4 +1,4 @@
-"""What a test does as a member of an organization, and what the other api would do meanwhile."""
+"""What a test does as a member of an organization, and what the other services would do meanwhile."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
