@@ -30,7 +30,7 @@ class Published:
 
     revision: int
     changes: bool
-    """Whether it can change the document. False if all known revisions are greater."""
+    """False if all known revisions are greater, so that the event changes nothing."""
 
 
 class DocumentEventPublisher:
