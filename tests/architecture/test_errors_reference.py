@@ -178,13 +178,13 @@ def of_providers() -> set[str]:
 
 def of_jobs() -> set[str]:
     """Return what the handler of commands says of errors that have no type of their own."""
-    tree = ast.parse((ROOT / "services/indexer/kb_indexer/sync_document.py").read_text())
+    files = [ROOT / "services/indexer/kb_indexer" / name for name in ("sync_document.py", "sync_failures.py")]
     found: set[str] = set()
-    for node in ast.walk(tree):
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text()))):
         match node:
             case ast.FunctionDef(name="_error_type"):
                 returns = [inner.value for inner in ast.walk(node) if isinstance(inner, ast.Return)]
                 found |= {text for value in returns for text in strings(value)}
-            case ast.Call(args=[_, ast.Constant(value=str() as text), *_]) if name_of(node) == "_fail":
+            case ast.Call(args=[_, ast.Constant(value=str() as text), *_]) if name_of(node) == "fail_document":
                 found.add(text)
     return found

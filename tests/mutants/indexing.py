@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant, in_file
 
 _FAN_OUT: Final = "services/indexer/kb_indexer/fan_out.py"
 _SYNC: Final = "services/indexer/kb_indexer/sync_document.py"
+_FAILURES: Final = "services/indexer/kb_indexer/sync_failures.py"
 _SWAP: Final = "services/indexer/kb_indexer/swap.py"
 _PROBE: Final = "services/indexer/kb_indexer/searchable.py"
 _PROJECTION: Final = "services/indexer/kb_indexer/projection.py"
@@ -182,7 +183,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "sync-keeps-a-job-that-was-asked-for-again",
-        _SYNC,
+        "services/indexer/kb_indexer/job_leases.py",
         old="if not finished and job.lease_owner is not None:",
         new="if finished and job.lease_owner is not None:",
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_job_that_got_another_request_meanwhile_is_due_at_once"),
@@ -199,14 +200,14 @@ MUTANTS: Final = (
     ),
     Mutant(
         "sync-counts-an-outage-as-an-attempt",
-        _SYNC,
+        _FAILURES,
         old=('            count_attempt=False,\n        )\n        log.warning("document.parked"'),
         new='        )\n        log.warning("document.parked"',
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_w10_an_outage_of_the_provider_uses_up_no_attempts"),
     ),
     Mutant(
         "sync-tries-for-ever",
-        _SYNC,
+        _FAILURES,
         old="if job.attempts >= (MAX_ATTEMPTS_AT_A_BUG",
         new="if job.attempts > 10 * (MAX_ATTEMPTS_AT_A_BUG",
         caught_by=in_file(

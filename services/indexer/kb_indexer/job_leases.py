@@ -92,6 +92,11 @@ class JobLeases:
         except PyMongoError:
             return  # the lease expires
 
+    async def close_job(self, job: IndexJob, *, finished: bool) -> None:
+        """End the work on `job`. If it was requested again meanwhile (not `finished`), it is due at once."""
+        if not finished and job.lease_owner is not None:
+            await index_jobs.give_back(self._database, job, owner=job.lease_owner)
+
     async def keep(self) -> None:
         """Extend what is worked on for long, for ever; cancel to stop."""
         while True:

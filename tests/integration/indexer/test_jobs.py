@@ -13,7 +13,7 @@ from kb_contracts.commands import Reason, SyncDocument
 from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import FenceBroken, replace_document
-from kb_indexer.sync_document import MAX_ATTEMPTS
+from kb_indexer.sync_failures import MAX_ATTEMPTS
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kb_indexer.load import FIRST
-from kb_indexer.sync_document import MAX_ATTEMPTS
+from kb_indexer.sync_failures import MAX_ATTEMPTS
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.mongo.index_jobs import IndexJobState
