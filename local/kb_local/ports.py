@@ -92,7 +92,7 @@ def check_free(port: int) -> None:
     if refusal == errno.EADDRINUSE:
         raise UnusablePort(
             f"port {port} is in use",
-            remedy=f"stop the process that listens there (`ss -ltnp sport = :{port}`), or unset KB_PORT",
+            remedy=f"stop what listens there (`ss -ltnp sport = :{port}`), choose another port, or unset KB_PORT",
         )
     if refusal is not None:
         raise UnusablePort(
