@@ -7,7 +7,7 @@ from typing import Protocol
 import Stemmer
 
 from kb_local.search_node.porter import stem
-from kb_local.search_node.words import words
+from kb_local.search_node.word_segmentation import split_words
 
 # Also of a text's terms that are not indexed but count as a position, so that phrases keep their distances.
 Terms = list[str | None]
@@ -60,7 +60,7 @@ class _Words(dict[str, str | None]):
         return term
 
 
-class Splitting:
+class SplittingAnalyzer:
     """Changes a text and splits it; every word is a term."""
 
     def __init__(
@@ -75,7 +75,7 @@ class Splitting:
         return list(self._split(text))
 
 
-class Filtering:
+class FilteringAnalyzer:
     """Changes a text, splits it, and then replaces each word or leaves it out."""
 
     def __init__(
@@ -120,15 +120,15 @@ def _unless_stop_word(word: str) -> str | None:
 
 
 def _snowball(language: str) -> Analyzer:
-    return Filtering(words, Stemmer.Stemmer(language).stemWord)
+    return FilteringAnalyzer(split_words, Stemmer.Stemmer(language).stemWord)
 
 
 ANALYZERS: dict[str, Analyzer] = {
-    DEFAULT_ANALYZER: Splitting(words),
+    DEFAULT_ANALYZER: SplittingAnalyzer(split_words),
     "lucene.keyword": _Keyword(),
-    "lucene.simple": Splitting(_LETTERS.findall),
+    "lucene.simple": SplittingAnalyzer(_LETTERS.findall),
     "lucene.whitespace": _Whitespace(),
-    "lucene.stop": Filtering(_LETTERS.findall, _unless_stop_word),
-    "lucene.english": Filtering(words, _english),
+    "lucene.stop": FilteringAnalyzer(_LETTERS.findall, _unless_stop_word),
+    "lucene.english": FilteringAnalyzer(split_words, _english),
     **{f"lucene.{language}": _snowball(language) for language in SNOWBALL_LANGUAGES},
 }

@@ -7,7 +7,7 @@ from kb_local.search_node.errors import CommandError
 
 
 @dataclass(frozen=True, slots=True)
-class Untouched:
+class PassThrough:
     """mongod answers it, byte for byte as it came."""
 
 
@@ -36,4 +36,4 @@ class Aborted:
     error: CommandError
 
 
-Answer = Untouched | Forwarded | IndexAnswer | Aborted
+Answer = PassThrough | Forwarded | IndexAnswer | Aborted

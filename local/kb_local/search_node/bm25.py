@@ -29,12 +29,12 @@ def _length(code: int) -> int:
 LENGTHS = [_length(code) for code in range(256)]
 
 
-def length_code(length: int) -> int:
+def encode_length(length: int) -> int:
     """Return the byte for a number of terms: that of the greatest length which is no longer."""
     return bisect_right(LENGTHS, length) - 1
 
 
-def rarity(documents: int, having: int) -> float:
+def inverse_document_frequency(documents: int, having: int) -> float:
     """Return the inverse document frequency: of `documents` with the field, `having` have the term."""
     return math.log(1 + (documents - having + 0.5) / (having + 0.5))
 
@@ -44,6 +44,6 @@ def length_factors(mean_length: float) -> NDArray[np.float32]:
     return (K1 * (1 - B + B * np.asarray(LENGTHS) / mean_length)).astype(np.float32)
 
 
-def saturated(frequencies: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Return between 0 and 1 how much a text is about a term; multiply by its rarity."""
+def saturate_frequency(frequencies: NDArray[np.float32], factors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Return between 0 and 1 how much a text is about a term; multiply by its inverse document frequency."""
     return frequencies / (frequencies + factors)

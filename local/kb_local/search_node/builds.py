@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 CONCURRENT_SCANS = 4
 
 
-class Builds:
+class IndexBuilds:
     """Runs a task for each generation of each index."""
 
     def __init__(
@@ -48,7 +48,7 @@ class Builds:
         else:
             index.main = self._start(index, version, recovering=True)
 
-    def renew(self, index: SearchIndex) -> None:
+    def rebuild(self, index: SearchIndex) -> None:
         """Build everything again, because changes may have been missed; what was built answers meanwhile."""
         for generation in list(index.generations):
             if generation is index.staged:
@@ -73,10 +73,10 @@ class Builds:
         full_name = f"{index.namespace}/{index.name}"
         generation = Generation(version, delays=self._delays, index_name=full_name, recovering=recovering)
         index.generations.append(generation)
-        self._work[generation] = asyncio.create_task(self._tend(index, generation))
+        self._work[generation] = asyncio.create_task(self._build_and_refresh(index, generation))
         return generation
 
-    async def _tend(self, index: SearchIndex, generation: Generation) -> None:
+    async def _build_and_refresh(self, index: SearchIndex, generation: Generation) -> None:
         """Build a generation, let it answer, and keep it current."""
         collection = self._client[index.namespace.database][index.namespace.collection]
         try:

@@ -11,7 +11,7 @@ from bson import ObjectId
 from pymongo import AsyncMongoClient
 from pymongo.errors import DuplicateKeyError
 
-from kb_local.search_node.builds import Builds
+from kb_local.search_node.builds import IndexBuilds
 from kb_local.search_node.change_feed import COLLECTION_ENDS, ChangeFeed, Document, Namespace
 from kb_local.search_node.definition_store import DefinitionStore, StoredIndex, until_done
 from kb_local.search_node.definitions import IndexDefinition, IndexType, type_of
@@ -59,7 +59,7 @@ class Catalogue:
         self._shared = shared
         self._store = DefinitionStore(client)
         self._feed = ChangeFeed(client, on_event=self._on_event, on_definition=self._on_definition, on_gap=self._on_gap)
-        self._builds = Builds(client, store=self._store, feed=self._feed, delays=delays)
+        self._builds = IndexBuilds(client, store=self._store, feed=self._feed, delays=delays)
         self._table = IndexTable()
         # Commands that change definitions go one after the other.
         self._changing = asyncio.Lock()
@@ -92,7 +92,7 @@ class Catalogue:
         """
         await self.loaded.wait()
         if (index := self._table.named(namespace, name)) is None or not index.queryable:
-            await self._hear_of(namespace)
+            await self._load_changes_of_others(namespace)
         while (index := self._table.named(namespace, name)) is not None:
             if not index.queryable:
                 state = INTERNAL_STATES[GenerationState(index.status)]
@@ -111,17 +111,17 @@ class Catalogue:
 
     async def listing(self, namespace: Namespace, selector: Selector) -> list[Document]:
         await self.loaded.wait()
-        await self._hear_of(namespace)
+        await self._load_changes_of_others(namespace)
         return [index.describe() for index in self._table.list_indexes(namespace) if selector.matches(index)]
 
     async def type_of(self, namespace: Namespace, selector: Selector) -> IndexType:
-        return type_of((await self._the(namespace, selector)).latest.definition)
+        return type_of((await self._find_one(namespace, selector)).latest.definition)
 
     async def create(self, namespace: Namespace, requests: list[IndexRequest]) -> list[SearchIndex]:
         """Return the requested indexes; one that exists already with the same definition is left alone."""
         async with self._changing:
             await self.loaded.wait()
-            await self._hear_of(namespace)
+            await self._load_changes_of_others(namespace)
             collection_id = await self._store.collection_id(namespace)
             if collection_id is None:
                 raise CommandError(26, "NamespaceNotFound", f"Collection '{namespace}' does not exist.")
@@ -133,26 +133,26 @@ class Catalogue:
     async def update(self, namespace: Namespace, selector: Selector, definition: IndexDefinition) -> None:
         """Build the index again by another definition; the one before serves until that is done."""
         async with self._changing:
-            index = await self._the(namespace, selector)
+            index = await self._find_one(namespace, selector)
             while index.latest.definition != definition:
                 latest = _version(index.latest.number + 1, definition)
                 if await self._store.set_latest(index.id, latest):
                     # At once: no list may show the new version as READY before it is built.
-                    self._take_over_latest(index, latest)
+                    self._adopt_latest(index, latest)
                     return
                 # Another node has changed or removed it since it was read.
-                await self._read_again(namespace)
-                index = await self._the(namespace, selector)
+                await self._reload(namespace)
+                index = await self._find_one(namespace, selector)
 
     async def drop(self, namespace: Namespace, selector: Selector) -> None:
         async with self._changing:
-            index = await self._the(namespace, selector)
+            index = await self._find_one(namespace, selector)
             await self._store.remove(index.id)
             self._forget(index.id)
 
-    async def _the(self, namespace: Namespace, selector: Selector) -> SearchIndex:
+    async def _find_one(self, namespace: Namespace, selector: Selector) -> SearchIndex:
         await self.loaded.wait()
-        await self._hear_of(namespace)
+        await self._load_changes_of_others(namespace)
         for index in self._table.list_indexes(namespace):
             if selector.matches(index):
                 return index
@@ -177,17 +177,17 @@ class Catalogue:
             await self._store.add(index)
         except DuplicateKeyError:
             # Another node was faster.
-            await self._read_again(namespace)
+            await self._reload(namespace)
             self._check_same_definition(namespace, request)
             return await self._ensure(namespace, collection_id, request)
-        self._take_over(StoredIndex(index, main=None))
+        self._adopt(StoredIndex(index, main=None))
         return self._table.with_id(index.id) or index
 
     def _forget_predecessors(self, namespace: Namespace, collection_id: bytes) -> None:
         """Forget the indexes of a dropped collection of that name whose `drop` event is still on its way."""
         for index in self._table.list_indexes(namespace):
             if index.collection_id != collection_id:
-                self._erase(index)
+                self._forget_and_remove(index)
 
     async def _follow_definitions(self) -> None:
         """Load all definitions, then take over what changes."""
@@ -203,12 +203,12 @@ class Catalogue:
         known = self._table.all
         await self._reconcile(known, await self._store.load())
 
-    async def _hear_of(self, namespace: Namespace) -> None:
+    async def _load_changes_of_others(self, namespace: Namespace) -> None:
         """Take over what other nodes, if there are any, have done to the indexes of a collection until now."""
         if self._shared:
-            await self._read_again(namespace)
+            await self._reload(namespace)
 
-    async def _read_again(self, namespace: Namespace) -> None:
+    async def _reload(self, namespace: Namespace) -> None:
         known = self._table.list_indexes(namespace)
         await self._reconcile(known, await self._store.list_indexes(namespace))
 
@@ -230,13 +230,13 @@ class Catalogue:
         for row in rows:
             index = row.index
             if await self._store.collection_id(index.namespace) == index.collection_id:
-                self._take_over(row)
+                self._adopt(row)
             else:
                 # Its collection was dropped while nobody looked.
                 await self._store.remove(index.id)
                 self._forget(index.id)
 
-    def _take_over(self, stored: StoredIndex) -> None:
+    def _adopt(self, stored: StoredIndex) -> None:
         """Have an index as it is stored; what this node knows already, or knows better, stays."""
         if stored.index.id in self._removed:
             return
@@ -247,11 +247,11 @@ class Catalogue:
             self._table.add(index)
             if stored.main is None or stored.main.number != index.latest.number:
                 self._builds.stage(index)
-        self._take_over_latest(index, stored.index.latest)
+        self._adopt_latest(index, stored.index.latest)
         if stored.main is not None and index.main is None:
             self._builds.recover(index, stored.main)
 
-    def _take_over_latest(self, index: SearchIndex, latest: DefinitionVersion) -> None:
+    def _adopt_latest(self, index: SearchIndex, latest: DefinitionVersion) -> None:
         if latest.number > index.latest.number:
             index.latest = latest
             self._builds.stage(index)
@@ -263,11 +263,11 @@ class Catalogue:
             return
         self._table.remove(index)
         if not self._table.list_indexes(index.namespace):
-            self._feed.uncover(index.namespace)
+            self._feed.unwatch(index.namespace)
         for generation in list(index.generations):
             self._builds.retire(index, generation)
 
-    def _erase(self, index: SearchIndex) -> None:
+    def _forget_and_remove(self, index: SearchIndex) -> None:
         """Forget an index whose collection is gone, and remove its definition in the background."""
         self._forget(index.id)
         task = asyncio.create_task(until_done(lambda: self._store.remove(index.id)))
@@ -293,13 +293,13 @@ class Catalogue:
         elif kind in COLLECTION_ENDS:
             replaced = event.get("operationDescription", {}).get("dropTarget", b"")
             for index in [*indexes, *self._table.of_collection(bytes(replaced))]:
-                self._erase(index)
+                self._forget_and_remove(index)
 
     def _on_gap(self) -> None:
         """Changes may have been missed: build everything again; what was built serves meanwhile."""
         log.warning("feed.gap indexes=%d", len(self._table.all))
         for index in self._table.all:
-            self._builds.renew(index)
+            self._builds.rebuild(index)
         if self._shared:
             self._to_read.put_nowait(None)
 

@@ -41,7 +41,7 @@ class Namespace(NamedTuple):
 
 
 class ChangeFeed:
-    """Follows the collections that `cover` names.
+    """Follows the collections that `watch` names.
 
     Args:
         on_event: called with each event, in commit order.
@@ -63,7 +63,7 @@ class ChangeFeed:
         self._on_gap = on_gap
         self._token: Mapping[str, Any] | None = None
         self._wanted: set[Namespace] = set()
-        self._covered: frozenset[Namespace] = frozenset()
+        self._watched: frozenset[Namespace] = frozenset()
         self._marker_seen = 0
         # How often the stream has begun at the time of its opening instead of where it ended.
         self._beginnings = 0
@@ -84,15 +84,15 @@ class ChangeFeed:
                 log.warning("feed.interrupted error=%s", type(error).__name__)
                 await asyncio.sleep(RETRY_S)
 
-    async def cover(self, namespace: Namespace) -> None:
+    async def watch(self, namespace: Namespace) -> None:
         """Return once every later change of the collection will be delivered."""
         self._wanted.add(namespace)
         # The marker wakes the stream, which sees what it has to reopen for.
-        await self._mark()
+        await self._write_marker()
         async with self._progress:
-            await self._progress.wait_for(lambda: namespace in self._covered)
+            await self._progress.wait_for(lambda: namespace in self._watched)
 
-    def uncover(self, namespace: Namespace) -> None:
+    def unwatch(self, namespace: Namespace) -> None:
         """Deliver no changes of the collection any more, at the latest from the next reopening on."""
         self._wanted.discard(namespace)
 
@@ -103,7 +103,7 @@ class ChangeFeed:
             async with self._progress:
                 await self._progress.wait_for(lambda: self._beginnings > 0)
             beginnings = self._beginnings
-            marker = await self._mark()
+            marker = await self._write_marker()
             async with self._progress:
                 await self._progress.wait_for(
                     lambda: self._marker_seen >= marker or self._beginnings > beginnings  # noqa: B023  # awaited here
@@ -111,7 +111,7 @@ class ChangeFeed:
             if self._marker_seen >= marker:
                 return
 
-    async def _mark(self) -> int:
+    async def _write_marker(self) -> int:
         marker: Document | None = await self._markers.find_one_and_update(
             {"_id": MARKER_ID}, {"$inc": {"n": 1}}, upsert=True, return_document=ReturnDocument.AFTER
         )
@@ -121,21 +121,21 @@ class ChangeFeed:
 
     async def _follow(self) -> None:
         """Read the stream until a collection has to be added to it."""
-        covering = frozenset(self._wanted)
-        async with await self._open(covering) as stream:
-            await self._note(covered=covering)
-            while covering >= self._wanted:
+        watching = frozenset(self._wanted)
+        async with await self._open(watching) as stream:
+            await self._publish_progress(watched=watching)
+            while watching >= self._wanted:
                 event = await stream.try_next()
                 self._token = stream.resume_token or self._token
                 if event is not None:
                     await self._deliver(event)
 
-    async def _open(self, covering: frozenset[Namespace]) -> AsyncChangeStream[Document]:
+    async def _open(self, watching: frozenset[Namespace]) -> AsyncChangeStream[Document]:
         """Open the stream where the last one ended; a new one begins now.
 
         The server looks up the document of an update only for the collections that pass the filter.
         """
-        names = [{"db": name.database, "coll": name.collection} for name in covering]
+        names = [{"db": name.database, "coll": name.collection} for name in watching]
         names += [{"db": NODE_DATABASE, "coll": name} for name in (MARKERS, DEFINITIONS)]
         wanted = {"$or": [{"ns": {"$in": names}}, {"operationType": {"$in": list(COLLECTION_ENDS)}}]}
         start: dict[str, Any] = {"resume_after": self._token}
@@ -151,7 +151,7 @@ class ChangeFeed:
         )
         if self._token is None:
             self._beginnings += 1
-            if self._covered:
+            if self._watched:
                 self._on_gap()
         self._token = stream.resume_token
         return stream
@@ -173,11 +173,13 @@ class ChangeFeed:
         if event["ns"]["coll"] == DEFINITIONS:
             self._on_definition(event["documentKey"]["_id"])
         elif (marker := _marker(event)) is not None:
-            await self._note(marker=marker)
+            await self._publish_progress(marker=marker)
 
-    async def _note(self, *, covered: frozenset[Namespace] | None = None, marker: int | None = None) -> None:
+    async def _publish_progress(
+        self, *, watched: frozenset[Namespace] | None = None, marker: int | None = None
+    ) -> None:
         async with self._progress:
-            self._covered = self._covered if covered is None else covered
+            self._watched = self._watched if watched is None else watched
             self._marker_seen = self._marker_seen if marker is None else marker
             self._progress.notify_all()
 

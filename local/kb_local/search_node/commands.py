@@ -5,7 +5,7 @@ from typing import Any
 
 from bson import Int64
 
-from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, Untouched
+from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, PassThrough
 from kb_local.search_node.catalogue import Catalogue, IndexRequest, Selector
 from kb_local.search_node.change_feed import Namespace
 from kb_local.search_node.definitions import index_type, parse_definition
@@ -66,7 +66,7 @@ class SearchCommands:
             case "dropSearchIndex":
                 await self._catalogue.drop(namespace, _one_index(command))
                 return IndexAnswer({"ok": 1.0})
-        return Untouched()
+        return PassThrough()
 
     async def _create(self, namespace: Namespace, command: Command) -> Answer:
         specifications = command.get("indexes")
@@ -80,11 +80,11 @@ class SearchCommands:
     async def _aggregate(self, command: Command) -> Answer:
         pipeline = command.get("pipeline")
         if not isinstance(pipeline, list) or not all(isinstance(stage, dict) for stage in pipeline):
-            return Untouched()
+            return PassThrough()
         stage = search_stage_of(pipeline)
         if stage is None:
             # The bytes named one, in a value: `$text` has a `$search` of its own.
-            return Untouched()
+            return PassThrough()
         check_placement(pipeline)
         if _in_transaction(command):
             raise not_in_transaction(f"Aggregation stage {stage}")

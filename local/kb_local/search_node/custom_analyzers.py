@@ -9,12 +9,18 @@ from functools import partial
 
 import Stemmer
 
-from kb_local.search_node.analyzers import SNOWBALL_LANGUAGES, Analyzer, Filtering, Splitting, without_possessive
+from kb_local.search_node.analyzers import (
+    SNOWBALL_LANGUAGES,
+    Analyzer,
+    FilteringAnalyzer,
+    SplittingAnalyzer,
+    without_possessive,
+)
 from kb_local.search_node.arguments import Arguments
 from kb_local.search_node.errors import not_implemented
 from kb_local.search_node.icu_normalize import icu_normalize
 from kb_local.search_node.porter import stem
-from kb_local.search_node.words import LONGEST_WORD, words
+from kb_local.search_node.word_segmentation import LONGEST_WORD, split_words
 
 RESERVED_PREFIXES = ("lucene.", "builtin.", "mongodb.")
 STEMMER_NAMES = ("english", "porter", *SNOWBALL_LANGUAGES)
@@ -48,8 +54,8 @@ def _analyzer(source: Arguments) -> Analyzer:
     after = [_token_filter(one) for one in _parts(source, "tokenFilters")]
     if after == [str.lower]:
         # A whole text is made lowercase much faster than its words are.
-        return Splitting(split, before=[*before, str.lower])
-    return Filtering(split, partial(_filtered, after), before=before)
+        return SplittingAnalyzer(split, before=[*before, str.lower])
+    return FilteringAnalyzer(split, partial(_filtered, after), before=before)
 
 
 def _parts(source: Arguments, name: str) -> list[Arguments]:
@@ -78,7 +84,7 @@ def _char_filter(source: Arguments) -> CharFilter:
 def _tokenizer(source: Arguments) -> Tokenizer:
     of_type = source.required("type")
     if of_type == "standard" and source.integer("maxTokenLength", default=LONGEST_WORD) == LONGEST_WORD:
-        split: Tokenizer = words
+        split: Tokenizer = split_words
     elif of_type == "whitespace" and source.integer("maxTokenLength", default=LONGEST_WORD) == LONGEST_WORD:
         split = str.split
     elif of_type == "keyword":

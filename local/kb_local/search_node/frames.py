@@ -1,4 +1,4 @@
-"""Cutting a byte stream into messages without holding up those that nobody has to read."""
+"""Splits a byte stream into messages, without delaying those that the node need not read."""
 
 from collections.abc import Callable
 from enum import Enum
@@ -6,32 +6,32 @@ from enum import Enum
 from kb_local.search_node.wire import HEADER_BYTES, read_header
 
 
-class Verdict(Enum):
+class FrameAction(Enum):
     PASS = "pass"  # noqa: S105  # not a password
     HOLD = "hold"
     MORE = "more"
 
 
 class FrameSplitter:
-    """Passes bytes on as they come, and holds only the messages that `judge` wants whole.
+    """Passes bytes on as they come, and holds back only the messages for which `choose_action` returns HOLD.
 
     Args:
-        judge: called with the bytes and the place where a message begins, of which at least the header is there. It may
+        choose_action: called with the bytes and the position of a message, whose header is complete. It may
             answer MORE until the whole message is there.
-        forward: takes bytes that pass.
-        take: takes one whole held message; it may `pause` the splitter.
+        forward: called with bytes that pass.
+        handle_frame: called with one complete held message; it may `pause` the splitter.
     """
 
     def __init__(
         self,
         *,
-        judge: Callable[[bytes, int], Verdict],
+        choose_action: Callable[[bytes, int], FrameAction],
         forward: Callable[[bytes], None],
-        take: Callable[[bytes], None],
+        handle_frame: Callable[[bytes], None],
     ) -> None:
-        self._judge = judge
+        self._choose_action = choose_action
         self._forward = forward
-        self._take = take
+        self._handle_frame = handle_frame
         self._passing = 0
         self._kept = b""
         self._paused = False
@@ -54,11 +54,11 @@ class FrameSplitter:
                 self._passing -= step
                 at += step
                 continue
-            verdict = self._judge(data, at) if len(data) - at >= HEADER_BYTES else Verdict.MORE
-            if verdict is Verdict.MORE:
+            action = self._choose_action(data, at) if len(data) - at >= HEADER_BYTES else FrameAction.MORE
+            if action is FrameAction.MORE:
                 break
             length = read_header(data, at).length
-            if verdict is Verdict.PASS:
+            if action is FrameAction.PASS:
                 self._passing = length
                 continue
             if len(data) - at < length:
@@ -67,9 +67,9 @@ class FrameSplitter:
             self._send(data, forwarded, at)
             at += length
             forwarded = at
-            self._take(data[at - length : at])
+            self._handle_frame(data[at - length : at])
         self._send(data, forwarded, at)
-        # A `take` that resumed at once has fed nothing: all that is left is here.
+        # A `handle_frame` that resumed at once has fed nothing: all that is left is here.
         self._kept = data[at:]
 
     def _send(self, data: bytes, start: int, end: int) -> None:

@@ -103,7 +103,7 @@ class Generation:
             self._apply(self._queue.refresh(time.time()))
 
     async def _scan(self, collection: AsyncCollection[Document], feed: ChangeFeed) -> None:
-        await feed.cover(Namespace(collection.database.name, collection.name))
+        await feed.watch(Namespace(collection.database.name, collection.name))
         self.state = GenerationState.BUILDING
         self.index = _empty_index(self.version.definition)
         self._scanned_from: Timestamp = (await collection.database.command("hello"))["operationTime"]

@@ -29,7 +29,7 @@ class TextKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class Found:
+class IndexedDocument:
     """Values of one document: terms of analyzed fields, values of others, and all indexed paths it has."""
 
     terms: dict[TextKey, Terms] = field(default_factory=dict)
@@ -44,20 +44,20 @@ class IndexedValues:
         self._definition = definition
         self.settings: dict[TextKey, StringField] = {}
 
-    def find_values(self, document: Mapping[str, Any]) -> Found:
-        found = Found()
+    def find_values(self, document: Mapping[str, Any]) -> IndexedDocument:
+        found = IndexedDocument()
         self._walk(document, self._definition.mapping, "", found)
         return found
 
-    def asked(self, path: str, keys: Iterable[FilterKey]) -> list[FilterKey]:
+    def as_stored(self, path: str, keys: Iterable[FilterKey]) -> list[FilterKey]:
         """Return keys of a query as the values of the path were stored."""
         mapping = self._mapping_at(path)
         return [_token(mapping, key) if mapping is not None else key for key in keys]
 
-    def asked_bound(self, path: str, bound: Bound | None) -> Bound | None:
+    def bound_as_stored(self, path: str, bound: Bound | None) -> Bound | None:
         if bound is None:
             return None
-        (key,) = self.asked(path, [bound.key])
+        (key,) = self.as_stored(path, [bound.key])
         return Bound(key, bound.inclusive)
 
     def check_sortable(self, path: str) -> None:
@@ -72,19 +72,19 @@ class IndexedValues:
             document = found.document if found is not None else None
         return found
 
-    def _walk(self, document: Mapping[str, Any], mapping: DocumentMapping, prefix: str, found: Found) -> None:
+    def _walk(self, document: Mapping[str, Any], mapping: DocumentMapping, prefix: str, found: IndexedDocument) -> None:
         for name, value in document.items():
             of_field = mapping.find_mapping(name)
             if of_field is not None:
-                self._take(value, of_field, prefix + name, found)
+                self._index_value(value, of_field, prefix + name, found)
 
-    def _take(self, value: Any, mapping: FieldMapping, path: str, found: Found) -> None:
+    def _index_value(self, value: Any, mapping: FieldMapping, path: str, found: IndexedDocument) -> None:
         if isinstance(value, list):
             if mapping is DYNAMIC and _is_embedding(value):
                 found.paths.add(path)
                 return
             for element in value:
-                self._take(element, mapping, path, found)
+                self._index_value(element, mapping, path, found)
             return
         found.paths.add(path)
         if isinstance(value, dict):
@@ -97,7 +97,7 @@ class IndexedValues:
         if key is not None and _is_indexed(key, mapping):
             found.keys.setdefault(path, []).append(_token(mapping, key))
 
-    def _analyze(self, text: str, settings: StringField, path: str, found: Found) -> None:
+    def _analyze(self, text: str, settings: StringField, path: str, found: IndexedDocument) -> None:
         for name, of_field in ((None, settings), *settings.multi.items()):
             if of_field.longest is not None and len(text) > of_field.longest:
                 continue

@@ -44,11 +44,11 @@ class Searchable(Protocol):
     def text_fields(self, path: TextPath) -> Sequence[tuple[TextField, Callable[[str], Terms]]]:
         """Return the fields of a path, each with what analyzes a query for it."""
 
-    def holding(self, path: str, keys: Iterable[FilterKey]) -> Mask: ...
+    def rows_with_value(self, path: str, keys: Iterable[FilterKey]) -> Mask: ...
 
-    def within(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask: ...
+    def rows_in_range(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask: ...
 
-    def having(self, path: str) -> Mask: ...
+    def rows_with_path(self, path: str) -> Mask: ...
 
 
 def matches(clause: Clause, index: Searchable) -> Matches:
@@ -60,11 +60,11 @@ def matches(clause: Clause, index: Searchable) -> Matches:
         case Phrase(paths, queries, slop):
             found = _any_of(index, paths, queries, lambda *field: _phrase(slop, index.live, *field))
         case OneOf(paths, keys):
-            found = _constant(reduce(np.logical_or, (index.holding(path, keys) for path in paths)))
+            found = _constant(reduce(np.logical_or, (index.rows_with_value(path, keys) for path in paths)))
         case Range(paths, lower, upper):
-            found = _constant(reduce(np.logical_or, (index.within(path, lower, upper) for path in paths)))
+            found = _constant(reduce(np.logical_or, (index.rows_in_range(path, lower, upper) for path in paths)))
         case Exists(path):
-            found = _constant(index.having(path))
+            found = _constant(index.rows_with_path(path))
         case Scored():
             found = _scored(clause, matches(clause.clause, index))
         case Compound():

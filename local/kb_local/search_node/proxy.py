@@ -9,8 +9,8 @@ from typing import Any, cast
 
 from pymongo.errors import PyMongoError
 
-from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, Untouched
-from kb_local.search_node.frames import FrameSplitter, Verdict
+from kb_local.search_node.answers import Aborted, Answer, Forwarded, IndexAnswer, PassThrough
+from kb_local.search_node.frames import FrameAction, FrameSplitter
 from kb_local.search_node.hello import HELLO_COMMANDS
 from kb_local.search_node.wire import (
     CHECKSUM_PRESENT,
@@ -43,10 +43,10 @@ ReplyRewrite = Callable[[dict[str, Any]], dict[str, Any]]
 _request_ids = itertools.count(1)
 
 
-class _Side(asyncio.Protocol):
+class _Connection(asyncio.Protocol):
     """One of the two connections; `other` is the one that its bytes go to."""
 
-    other: "_Side"
+    other: "_Connection"
     transport: asyncio.Transport | None = None
 
     def __init__(self) -> None:
@@ -63,14 +63,14 @@ class _Side(asyncio.Protocol):
         self.other.stop_reading("the other side is full")
 
     def resume_writing(self) -> None:
-        self.other.go_on_reading("the other side is full")
+        self.other.resume_reading("the other side is full")
 
     def stop_reading(self, reason: str) -> None:
         self._reasons_to_wait.add(reason)
         if self.transport is not None and not self.transport.is_closing():
             self.transport.pause_reading()
 
-    def go_on_reading(self, reason: str) -> None:
+    def resume_reading(self, reason: str) -> None:
         self._reasons_to_wait.discard(reason)
         if not self._reasons_to_wait and self.transport is not None and not self.transport.is_closing():
             self.transport.resume_reading()
@@ -89,14 +89,16 @@ class _Side(asyncio.Protocol):
             self.transport.abort()
 
 
-class MongodSide(_Side):
+class MongodConnection(_Connection):
     """The connection to mongod: replies go through, those in `rewrites` (by request id) are changed first."""
 
-    def __init__(self, client: "ClientSide") -> None:
+    def __init__(self, client: "ClientConnection") -> None:
         super().__init__()
         self.other = client
         self.rewrites: dict[int, ReplyRewrite] = {}
-        self._splitter = FrameSplitter(judge=self._judge, forward=client.write, take=self._rewrite)
+        self._splitter = FrameSplitter(
+            choose_action=self._choose_action, forward=client.write, handle_frame=self._rewrite
+        )
 
     def data_received(self, data: bytes) -> None:
         try:
@@ -104,8 +106,8 @@ class MongodSide(_Side):
         except MalformedFrame:
             self.abort()
 
-    def _judge(self, data: bytes, at: int) -> Verdict:
-        return Verdict.HOLD if read_header(data, at).response_to in self.rewrites else Verdict.PASS
+    def _choose_action(self, data: bytes, at: int) -> FrameAction:
+        return FrameAction.HOLD if read_header(data, at).response_to in self.rewrites else FrameAction.PASS
 
     def _rewrite(self, frame: bytes) -> None:
         header = read_header(frame)
@@ -116,7 +118,7 @@ class MongodSide(_Side):
         self.other.write(replace_reply(frame, rewrite(decode_reply(frame))))
 
 
-class ClientSide(_Side):
+class ClientConnection(_Connection):
     """The connection of a client; `handle` decides about the commands that concern search."""
 
     def __init__(
@@ -125,22 +127,24 @@ class ClientSide(_Side):
         *,
         handle: Handler,
         rewrite_hello: ReplyRewrite,
-        connections: set["ClientSide"],
+        connections: set["ClientConnection"],
     ) -> None:
         super().__init__()
         self._mongod = mongod
         self._handle = handle
         self._rewrite_hello = rewrite_hello
         self._connections = connections
-        self._upstream = MongodSide(self)
+        self._upstream = MongodConnection(self)
         self.other = self._upstream
-        self._splitter = FrameSplitter(judge=self._judge, forward=self._upstream.write, take=self._take)
+        self._splitter = FrameSplitter(
+            choose_action=self._choose_action, forward=self._upstream.write, handle_frame=self._handle_frame
+        )
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self._connections.add(self)
-        self._wait_for(self._connect())
+        self._block_until_done(self._connect())
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -162,35 +166,37 @@ class ClientSide(_Side):
             # As if mongod itself were not there; the driver knows what to do.
             self.abort()
 
-    def _judge(self, data: bytes, at: int) -> Verdict:
+    def _choose_action(self, data: bytes, at: int) -> FrameAction:
         header = read_header(data, at)
         if header.opcode == OP_COMPRESSED:
             raise MalformedFrame("compression was not offered")
         if header.opcode == OP_QUERY:
             self._upstream.rewrites[header.request_id] = self._rewrite_hello
         if header.opcode != OP_MSG:
-            return Verdict.PASS
+            return FrameAction.PASS
         name = command_name(data, at)
         if name is None:
-            return Verdict.MORE
+            return FrameAction.MORE
         if name in HELLO_COMMANDS:
             self._upstream.rewrites[header.request_id] = self._rewrite_hello
-        return Verdict.HOLD if not name or name == b"aggregate" or name in SEARCH_INDEX_COMMANDS else Verdict.PASS
+        return (
+            FrameAction.HOLD if not name or name == b"aggregate" or name in SEARCH_INDEX_COMMANDS else FrameAction.PASS
+        )
 
-    def _take(self, frame: bytes) -> None:
+    def _handle_frame(self, frame: bytes) -> None:
         if command_name(frame) == b"aggregate" and not any(stage in frame for stage in SEARCH_STAGES):
             self._upstream.write(frame)
         else:
-            self._wait_for(self._intercept(frame))
+            self._block_until_done(self._intercept(frame))
 
-    def _wait_for(self, work: Awaitable[None]) -> None:
+    def _block_until_done(self, work: Awaitable[None]) -> None:
         """Do this before anything that the client sends later."""
         self._splitter.pause()
         self.stop_reading("a command is being worked on")
         self._task = asyncio.ensure_future(work)
-        self._task.add_done_callback(self._go_on)
+        self._task.add_done_callback(self._resume_after)
 
-    def _go_on(self, task: asyncio.Task[None]) -> None:
+    def _resume_after(self, task: asyncio.Task[None]) -> None:
         if task.cancelled():
             return
         if error := task.exception():
@@ -199,7 +205,7 @@ class ClientSide(_Side):
             log.error("command.failed error=%s\n%s", type(error).__name__, where)
             self.abort()
             return
-        self.go_on_reading("a command is being worked on")
+        self.resume_reading("a command is being worked on")
         try:
             self._splitter.resume()
         except MalformedFrame:
@@ -214,12 +220,12 @@ class ClientSide(_Side):
             log.warning("command.interrupted error=%s", type(error).__name__)
             self.abort()
             return
-        self._give(answer, message, frame)
+        self._send_answer(answer, message, frame)
 
-    def _give(self, answer: Answer, message: WireMessage, frame: bytes) -> None:
+    def _send_answer(self, answer: Answer, message: WireMessage, frame: bytes) -> None:
         request_id, flags = message.header.request_id, message.flags & ~CHECKSUM_PRESENT
         match answer:
-            case Untouched():
+            case PassThrough():
                 self._upstream.write(frame)
             case Forwarded(command):
                 self._upstream.write(encode_message(command, request_id=request_id, flags=flags))

@@ -25,7 +25,7 @@ def mask_of(rows: "array[int]", *, count: int) -> Mask:
     return mask
 
 
-def renumbered(rows: "array[int]", new_number: NDArray[np.int64]) -> "array[int]":
+def renumber(rows: "array[int]", new_number: NDArray[np.int64]) -> "array[int]":
     """Return the rows by their new numbers, without those that have none (-1)."""
     new = new_number[snapshot(rows)]
     result = numbers()

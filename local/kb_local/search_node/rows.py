@@ -16,19 +16,19 @@ class Rows:
     def __init__(self) -> None:
         self.count = 0
         self._free: list[int] = []
-        self._resting: deque[tuple[int, int]] = deque()
+        self._released: deque[tuple[int, int]] = deque()
         self._readers: set[int] = set()
         self._last_reader = 0
 
     def allocate(self) -> int:
-        self._wake()
+        self._collect_released()
         if self._free:
             return self._free.pop()
         self.count += 1
         return self.count - 1
 
-    def give_back(self, row: int) -> None:
-        self._resting.append((self._last_reader, row))
+    def release(self, row: int) -> None:
+        self._released.append((self._last_reader, row))
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -40,7 +40,7 @@ class Rows:
         finally:
             self._readers.discard(reader)
 
-    def _wake(self) -> None:
+    def _collect_released(self) -> None:
         oldest = min(self._readers, default=math.inf)
-        while self._resting and self._resting[0][0] < oldest:
-            self._free.append(self._resting.popleft()[1])
+        while self._released and self._released[0][0] < oldest:
+            self._free.append(self._released.popleft()[1])

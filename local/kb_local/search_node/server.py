@@ -11,7 +11,7 @@ from pymongo import AsyncMongoClient
 from kb_local.search_node.catalogue import Catalogue
 from kb_local.search_node.commands import SearchCommands
 from kb_local.search_node.hello import rewrite_hello
-from kb_local.search_node.proxy import ClientSide
+from kb_local.search_node.proxy import ClientConnection
 from kb_local.search_node.refresh import Delays
 
 Address = tuple[str, int]
@@ -73,14 +73,14 @@ async def serve(
     ) as client:
         catalogue = Catalogue(client, delays=delays or Delays(), shared=bool(siblings))
         commands = SearchCommands(catalogue)
-        connections: set[ClientSide] = set()
+        connections: set[ClientConnection] = set()
         address = ""
 
         def rewritten(reply: dict[str, Any]) -> dict[str, Any]:
             return rewrite_hello(reply, listen=address, siblings=siblings)
 
-        def accept() -> ClientSide:
-            return ClientSide(mongod, handle=commands.answer, rewrite_hello=rewritten, connections=connections)
+        def accept() -> ClientConnection:
+            return ClientConnection(mongod, handle=commands.answer, rewrite_hello=rewritten, connections=connections)
 
         server = await asyncio.get_running_loop().create_server(accept, *listen, backlog=BACKLOG)
         running = asyncio.create_task(catalogue.run())

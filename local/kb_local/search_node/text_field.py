@@ -74,12 +74,12 @@ class TextField:
         self._starts.append(len(self._tokens))
         self._tokens.extend(tokens)
         self._lengths.append(length)
-        self._length_codes.append(bm25.length_code(length if self._norms else 1))
+        self._length_codes.append(bm25.encode_length(length if self._norms else 1))
         if length:
             self._documents += 1
             self._total_length += length
         if len(self._tokens) - self._unsorted_from_token > MOST_UNSORTED:
-            self._sort_in()
+            self._merge_new_rows()
 
     def drop(self, row: int) -> None:
         """Leave a row out of the statistics from now on."""
@@ -93,7 +93,7 @@ class TextField:
 
     def term(self, term: str, live: Mask) -> Scored:
         rows, frequencies = self._postings(term, live)
-        return self._scored(rows, frequencies, bm25.rarity(self._documents, len(rows)))
+        return self._scored(rows, frequencies, bm25.inverse_document_frequency(self._documents, len(rows)))
 
     def similar_terms(self, term: str, live: Mask, *, edits: int, prefix: int, most: int) -> Scored:
         """Score rows by terms within a number of edits, as Lucene's FuzzyQuery does.
@@ -104,10 +104,10 @@ class TextField:
         expanded = [(postings, boost) for postings, boost in expanded if len(postings[0])]
         if not expanded:
             return NONE_SCORED
-        rarity = bm25.rarity(self._documents, max(len(rows) for (rows, _), _ in expanded))
+        idf = bm25.inverse_document_frequency(self._documents, max(len(rows) for (rows, _), _ in expanded))
         scores = np.zeros(len(live), np.float32)
         for (rows, frequencies), boost in expanded:
-            scores[rows] += self._scored(rows, frequencies, rarity).scores * np.float32(boost)
+            scores[rows] += self._scored(rows, frequencies, idf).scores * np.float32(boost)
         matching = np.flatnonzero(scores)
         return Scored(matching, scores[matching])
 
@@ -118,11 +118,11 @@ class TextField:
             return self.term(places[0][1], live)
         if not places or any(term not in self._vocabulary for _, term in places):
             return NONE_SCORED
-        candidates, rarity = self._having_all({term for _, term in places}, [term for _, term in places], live)
+        candidates, idf = self._having_all({term for _, term in places}, [term for _, term in places], live)
         wanted = [(place - places[0][0], self._vocabulary[term]) for place, term in places]
         frequencies = self._phrase_frequencies(candidates, wanted, slop)
         found = frequencies > 0
-        return self._scored(candidates[found], frequencies[found], rarity)
+        return self._scored(candidates[found], frequencies[found], idf)
 
     def compact(self, kept: RowNumbers) -> None:
         """Forget all rows but `kept`, which get the numbers 0, 1, 2 and so on; and terms that no row has any more."""
@@ -141,7 +141,7 @@ class TextField:
         self._lists = TermLists()
         self._unsorted_from_row, self._unsorted_from_token = 0, 0
 
-    def _sort_in(self) -> None:
+    def _merge_new_rows(self) -> None:
         """Add the rows that are new since the last time to the lists of their terms."""
         tokens, row_of = self._tokens_of(np.arange(self._unsorted_from_row, len(self._starts)))
         known = tokens != HOLE
@@ -157,7 +157,7 @@ class TextField:
 
     def _postings(self, term: str, live: Mask) -> tuple[RowNumbers, NDArray[np.float32]]:
         if self._unsorted_from_row < len(self._starts):
-            self._sort_in()
+            self._merge_new_rows()
         number = self._vocabulary.get(term)
         if number is None:
             return NONE_SCORED.rows, NONE_SCORED.scores
@@ -165,12 +165,12 @@ class TextField:
         counting = live[rows]
         return rows[counting], frequencies[counting].astype(np.float32)
 
-    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], rarity: float) -> Scored:
+    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], idf: float) -> Scored:
         if not len(rows):
             return NONE_SCORED
         factors = bm25.length_factors(self._total_length / self._documents)
         codes = np.frombuffer(bytes(self._length_codes), np.uint8)[rows]
-        return Scored(rows, np.float32(rarity) * bm25.saturated(frequencies, factors[codes]))
+        return Scored(rows, np.float32(idf) * bm25.saturate_frequency(frequencies, factors[codes]))
 
     def _similar(self, term: str, edits: int, prefix: int) -> list[tuple[str, float]]:
         """Return terms with what they count, the most similar first."""
@@ -193,11 +193,11 @@ class TextField:
     def _having_all(self, distinct: set[str], terms: Sequence[str], live: Mask) -> tuple[RowNumbers, float]:
         """Return the rows with every term, and how rare the terms are together."""
         rows = {term: self._postings(term, live)[0] for term in distinct}
-        rarity = sum(bm25.rarity(self._documents, len(rows[term])) for term in terms)
+        idf = sum(bm25.inverse_document_frequency(self._documents, len(rows[term])) for term in terms)
         common, *others = sorted(rows.values(), key=len)
         for other in others:
             common = np.intersect1d(common, other, assume_unique=True)
-        return common, rarity
+        return common, idf
 
     def _phrase_frequencies(
         self, candidates: RowNumbers, wanted: Sequence[tuple[int, int]], slop: int

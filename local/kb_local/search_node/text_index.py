@@ -113,7 +113,7 @@ class TextIndex:
                 ordered.sort(key=found.scores.__getitem__, reverse=key.descending)
                 continue
             field = self._fields.get(key.path, NO_VALUES)
-            orders = {row: field.order_of(row, descending=key.descending) for row in ordered}
+            orders = {row: field.sort_value(row, descending=key.descending) for row in ordered}
             ordered.sort(key=orders.__getitem__, reverse=key.descending)
         return np.asarray(ordered, np.intp)
 
@@ -151,16 +151,16 @@ class _Searched:
             wanted = [key for key in self.texts if key.multi is None and path.matches(key.path)]
         return [(self.texts[key], self._query_analyzer(key)) for key in wanted if key in self.texts]
 
-    def holding(self, path: str, keys: Iterable[FilterKey]) -> Mask:
-        asked = self.values.asked(path, keys)
-        return self.fields.get(path, NO_VALUES).holding(asked, count=len(self.live))
+    def rows_with_value(self, path: str, keys: Iterable[FilterKey]) -> Mask:
+        asked = self.values.as_stored(path, keys)
+        return self.fields.get(path, NO_VALUES).rows_with_value(asked, count=len(self.live))
 
-    def within(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask:
-        lower, upper = self.values.asked_bound(path, lower), self.values.asked_bound(path, upper)
-        return self.fields.get(path, NO_VALUES).within(lower, upper, count=len(self.live))
+    def rows_in_range(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask:
+        lower, upper = self.values.bound_as_stored(path, lower), self.values.bound_as_stored(path, upper)
+        return self.fields.get(path, NO_VALUES).rows_in_range(lower, upper, count=len(self.live))
 
-    def having(self, path: str) -> Mask:
-        return self.paths.having(path, count=len(self.live))
+    def rows_with_path(self, path: str) -> Mask:
+        return self.paths.rows_with_path(path, count=len(self.live))
 
     def _query_analyzer(self, key: TextKey) -> Callable[[str], Terms]:
         return self.definition.query_analyzer(self.values.settings[key]).terms

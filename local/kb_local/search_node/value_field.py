@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kb_local.search_node.clauses import Bound
-from kb_local.search_node.row_lists import Mask, mask_of, numbers, renumbered
+from kb_local.search_node.row_lists import Mask, mask_of, numbers, renumber
 from kb_local.search_node.values import FilterKey
 
 # BSON's order of types, in which sorting puts values of different ones; what has no value comes first.
@@ -34,7 +34,7 @@ class ValueField:
     def drop(self, row: int) -> None:
         self._keys.pop(row, None)
 
-    def holding(self, keys: Iterable[FilterKey], *, count: int) -> Mask:
+    def rows_with_value(self, keys: Iterable[FilterKey], *, count: int) -> Mask:
         """Return which of the first `count` rows have one of the values."""
         found = np.zeros(count, bool)
         for key in keys:
@@ -42,10 +42,10 @@ class ValueField:
                 found |= mask_of(rows, count=count)
         return found
 
-    def within(self, lower: Bound | None, upper: Bound | None, *, count: int) -> Mask:
-        return self.holding([key for key in self._rows if _is_within(key, lower, upper)], count=count)
+    def rows_in_range(self, lower: Bound | None, upper: Bound | None, *, count: int) -> Mask:
+        return self.rows_with_value([key for key in self._rows if _is_within(key, lower, upper)], count=count)
 
-    def order_of(self, row: int, *, descending: bool) -> tuple[int, object]:
+    def sort_value(self, row: int, *, descending: bool) -> tuple[int, object]:
         """Return what a row is sorted by: of several values the one that comes first in this direction."""
         keys = self._keys.get(row)
         if not keys:
@@ -55,7 +55,7 @@ class ValueField:
 
     def compact(self, new_number: NDArray[np.int64]) -> None:
         """Give the rows new numbers, and forget those that have none (-1)."""
-        kept = {key: renumbered(rows, new_number) for key, rows in self._rows.items()}
+        kept = {key: renumber(rows, new_number) for key, rows in self._rows.items()}
         self._rows = {key: rows for key, rows in kept.items() if rows}
         self._keys = {int(new_number[row]): keys for row, keys in self._keys.items()}
 
@@ -73,12 +73,12 @@ class PathRows:
                 rows = self._rows[path] = numbers()
             rows.append(row)
 
-    def having(self, path: str, *, count: int) -> Mask:
+    def rows_with_path(self, path: str, *, count: int) -> Mask:
         rows = self._rows.get(path)
         return np.zeros(count, bool) if rows is None else mask_of(rows, count=count)
 
     def compact(self, new_number: NDArray[np.int64]) -> None:
-        kept = {path: renumbered(rows, new_number) for path, rows in self._rows.items()}
+        kept = {path: renumber(rows, new_number) for path, rows in self._rows.items()}
         self._rows = {path: rows for path, rows in kept.items() if rows}
 
 

@@ -54,7 +54,7 @@ class VectorIndex:
         for column in self._columns.values():
             column.drop(row)
         self._postings.remove(row)
-        self._rows.give_back(row)
+        self._rows.release(row)
 
     async def search(self, query: VectorQuery) -> Hits:
         """Return the `query.limit` most similar documents as of now.

@@ -21,7 +21,7 @@ TITLES = {one["_id"]: one["title"].split() for one in documents() if "title" in 
 KIND_IS_BIRD = {"equals": {"path": "kind", "value": "bird"}}
 
 
-def rarity(word: str) -> float:
+def inverse_document_frequency(word: str) -> float:
     having = sum(word in words for words in WORDS.values())
     return math.log(1 + (len(WORDS) - having + 0.5) / (having + 0.5))
 
@@ -60,7 +60,7 @@ async def test_scores_at_several_paths_are_added_up(texts: Collection) -> None:
 
 async def test_a_phrase_scores_as_often_as_it_occurs_with_the_rarity_of_its_words(texts: Collection) -> None:
     hits = dict(await scored(texts, {"phrase": {"query": "quick quick", "path": "text"}}))
-    assert hits == pytest.approx({5: 2 * rarity("quick") * saturated(2, 5)}, rel=1e-5)
+    assert hits == pytest.approx({5: 2 * inverse_document_frequency("quick") * saturated(2, 5)}, rel=1e-5)
 
 
 async def test_a_looser_match_of_a_phrase_scores_less(texts: Collection) -> None:
@@ -75,9 +75,9 @@ async def test_a_word_like_the_query_counts_the_less_the_more_it_differs(texts: 
     hits = dict(await scored(texts, text("foxe", fuzzy={"maxEdits": 1})))
     # One edit of three or four letters; all words count as rare as the commonest of them.
     expected = {
-        0: 2 / 3 * rarity("fox") * saturated(1, 0),
-        3: 2 / 3 * rarity("fox") * saturated(1, 3),
-        4: 3 / 4 * rarity("fox") * saturated(1, 4),
+        0: 2 / 3 * inverse_document_frequency("fox") * saturated(1, 0),
+        3: 2 / 3 * inverse_document_frequency("fox") * saturated(1, 3),
+        4: 3 / 4 * inverse_document_frequency("fox") * saturated(1, 4),
     }
     assert hits == pytest.approx(expected, rel=1e-5)
 

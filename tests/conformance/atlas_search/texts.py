@@ -91,12 +91,12 @@ def lucene_scores(texts: Mapping[Any, Sequence[str]], *terms: str) -> dict[Any, 
     scores: dict[Any, float] = {}
     for term in terms:
         having = [key for key, text in texts.items() if term in text]
-        rarity = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
+        inverse_document_frequency = math.log(1 + (len(texts) - len(having) + 0.5) / (len(having) + 0.5))
         for key in having:
             frequency = texts[key].count(term)
             # Lengths up to 40 are exact in Lucene's one byte.
             part = frequency / (frequency + 1.2 * (1 - 0.75 + 0.75 * len(texts[key]) / mean_length))
-            scores[key] = scores.get(key, 0) + rarity * part
+            scores[key] = scores.get(key, 0) + inverse_document_frequency * part
     return scores
 
 

@@ -9,12 +9,12 @@ import Stemmer
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kb_local.search_node import words as words_module
-from kb_local.search_node.bm25 import LENGTHS, length_code
+from kb_local.search_node import word_segmentation
+from kb_local.search_node.bm25 import LENGTHS, encode_length
 from kb_local.search_node.edit_distance import edit_distances
 from kb_local.search_node.porter import stem
 from kb_local.search_node.sloppy_phrase import sloppy_frequency
-from kb_local.search_node.words import words
+from kb_local.search_node.word_segmentation import split_words
 
 SPLIT = {
     "it's Bob's 3.14, 1,000; a.b.c x:y": ["it's", "Bob's", "3.14", "1,000", "a.b.c", "x:y"],
@@ -29,16 +29,16 @@ SPLIT = {
 
 @pytest.mark.parametrize("text", SPLIT)
 def test_a_text_is_split_into_words_by_the_unicode_rules(text: str) -> None:
-    assert words(text) == SPLIT[text]
+    assert split_words(text) == SPLIT[text]
 
 
 @given(st.text(alphabet="aB1_.',:;- \n\u00e9\u6771\u30bf\u0301\u200d"))
 def test_ascii_words_are_the_same_by_the_general_rules(text: str) -> None:
-    assert words(text) == words_module._WORD.findall(text)
+    assert split_words(text) == word_segmentation._WORD.findall(text)
 
 
 def test_a_word_longer_than_lucenes_limit_comes_in_pieces() -> None:
-    assert [len(word) for word in words("a" * 600 + " b")] == [255, 255, 90, 1]
+    assert [len(word) for word in split_words("a" * 600 + " b")] == [255, 255, 90, 1]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_moved_words_make_a_phrase_count_less(text: str, phrase: str, slop: int,
 
 
 def test_lengths_are_exact_to_forty_and_then_have_four_significant_bits() -> None:
-    assert [LENGTHS[length_code(length)] for length in range(41)] == list(range(41))
-    assert [LENGTHS[length_code(length)] for length in (41, 55, 57, 200, 1000, 5000)] == [40, 54, 56, 200, 984, 4632]
+    assert [LENGTHS[encode_length(length)] for length in range(41)] == list(range(41))
+    assert [LENGTHS[encode_length(length)] for length in (41, 55, 57, 200, 1000, 5000)] == [40, 54, 56, 200, 984, 4632]
     assert sorted(LENGTHS) == LENGTHS
-    assert all(math.isclose(LENGTHS[length_code(length)], length, rel_tol=1 / 8) for length in range(1, 100_000, 7))
+    assert all(math.isclose(LENGTHS[encode_length(length)], length, rel_tol=1 / 8) for length in range(1, 100_000, 7))

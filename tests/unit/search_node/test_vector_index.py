@@ -66,7 +66,7 @@ def test_a_row_is_not_reused_while_a_search_that_may_read_it_runs() -> None:
     rows = Rows()
     first = rows.allocate()
     with rows.reading():
-        rows.give_back(first)
+        rows.release(first)
         assert rows.allocate() != first
         with rows.reading():
             pass

@@ -1,4 +1,4 @@
-"""Splitting text into words by the Unicode rules (UAX #29), as Lucene's StandardTokenizer does.
+"""Splits text into words by the Unicode rules (UAX #29), as Lucene's StandardTokenizer does.
 
 Ideographs and Hiragana are words of one character each, so that Chinese and Japanese are found; Thai and its
 neighbours, which write no spaces either, stay whole runs.
@@ -36,7 +36,7 @@ _WORD = regex.compile(
 )
 
 
-def words(text: str) -> list[str]:
+def split_words(text: str) -> list[str]:
     """Return the words of a text in their order; a longer one than Lucene takes comes in pieces."""
     found: list[str] = []
     at = 0
