@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from benchmarks import command
 from benchmarks.indexing import corpus
-from benchmarks.indexing.newcomers import Newcomers, percentiles_ms
+from benchmarks.indexing.searchable_timer import SearchableTimer, percentiles_ms
 from benchmarks.indexing.system import System, add_options, running_system, until
 from kb_shared.mongo import document_index, documents, index_jobs
 
@@ -31,13 +31,13 @@ def main() -> None:
 async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with running_system(folder, options) as system:
         kb_id = await system.create_knowledge_base(NEWCOMERS, options)
-        newcomers = Newcomers(system, kb_id, tag_id=NEWCOMERS, options=options)
+        timer = SearchableTimer(system, kb_id, tag_id=NEWCOMERS, options=options)
         # The first ones find connections unmade and code not yet imported.
-        await newcomers.times_s(3)
-        idle = percentiles_ms(await newcomers.times_s(options.newcomers))
+        await timer.measure_s(3)
+        idle = percentiles_ms(await timer.measure_s(options.newcomers))
         beside = {
-            "backfill": await _beside(newcomers, await _backfill(system, options), options),
-            "live": await _beside(newcomers, await _flood(system, options), options),
+            "backfill": await _measure_beside(timer, await _backfill(system, options), options),
+            "live": await _measure_beside(timer, await _flood(system, options), options),
         }
     return {
         "idle": idle,
@@ -68,9 +68,9 @@ class _Queue:
         return jobs >= await self.length()
 
 
-async def _beside(newcomers: Newcomers, queue: _Queue, options: argparse.Namespace) -> dict[str, Any]:
+async def _measure_beside(timer: SearchableTimer, queue: _Queue, options: argparse.Namespace) -> dict[str, Any]:
     first = await queue.length()
-    times_s = await newcomers.times_s(options.newcomers, wanted=queue.goes_on)
+    times_s = await timer.measure_s(options.newcomers, wanted=queue.goes_on)
     last = await queue.length()
     if len(times_s) < _FEWEST:
         raise SystemExit(f"the queue was empty after {len(times_s)} newcomers: give it more documents (--queued)")

@@ -13,7 +13,7 @@ import httpx
 
 from benchmarks import command
 from benchmarks.indexing import corpus
-from benchmarks.indexing.newcomers import Newcomers, percentiles_ms
+from benchmarks.indexing.searchable_timer import SearchableTimer, percentiles_ms
 from benchmarks.indexing.system import System, add_options, running_system
 
 TAG: Final = "newcomers"
@@ -30,10 +30,10 @@ def main() -> None:
 async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     async with running_system(folder, options) as system:
         kb_id = await system.create_knowledge_base(TAG, options)
-        newcomers = Newcomers(system, kb_id, tag_id=TAG, options=options)
+        timer = SearchableTimer(system, kb_id, tag_id=TAG, options=options)
         # The first ones find connections unmade and code not yet imported.
-        await newcomers.times_s(3)
-        times_s = await newcomers.times_s(options.docs)
+        await timer.measure_s(3)
+        times_s = await timer.measure_s(options.docs)
         embedding_ms = 1000 * median([await _embedding_s(system, options) for _ in range(_CALLS)])
     figures = percentiles_ms(times_s)
     return {

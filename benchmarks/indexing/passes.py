@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from time import monotonic
 from typing import Any, Final
 
-from benchmarks.indexing.servers import look, spent
+from benchmarks.indexing.resource_usage import take_snapshot, usage_between
 from benchmarks.indexing.system import System
 from kb_contracts.documents import OcrCompleted
 
@@ -24,14 +24,14 @@ async def run_pass(system: System, events: Sequence[OcrCompleted], *, kb_of_tag:
     kb_ids = kb_of_tag.values()
     chunks_before = await system.live_chunks(kb_ids)
     kb_of_document = {event.document_id: kb_of_tag[event.tag_ids[0]] for event in events}
-    before = await look(system.stack, system.mongod)
+    before = await take_snapshot(system.stack, system.mongod)
     began = monotonic()
     await system.events.publish_all(events)
     published_s = monotonic() - began
     last = await system.outcomes.until_indexed(kb_of_document, revision=events[0].revision)
     await asyncio.gather(*(system.until_found(kb_of_document[each], [each]) for each in last[-_SAMPLE:]))
     seconds = monotonic() - began
-    used = spent(before, await look(system.stack, system.mongod))
+    used = usage_between(before, await take_snapshot(system.stack, system.mongod))
     chunks = await system.live_chunks(kb_ids)
     indexed_chunks = chunks - chunks_before or chunks
     return {

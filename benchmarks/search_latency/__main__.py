@@ -26,9 +26,9 @@ from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, index
 from benchmarks.indexing import corpus
 from benchmarks.machine import loop_s
 from benchmarks.members import add_members_option
-from benchmarks.search_latency.asking import Question, Raw, Service
-from benchmarks.search_latency.load import arriving, at_once, in_turn
+from benchmarks.search_latency.load import search_at_rate, search_concurrently, search_in_turn
 from benchmarks.search_latency.runs import iterations
+from benchmarks.search_latency.searchers import Question, RawAggregates, SearchService
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vectors import Chunks
 
@@ -87,7 +87,7 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
         url = f"{service}/v0/orgs/{kb.stack.organization_id}/knowledge-bases/{kb.kb_id}/search"
         loop_before_s = loop_s()
         by_mode = {
-            mode: await _compare(kb, Raw(raw_chunks, mode, exact), Service(http, url, mode), questions)
+            mode: await _compare(kb, RawAggregates(raw_chunks, mode, exact), SearchService(http, url, mode), questions)
             for mode in MODES
         }
         of_runs = await iterations(kb, http, questions[:RUNS])
@@ -122,13 +122,15 @@ async def _questions(kb: KnowledgeBase, texts: Sequence[str], number: int) -> li
     return [Question(text, vector) for text, vector in zip(asked, found, strict=True)]
 
 
-async def _compare(kb: KnowledgeBase, raw: Raw, service: Service, questions: Sequence[Question]) -> dict[str, Any]:
-    await in_turn([raw, service], questions[:20])  # connections, caches
+async def _compare(
+    kb: KnowledgeBase, raw: RawAggregates, service: SearchService, questions: Sequence[Question]
+) -> dict[str, Any]:
+    await search_in_turn([raw, service], questions[:20])  # connections, caches
     calls = await _embedding_calls(kb)
-    alone, cpu_alone_s = await _with_cpu(kb, in_turn([raw, service], questions))
-    capacity_of_raw = await at_once(raw, questions, concurrency=CONCURRENCY)
-    capacity, cpu_together_s = await _with_cpu(kb, at_once(service, questions, concurrency=CONCURRENCY))
-    arrival = [await arriving(asker, questions, per_second=capacity_of_raw / 2) for asker in (raw, service)]
+    alone, cpu_alone_s = await _with_cpu(kb, search_in_turn([raw, service], questions))
+    capacity_of_raw = await search_concurrently(raw, questions, concurrency=CONCURRENCY)
+    capacity, cpu_together_s = await _with_cpu(kb, search_concurrently(service, questions, concurrency=CONCURRENCY))
+    arrival = [await search_at_rate(searcher, questions, per_second=capacity_of_raw / 2) for searcher in (raw, service)]
     return {
         "one_at_a_time_ms": {
             "raw": asdict(alone[0]),

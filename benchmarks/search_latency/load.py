@@ -9,10 +9,10 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.search_latency.asking import Question
+from benchmarks.search_latency.searchers import Question
 
 
-class Asker(Protocol):
+class Searcher(Protocol):
     async def ask(self, question: Question) -> None: ...
 
 
@@ -28,29 +28,29 @@ class Latency:
         return cls(p50, p95, p99)
 
 
-async def in_turn(askers: Sequence[Asker], questions: Sequence[Question]) -> list[Latency]:
-    """Each question to each asker, one after the other: what slows the machine down slows all of them down."""
-    took: list[list[float]] = [[] for _ in askers]
+async def search_in_turn(searchers: Sequence[Searcher], questions: Sequence[Question]) -> list[Latency]:
+    """Each question to each searcher, one after the other: what slows the machine down slows all of them down."""
+    took: list[list[float]] = [[] for _ in searchers]
     for question in questions:
-        for asker, times in zip(askers, took, strict=True):
-            times.append(await _timed(asker, question))
+        for searcher, times in zip(searchers, took, strict=True):
+            times.append(await _timed(searcher, question))
     return [Latency.from_milliseconds(times) for times in took]
 
 
-async def at_once(asker: Asker, questions: Sequence[Question], *, concurrency: int) -> float:
+async def search_concurrently(searcher: Searcher, questions: Sequence[Question], *, concurrency: int) -> float:
     """Questions a second when so many are always under way."""
     waiting = iter(questions)
 
     async def keep_asking() -> None:
         for question in waiting:
-            await asker.ask(question)
+            await searcher.ask(question)
 
     began = perf_counter()
     await asyncio.gather(*(keep_asking() for _ in range(concurrency)))
     return len(questions) / (perf_counter() - began)
 
 
-async def arriving(asker: Asker, questions: Sequence[Question], *, per_second: float) -> Latency:
+async def search_at_rate(searcher: Searcher, questions: Sequence[Question], *, per_second: float) -> Latency:
     """Questions come when they come, as from many users, whether those before are answered or not."""
     dice = random.Random(0)
     due = perf_counter()
@@ -58,11 +58,11 @@ async def arriving(asker: Asker, questions: Sequence[Question], *, per_second: f
     for question in questions:
         due += dice.expovariate(per_second)
         await asyncio.sleep(max(0.0, due - perf_counter()))
-        under_way.append(asyncio.create_task(_timed(asker, question, since=due)))
+        under_way.append(asyncio.create_task(_timed(searcher, question, since=due)))
     return Latency.from_milliseconds(await asyncio.gather(*under_way))
 
 
-async def _timed(asker: Asker, question: Question, *, since: float | None = None) -> float:
+async def _timed(searcher: Searcher, question: Question, *, since: float | None = None) -> float:
     began = perf_counter() if since is None else since
-    await asker.ask(question)
+    await searcher.ask(question)
     return (perf_counter() - began) * 1000

@@ -8,7 +8,7 @@ import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
 from benchmarks.indexed_corpus import KnowledgeBase
-from benchmarks.search_latency.asking import Question
+from benchmarks.search_latency.searchers import Question
 
 _RUNS = "kb_run_seconds_sum"
 _MODELS = "kb_chat_request_seconds_sum"

@@ -22,7 +22,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class SearchService:
     """By a client that takes a fifth of the CPU of httpx: it shares the cores with what is measured."""
 
     http: aiohttp.ClientSession
@@ -38,7 +38,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawAggregates:
     """The indexes only: no embedding, no fusion, no look at what the hits say."""
 
     chunks: Chunks

@@ -15,7 +15,7 @@ _FIRST: Final = 1_000_000
 """Number of the first newcomer's text, which no other document has."""
 
 
-class Newcomers:
+class SearchableTimer:
     """Documents of one KB."""
 
     def __init__(self, system: System, kb_id: str, *, tag_id: str, options: argparse.Namespace) -> None:
@@ -26,7 +26,7 @@ class Newcomers:
         self._known = 0
         self._dice = random.Random(0)
 
-    async def times_s(
+    async def measure_s(
         self, documents: int, *, wanted: Callable[[], Awaitable[bool]] | None = None, pause_s: float = 0.5
     ) -> list[float]:
         """Publish so many documents, each some time after the one before was found.
@@ -40,10 +40,10 @@ class Newcomers:
             await asyncio.sleep(pause_s * self._dice.uniform(0.5, 1.5))
             if wanted is not None and not await wanted():
                 break
-            times.append(await self._time_s())
+            times.append(await self._measure_one_s())
         return times
 
-    async def _time_s(self) -> float:
+    async def _measure_one_s(self) -> float:
         number = _FIRST + self._known
         self._known += 1
         text = next(corpus.texts(documents=1, words=self._words, first=number))

@@ -28,7 +28,7 @@ BACKGROUND: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class UsageSnapshot:
     commands: Mapping[str, int]
     documents_examined: int
     cpu_s: Mapping[str, float]
@@ -37,7 +37,7 @@ class Moment:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class ResourceUsage:
     """The difference of two moments."""
 
     commands: dict[str, int]
@@ -63,11 +63,11 @@ class Spent:
         }
 
 
-async def look(stack: Stack, mongod: AsyncMongoClient[dict[str, Any]]) -> Moment:
+async def take_snapshot(stack: Stack, mongod: AsyncMongoClient[dict[str, Any]]) -> UsageSnapshot:
     status = await mongod.admin.command("serverStatus")
     async with httpx.AsyncClient() as http:
         model = (await http.get(stack.models_api_base.removesuffix("/v1") + "/admin/hash")).raise_for_status().json()
-    return Moment(
+    return UsageSnapshot(
         commands={
             name: counts["total"] for name, counts in status["metrics"]["commands"].items() if isinstance(counts, dict)
         },
@@ -78,9 +78,9 @@ async def look(stack: Stack, mongod: AsyncMongoClient[dict[str, Any]]) -> Moment
     )
 
 
-def spent(before: Moment, after: Moment) -> Spent:
+def usage_between(before: UsageSnapshot, after: UsageSnapshot) -> ResourceUsage:
     counts = {name: total - before.commands.get(name, 0) for name, total in after.commands.items()}
-    return Spent(
+    return ResourceUsage(
         commands={name: count for name, count in sorted(counts.items()) if count and name not in BACKGROUND},
         documents_examined=after.documents_examined - before.documents_examined,
         cpu_s={name: round(total - before.cpu_s[name], 2) for name, total in after.cpu_s.items()},
