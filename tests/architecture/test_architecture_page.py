@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/explanation/architecture.md").read_text()
 RULE = re.compile(r"^### Rule (?P<number>\d): .*?(?=^##)", re.MULTILINE | re.DOTALL)
-PATH = re.compile(r"`(?P<path>(?:client|local|services|shared|tests)/[\w./-]+)`")
+PATH = re.compile(r"`(?P<path>(?:client|contracts|local|services|shared|tests)/[\w./-]+)`")
 OF_PACKAGE = re.compile(r"`(?P<path>kb_\w+/[\w./-]+)`")
 OF_TESTS = re.compile(r"\btests/[\w/]+(?:\.py)?")
 TESTS = re.compile(r"^- `(?P<file>tests/[\w/]+\.py)`:(?P<names>(?:\s+`\w+`,?)+)", re.MULTILINE)
