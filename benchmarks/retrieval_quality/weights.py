@@ -23,7 +23,7 @@ from benchmarks.retrieval_quality import dataset
 from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
-from kb_search.retrieval.fusion import WEIGHTS, Shape, Weights, fuse, shape_of
+from kb_search.retrieval.fusion import WEIGHTS, QueryShape, Weights, classify_query, fuse
 from kb_shared.mongo import index_queries, knowledge_bases, vectors
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.vectors import document_of
@@ -107,7 +107,7 @@ async def _ask_all(
         async def ask(query: Query) -> Legs:
             async with turns:
                 # From the index itself: a search puts them into the order that they have with their support.
-                text = await index_queries.mentioning(chunks, query.text, limit=DEPTH, filters=[])
+                text = await index_queries.query_text_index(chunks, query.text, limit=DEPTH, filters=[])
                 return Legs(query, await _nearest(kb, query), text)
 
         print(f"{len(queries)} queries", file=sys.stderr)
@@ -126,10 +126,10 @@ async def _nearest(kb: KnowledgeBase, query: Query) -> dict[str, float]:
     return {hit["citation"]: hit["scores"]["vector"] for page in pages for hit in page}
 
 
-def _by_shape(legs: Sequence[Legs]) -> Mapping[Shape, list[Legs]]:
-    shapes: dict[Shape, list[Legs]] = defaultdict(list)
+def _by_shape(legs: Sequence[Legs]) -> Mapping[QueryShape, list[Legs]]:
+    shapes: dict[QueryShape, list[Legs]] = defaultdict(list)
     for asked in legs:
-        shapes[shape_of(asked.query.text)].append(asked)
+        shapes[classify_query(asked.query.text)].append(asked)
     return shapes
 
 

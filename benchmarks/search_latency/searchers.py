@@ -49,8 +49,10 @@ class RawAggregates:
         legs: list[Any] = []
         if self.mode != "text":
             legs.append(
-                index_queries.nearest(self.chunks, question.vector, limit=DEPTH, query_filter={}, exact=self.exact)
+                index_queries.query_vector_index(
+                    self.chunks, question.vector, limit=DEPTH, query_filter={}, exact=self.exact
+                )
             )
         if self.mode != "vector":
-            legs.append(index_queries.mentioning(self.chunks, question.text, limit=DEPTH, filters=[]))
+            legs.append(index_queries.query_text_index(self.chunks, question.text, limit=DEPTH, filters=[]))
         assert all(await asyncio.gather(*legs))

@@ -93,7 +93,11 @@ async def _plant(world: TargetDeployment, *others: Knowledge) -> None:
     async def all_are_found() -> bool:
         vector = vector_of(QUERY, dimensions=DIMENSIONS)
         return (
-            len(await index_queries.nearest(world.handbook.chunks, vector, limit=1_000, query_filter={}, exact=True))
+            len(
+                await index_queries.query_vector_index(
+                    world.handbook.chunks, vector, limit=1_000, query_filter={}, exact=True
+                )
+            )
             == planted
         )
 

@@ -149,7 +149,7 @@ async def test_c7_neighbours_of_a_hit_are_read_by_an_index_and_without_their_vec
     command_log.clear()
 
     async with tenant.database.client.start_session(snapshot=True) as session:
-        rows = await found_chunks.read_stretches(chunks, session, [("d", 9, 11), ("d", 30, 31)])
+        rows = await found_chunks.read_ranges(chunks, session, [("d", 9, 11), ("d", 30, 31)])
 
     assert [row["chunk_index"] for row in rows] == [9, 10, 11, 30, 31]
     assert all("embedding" not in row for row in rows)

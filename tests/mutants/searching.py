@@ -15,8 +15,8 @@ MUTANTS: Final = (
     Mutant(
         "versions-of-what-was-replaced-are-mixed",
         _FOUND_CHUNKS,
-        old='    return [row for row in lately if row["since"] <= version <= row["until"]]',
-        new="    return lately if version else []",
+        old='    return [row for row in recently_retired if row["since"] <= version <= row["until"]]',
+        new="    return recently_retired if version else []",
         caught_by=in_file(f"{_UNIT}/test_selection.py", "test_of_what_was_replaced_only_one_version_is_shown"),
     ),
     Mutant(
@@ -39,8 +39,8 @@ MUTANTS: Final = (
     Mutant(
         "neighbours-come-from-any-version",
         _SNAPSHOT,
-        old="shown = found_chunks.of_the_same_versions(rows, [hit.chunk for hit in matches])",
-        new="shown = rows",
+        old="neighbours = found_chunks.select_same_versions(rows, [hit.chunk for hit in matches])",
+        new="neighbours = rows",
         caught_by=in_file(
             f"{_TESTS}/test_neighbours_and_budget.py", "test_no_neighbour_comes_from_a_version_that_was_longer"
         ),
@@ -72,8 +72,8 @@ MUTANTS: Final = (
     Mutant(
         "hits-that-were-replaced-do-not-give-way",
         _SELECTION,
-        old="    return bool(replaced) and any(",
-        new="    return not replaced and any(",
+        old="    return bool(retired) and any(",
+        new="    return not retired and any(",
         caught_by=in_file(
             f"{_UNIT}/test_selection.py", "test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document"
         )
@@ -125,7 +125,7 @@ MUTANTS: Final = (
     Mutant(
         "search-does-not-check-what-it-presumed",
         _SNAPSHOT,
-        old="                    self._unchecked.check(found_rows.others)\n",
+        old="            self._unchecked.check(found.extra_rows)\n",
         new="",
         caught_by=in_file(
             f"{_TESTS}/test_optimistic.py", "test_a_key_revoked_while_its_search_is_under_way_gets_no_answer"
@@ -134,7 +134,7 @@ MUTANTS: Final = (
     Mutant(
         "search-pays-for-who-may-no-longer-ask",
         "services/search/kb_search/retrieval/search_knowledge_base.py",
-        old="before_paying=optimistic_read.look,\n",
+        old="before_paying=optimistic_read.confirm,\n",
         new="before_paying=None,\n",
         caught_by=in_file(f"{_TESTS}/test_optimistic.py", "test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for"),
     ),

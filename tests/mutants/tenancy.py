@@ -106,8 +106,8 @@ MUTANTS: Final = (
     Mutant(
         "chunks-are-read-without-their-organization",
         "services/search/kb_search/store/found_chunks.py",
-        old='find({**chunks.scope, "$or": ranges}',
-        new='find({"$or": ranges}',
+        old='find({**chunks.scope, "$or": filters}',
+        new='find({"$or": filters}',
         caught_by=in_file(
             f"{_SEARCH}/test_tenancy_of_commands.py",
             "test_every_command_of_a_search_is_about_the_organization_of_its_key",

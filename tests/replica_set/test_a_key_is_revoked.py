@@ -61,15 +61,15 @@ def _index_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 
     A mongot answers from its index whatever becomes of its member; our search node waits until a majority answers.
     """
-    nearest = index_queries.nearest
+    query_vector_index = index_queries.query_vector_index
     hits: dict[str, float] = {}
 
     async def found_first(*args: Any, **kwargs: Any) -> dict[str, float]:
         if not hits:
-            hits.update(await nearest(*args, **kwargs))
+            hits.update(await query_vector_index(*args, **kwargs))
         return hits
 
-    monkeypatch.setattr(index_queries, "nearest", found_first)
+    monkeypatch.setattr(index_queries, "query_vector_index", found_first)
 
 
 @pytest.mark.timeout(240)

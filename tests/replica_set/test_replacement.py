@@ -144,5 +144,7 @@ async def test_what_was_replaced_is_deleted_once_every_member_finds_its_successo
 
 async def finds(database: Database, knowledge: Knowledge) -> bool:
     chunks = Knowledge(database, knowledge.kb).chunks
-    found = await index_queries.nearest(chunks, AFTER.chunks()[0].vector, limit=1, query_filter={}, exact=True)
+    found = await index_queries.query_vector_index(
+        chunks, AFTER.chunks()[0].vector, limit=1, query_filter={}, exact=True
+    )
     return found.keys() == vectors.chunk_ids(AFTER.document_id, AFTER.chunks()).keys()

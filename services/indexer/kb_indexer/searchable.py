@@ -139,7 +139,7 @@ async def _found_everywhere(watch: _Watch) -> bool:
 
 
 async def _found_by_vector(watch: _Watch) -> bool:
-    found = await index_queries.nearest(
+    found = await index_queries.query_vector_index(
         watch.chunks,
         watch.sample.vector,
         limit=10,

@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from fastapi import Header
 
 from kb_search.dependencies import KnowledgeBaseSearch, RequestLimits, SearchKey
-from kb_search.retrieval.query import Asker
+from kb_search.retrieval.query import SearchCaller
 from kb_search.search_request import SearchRequest, SearchSeveralRequest
 from kb_search.search_response import SearchResponse, SearchSeveralResponse
 from kb_shared.http.authentication import Caller
@@ -33,8 +33,8 @@ async def search(
 ) -> SearchResponse:
     caller = key.caller
     await limits.count_request("search", caller)
-    query, asker = body.to_query(), _asker(caller, origin)
-    answer = await knowledge_base_search.search(caller.organization_id, kb_id, query, asker, key=key)
+    query, search_caller = body.to_query(), _search_caller(caller, origin)
+    answer = await knowledge_base_search.search(caller.organization_id, kb_id, query, search_caller, key=key)
     return SearchResponse.from_answer(query, answer)
 
 
@@ -50,10 +50,12 @@ async def search_several(
     """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
     caller = key.caller
     await limits.count_request("search", caller)
-    query, asker = body.to_query(), _asker(caller, origin)
-    answer = await knowledge_base_search.search_several(caller.organization_id, body.kb_ids, query, asker, key=key)
+    query, search_caller = body.to_query(), _search_caller(caller, origin)
+    answer = await knowledge_base_search.search_several(
+        caller.organization_id, body.kb_ids, query, search_caller, key=key
+    )
     return SearchSeveralResponse.from_answer(query, answer)
 
 
-def _asker(caller: Caller, origin: Origin) -> Asker:
-    return Asker(caller.key_id, "console" if origin == "dashboard" else origin)
+def _search_caller(caller: Caller, origin: Origin) -> SearchCaller:
+    return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin)

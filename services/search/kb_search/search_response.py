@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.results import Result
-from kb_search.retrieval.search_knowledge_base import Answer
+from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_shared.errors import KbError
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -81,7 +81,7 @@ class SearchResponse(Results):
     kb_status: KbStatus = Field(description="While `indexing`, documents are still being added.")
 
     @classmethod
-    def from_answer(cls, query: SearchQuery, answer: Answer) -> "SearchResponse":
+    def from_answer(cls, query: SearchQuery, answer: SearchAnswer) -> "SearchResponse":
         [kb] = answer.kbs
         return cls.model_validate({**_results(query, answer), "kb_status": _status(kb)})
 
@@ -106,7 +106,7 @@ class SearchSeveralResponse(Results):
     failures: list[FailedKnowledgeBase] = Field(description="Those that could not be, each with what to do about it.")
 
     @classmethod
-    def from_answer(cls, query: SearchQuery, answer: Answer) -> "SearchSeveralResponse":
+    def from_answer(cls, query: SearchQuery, answer: SearchAnswer) -> "SearchSeveralResponse":
         searched = [SearchedKnowledgeBase(kb_id=kb.kb_id, name=kb.name, kb_status=_status(kb)) for kb in answer.kbs]
         failures = [_failure(kb_id, error) for kb_id, error in answer.failures.items()]
         return cls.model_validate({**_results(query, answer), "knowledge_bases": searched, "failures": failures})
@@ -117,21 +117,21 @@ def _failure(kb_id: str, error: KbError) -> FailedKnowledgeBase:
     return FailedKnowledgeBase(kb_id=kb_id, status=problem.status, type=problem.slug, detail=problem.detail)
 
 
-def _results(query: SearchQuery, answer: Answer) -> dict[str, Any]:
+def _results(query: SearchQuery, answer: SearchAnswer) -> dict[str, Any]:
     # Not models: to validate all of them in one go takes two thirds of the time.
     return {
-        "results": [_result(result) for result in answer.answered.results],
+        "results": [_result(result) for result in answer.fitted.results],
         "query": query.text,
         "total_count": answer.page.total_count,
         "total_count_is_exact": answer.page.total_count_is_exact,
         "skip": query.skip,
         "top_k": query.top_k,
-        "omitted_count": answer.answered.omitted_count,
-        "total_tokens": answer.answered.total_tokens,
+        "omitted_count": answer.fitted.omitted_count,
+        "total_tokens": answer.fitted.total_tokens,
         "spu_charged": answer.spu_charged,
         "query_vector_cached": answer.query_vector_cached,
         "timings_ms": answer.timings_ms,
-        "degraded": ["vector"] if answer.by_words_alone else [],
+        "degraded": ["vector"] if answer.degraded else [],
     }
 
 

@@ -1,7 +1,10 @@
-"""Questions to the search indexes of a KB, which trail its collection by a second or more.
+"""Queries of the search indexes of a KB, which lag behind its collection by a second or more.
 
-The answers are ids and scores; what a chunk is and whether it may be shown is read from the collection afterwards,
-by `found_chunks`. Each of them raises SearchUnavailable where MongoDB has no Atlas search.
+They return ids and scores only. The chunks, and whether they may be shown, are read from the collection afterwards, by
+`found_chunks`. Each function raises SearchUnavailable if MongoDB has no Atlas Search.
+
+- Vector search: https://www.mongodb.com/docs/atlas/atlas-vector-search/vector-search-stage/
+- Full-text search: https://www.mongodb.com/docs/atlas/atlas-search/query-syntax/
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +19,7 @@ if TYPE_CHECKING:  # numpy
     from kb_shared.mongo.vector import Vector
 
 
-async def nearest(
+async def query_vector_index(
     chunks: Chunks,
     query: "Vector",
     *,
@@ -24,14 +27,28 @@ async def nearest(
     query_filter: Mapping[str, Any],
     exact: bool,
 ) -> dict[str, float]:
-    """Ask the search index, which knows retired chunks too.
+    """Find the chunks whose vectors are most similar to `query`, among them retired chunks.
 
     Args:
-        query_filter: compiled; `organization_id` and `kb_id` are added outside of it.
-        exact: compare with every chunk instead of walking the graph; for small KBs.
+        query_filter: Compiled filter; `organization_id` and `kb_id` are added outside of it.
+        exact: True to compare with all chunks instead of walking the graph; for small KBs.
+
     Returns:
-        (1 + cos) / 2 by chunk id, best first; content must be read from the collection.
+        (1 + cos) / 2 by chunk id, best first.
     """
+    stage = vector_search_stage(chunks, query, limit=limit, query_filter=query_filter, exact=exact)
+    with search_required():
+        hits = await chunks.collection.aggregate(
+            [stage, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}],
+            batchSize=in_one_batch(limit),
+        )
+    return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
+
+
+def vector_search_stage(
+    chunks: Chunks, query: "Vector", *, limit: int, query_filter: Mapping[str, Any], exact: bool
+) -> Row:
+    """Build the stage `$vectorSearch`."""
     from kb_shared.mongo.vector import to_binary  # numpy
 
     stage: Row = {
@@ -42,33 +59,24 @@ async def nearest(
         "filter": chunks.scope | ({"$and": [dict(query_filter)]} if query_filter else {}),
     }
     stage |= {"exact": True} if exact else {"numCandidates": min(10_000, max(20 * limit, 200))}
-    with search_required():
-        hits = await chunks.collection.aggregate(
-            [{"$vectorSearch": stage}, {"$project": {"_id": 1, "score": {"$meta": "vectorSearchScore"}}}],
-            batchSize=in_one_batch(limit),
-        )
-    return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
+    return {"$vectorSearch": stage}
 
 
-async def mentioning(
-    chunks: Chunks, words: str, *, limit: int, filters: Sequence[Mapping[str, Any]]
+async def query_text_index(
+    chunks: Chunks, text: str, *, limit: int, filters: Sequence[Mapping[str, Any]]
 ) -> dict[str, float]:
-    """Ask the index of words, which knows retired chunks too.
+    """Find the chunks that contain words of `text`, among them retired chunks.
 
     Args:
-        filters: operators of `$search`, compiled; `organization_id` and `kb_id` are added to them.
+        filters: Compiled operators of `$search`; `organization_id` and `kb_id` are added to them.
+
     Returns:
-        BM25 by chunk id, best first; content must be read from the collection.
+        BM25 score by chunk id, best first.
     """
-    scope = [{"equals": {"path": path, "value": value}} for path, value in chunks.scope.items()]
-    compound = {
-        "must": [{"text": {"path": list(TEXT_PATHS), "query": words}}],
-        "filter": [*scope, *filters],
-    }
     with search_required():
         hits = await chunks.collection.aggregate(
             [
-                {"$search": {"index": TEXT_INDEX, "compound": compound}},
+                full_text_search_stage(chunks, text, filters),
                 {"$limit": limit},
                 {"$project": {"_id": 1, "score": {"$meta": "searchScore"}}},
             ],
@@ -77,8 +85,18 @@ async def mentioning(
     return {hit["_id"]: hit["score"] for hit in await hits.to_list()}
 
 
+def full_text_search_stage(chunks: Chunks, text: str, filters: Sequence[Mapping[str, Any]]) -> Row:
+    """Build the stage `$search`."""
+    scope = [{"equals": {"path": path, "value": value}} for path, value in chunks.scope.items()]
+    compound = {
+        "must": [{"text": {"path": list(TEXT_PATHS), "query": text}}],
+        "filter": [*scope, *filters],
+    }
+    return {"$search": {"index": TEXT_INDEX, "compound": compound}}
+
+
 async def any_in_text_index(chunks: Chunks, document_id: str, ids: Collection[str]) -> bool:
-    """Return whether the word index has one of these chunks of a document."""
+    """Return whether the text index has one of these chunks of a document."""
     filters = [
         {"equals": {"path": path, "value": value}} for path, value in chunks.filter_document(document_id).items()
     ]

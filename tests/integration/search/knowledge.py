@@ -137,7 +137,7 @@ class Knowledge:
         snapshot = {"document_name": document.name, "upload_date": document.upload_date}
 
         async def found() -> bool:
-            by_vector = await index_queries.nearest(
+            by_vector = await index_queries.query_vector_index(
                 self.chunks,
                 vector_of("x", dimensions=DIMENSIONS),
                 limit=1000,

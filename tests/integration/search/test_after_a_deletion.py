@@ -14,7 +14,7 @@ from kb_local.python_server import SearchNode
 from kb_shared.mongo import chunk_indexes, document_index, search_indexes, vectors
 from kb_shared.mongo.chunk_indexes import NAMES
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
-from kb_shared.mongo.index_queries import nearest
+from kb_shared.mongo.index_queries import query_vector_index
 from kb_shared.mongo.keys import MembershipKey
 from tests.conftest import MongoDeployment
 from tests.integration.search.conftest import ORGANIZATION, Searcher
@@ -90,7 +90,9 @@ async def test_what_is_there_is_found_behind_what_has_left(
 ) -> None:
     monkeypatch.setattr("kb_search.retrieval.search_knowledge_base._SMALL_UP_TO_CHUNKS", small_up_to)
     query = vector_of(QUERY, dimensions=DIMENSIONS)
-    assert not await nearest(after_a_deletion.chunks, query, limit=16, query_filter={}, exact=True), "the gap is there"
+    assert not await query_vector_index(after_a_deletion.chunks, query, limit=16, query_filter={}, exact=True), (
+        "the gap is there"
+    )
 
     async def found_by_words() -> bool:
         # The node has to hear of the deletion, which takes it a moment.

@@ -8,7 +8,7 @@ import pytest
 from pymongo.errors import OperationFailure
 
 from kb_search.store import found_chunks
-from kb_search.store.found_chunks import ReadChunks
+from kb_search.store.found_chunks import FoundChunks
 from kb_shared.mongo import document_index, index_queries, vectors
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, in_transaction
@@ -26,16 +26,16 @@ SEVERAL = "/v0/orgs/acme/knowledge-bases/search"
 @pytest.fixture
 def after_the_index_has_answered(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Run something once the hits are known and not yet read."""
-    nearest = index_queries.nearest
+    query_vector_index = index_queries.query_vector_index
 
     def arm(action: Callable[[], Awaitable[object]]) -> None:
         async def and_then(*args: Any, **kwargs: Any) -> dict[str, float]:
-            hits = await nearest(*args, **kwargs)
-            monkeypatch.setattr(index_queries, "nearest", nearest)
+            hits = await query_vector_index(*args, **kwargs)
+            monkeypatch.setattr(index_queries, "query_vector_index", query_vector_index)
             await action()
             return hits
 
-        monkeypatch.setattr(index_queries, "nearest", and_then)
+        monkeypatch.setattr(index_queries, "query_vector_index", and_then)
 
     return arm
 
@@ -145,14 +145,14 @@ async def test_a_kb_that_was_deleted_before_its_last_index_answers_is_gone(
     searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
     await knowledge.index(Document("d", ["old 1"]))
-    mentioning = index_queries.mentioning
+    query_text_index = index_queries.query_text_index
 
     async def when_deleted(*args: Any, **kwargs: Any) -> dict[str, float]:
-        monkeypatch.setattr(index_queries, "mentioning", mentioning)
+        monkeypatch.setattr(index_queries, "query_text_index", query_text_index)
         await knowledge.delete()
-        return await mentioning(*args, **kwargs)
+        return await query_text_index(*args, **kwargs)
 
-    monkeypatch.setattr(index_queries, "mentioning", when_deleted)
+    monkeypatch.setattr(index_queries, "query_text_index", when_deleted)
     # The index went with its KB: to say that it is being built would have the caller come again in vain.
     assert (await searcher.post(knowledge, {"query": QUERY, "mode": mode})).status_code == 404
 
@@ -163,10 +163,10 @@ async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
     deleted = await create(search_database, "acme")
     await knowledge.index(Document("d", ["old 1"]))
     await deleted.index(Document("e", ["old 1 and more"]))
-    read = found_chunks.read
+    read = found_chunks.read_found
     deletions = iter([deleted.delete])
 
-    async def and_deleted(chunks: Chunks, *args: Any, **kwargs: Any) -> ReadChunks:
+    async def and_deleted(chunks: Chunks, *args: Any, **kwargs: Any) -> FoundChunks:
         if chunks.kb_id == deleted.kb.kb_id:
             for delete in deletions:
                 await delete()
@@ -174,7 +174,7 @@ async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
                 raise OperationFailure("Unable to read from a snapshot", code=246)
         return await read(chunks, *args, **kwargs)
 
-    monkeypatch.setattr(found_chunks, "read", and_deleted)
+    monkeypatch.setattr(found_chunks, "read_found", and_deleted)
     kb_ids = [deleted.kb.kb_id, knowledge.kb.kb_id]
     response = await searcher.post(SEVERAL, {"query": QUERY, "kb_ids": kb_ids})
     assert response.status_code == 200, response.text
@@ -190,15 +190,15 @@ async def test_a_lost_snapshot_is_taken_again_a_few_times(
 ) -> None:
     """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""
     await knowledge.index(Document("d", ["old 1"]))
-    read = found_chunks.read
+    read = found_chunks.read_found
     failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
 
-    async def failing(*args: Any, **kwargs: Any) -> ReadChunks:
+    async def failing(*args: Any, **kwargs: Any) -> FoundChunks:
         for failure in failures:
             raise failure
         return await read(*args, **kwargs)
 
-    monkeypatch.setattr(found_chunks, "read", failing)
+    monkeypatch.setattr(found_chunks, "read_found", failing)
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == status
 
 
@@ -220,7 +220,7 @@ async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, 
     assert int(response.headers["retry-after"]) >= 1
 
 
-@pytest.mark.parametrize("leg", ["nearest", "mentioning"])
+@pytest.mark.parametrize("leg", ["query_vector_index", "query_text_index"])
 async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
     searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, leg: str
 ) -> None:
@@ -230,7 +230,7 @@ async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
         response = await searcher.post(path, {"query": QUERY})
         assert (response.status_code, response.json()["type"]) == (503, "search-overloaded")
         assert int(response.headers["retry-after"]) >= 1
-    other = {"nearest": "text", "mentioning": "vector"}[leg]
+    other = {"query_vector_index": "text", "query_text_index": "vector"}[leg]
     assert (await searcher.post(knowledge, {"query": QUERY, "mode": other})).status_code == 200
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kb_search.retrieval.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import Searcher
@@ -49,7 +49,7 @@ async def test_both_is_what_is_done_unless_said_otherwise(searcher: Searcher, li
 async def test_an_identifier_leans_on_words(searcher: Searcher, library: Knowledge) -> None:
     [first, *_] = (await searcher.search(library, "INV-4711"))["results"]
     assert first["content"] == NAMED
-    assert first["scores"]["fused"] >= WEIGHTS[Shape.IDENTIFIER].text / (K + 1)
+    assert first["scores"]["fused"] >= WEIGHTS[QueryShape.IDENTIFIER].text / (K + 1)
 
 
 async def test_a_hit_of_words_alone_has_the_relevance_of_its_vector(searcher: Searcher, knowledge: Knowledge) -> None:

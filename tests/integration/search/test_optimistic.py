@@ -90,16 +90,16 @@ Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
 @pytest.fixture
 def after_the_index_has_answered(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     """Run something once, when the hits are known and not yet read."""
-    nearest = index_queries.nearest
+    query_vector_index = index_queries.query_vector_index
 
     def arm(action: Callable[[], Awaitable[object]]) -> None:
         async def and_then(*args: Any, **kwargs: Any) -> dict[str, float]:
-            found = await nearest(*args, **kwargs)
-            monkeypatch.setattr(index_queries, "nearest", nearest)
+            found = await query_vector_index(*args, **kwargs)
+            monkeypatch.setattr(index_queries, "query_vector_index", query_vector_index)
             await action()
             return found
 
-        monkeypatch.setattr(index_queries, "nearest", and_then)
+        monkeypatch.setattr(index_queries, "query_vector_index", and_then)
 
     return arm
 
@@ -156,14 +156,14 @@ async def test_what_is_charged_for_a_search_that_begins_again_is_told_once(
 async def test_what_changes_all_the_time_is_given_up(
     searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nearest, rows, names = index_queries.nearest, search_database[knowledge_bases.NAME], count()
+    query_vector_index, rows, names = index_queries.query_vector_index, search_database[knowledge_bases.NAME], count()
 
     async def renamed(*args: Any, **kwargs: Any) -> dict[str, float]:
-        found = await nearest(*args, **kwargs)
+        found = await query_vector_index(*args, **kwargs)
         await rows.update_one({"_id": library.kb.kb_id}, {"$set": {"name": str(next(names))}})
         return found
 
-    monkeypatch.setattr(index_queries, "nearest", renamed)
+    monkeypatch.setattr(index_queries, "query_vector_index", renamed)
     assert (await ask(searcher, library, library.path)).status_code == 503
     assert next(names) == 5
 

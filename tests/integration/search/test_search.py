@@ -8,11 +8,11 @@ import structlog
 from prometheus_client import REGISTRY, generate_latest
 
 from kb_search.query_log import QueryLog
-from kb_search.retrieval.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.optimistic_read import StaleRead
-from kb_search.retrieval.query import Asker, SearchQuery
+from kb_search.retrieval.query import SearchCaller, SearchQuery
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import index_queries, knowledge_bases, spu_ledger, vectors
@@ -46,7 +46,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
     citation = first.pop("citation")
     assert citation in vectors.chunk_ids("d1", Document("d1", texts).chunks())
     scores = first.pop("scores")
-    fused = (WEIGHTS[Shape.WORDS].vector + WEIGHTS[Shape.WORDS].text) / (K + 1)
+    fused = (WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text) / (K + 1)
     assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(fused)}
     assert scores["text"] > 0
     assert first == {
@@ -154,12 +154,12 @@ async def test_a_large_kb_is_searched_by_the_graph(
     search_database: Database, embedder: Embedder, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     exact: list[bool] = []
-    nearest = index_queries.nearest
+    query_vector_index = index_queries.query_vector_index
     query_log = QueryLog(search_database)
 
     async def spied(*args: Any, **kwargs: Any) -> dict[str, float]:
         exact.append(kwargs["exact"])
-        return await nearest(*args, **kwargs)
+        return await query_vector_index(*args, **kwargs)
 
     async def search(*, exact_up_to_chunks: int) -> list[str]:
         search = KnowledgeBaseSearch(
@@ -170,11 +170,13 @@ async def test_a_large_kb_is_searched_by_the_graph(
             exact_up_to_chunks=exact_up_to_chunks,
             vector_within_s=60,
         )
-        answer = await search.search("acme", knowledge.kb.kb_id, SearchQuery("one"), Asker("key", "sdk"), key=None)
+        answer = await search.search(
+            "acme", knowledge.kb.kb_id, SearchQuery("one"), SearchCaller("key", "sdk"), key=None
+        )
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
     await knowledge.index(Document("d1", ["one", "two"]))
-    monkeypatch.setattr(index_queries, "nearest", spied)
+    monkeypatch.setattr(index_queries, "query_vector_index", spied)
     assert await search(exact_up_to_chunks=1) == ["one", "two"]
     assert await search(exact_up_to_chunks=2) == ["one", "two"]
     assert exact == [False, True]

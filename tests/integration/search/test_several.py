@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kb_search.retrieval import hit_finder
-from kb_search.retrieval.fusion import WEIGHTS, K, Shape
+from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_search.retrieval.search_index import index_not_ready
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX
@@ -35,7 +35,7 @@ async def test_hits_of_all_come_by_their_ranks_whatever_the_models(
     await others.index(Document("d2", ["a kayak is a boat"]))
     answer = await search(searcher, others, boats)
     assert {one["kb_id"] for one in answer["results"][:2]} == {boats.kb.kb_id, others.kb.kb_id}
-    weights = WEIGHTS[Shape.WORDS]
+    weights = WEIGHTS[QueryShape.WORDS]
     assert [one["scores"]["fused"] for one in answer["results"][:2]] == [(weights.vector + weights.text) / (K + 1)] * 2
     assert {(one["kb_id"], one["name"], one["kb_status"]) for one in answer["knowledge_bases"]} == {
         (boats.kb.kb_id, "Boats", "active"),
@@ -144,17 +144,17 @@ async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_as
     crowded, flaky = [await create(search_database, ORGANIZATION) for _ in range(2)]
     await crowded.index(Document("d", [f"filler {n}" for n in range(60)]))
     # As if most of the hits had been replaced meanwhile.
-    monkeypatch.setattr(hit_finder, "depth_for", lambda *_, **__: 5)
+    monkeypatch.setattr(hit_finder, "leg_limit", lambda *_, **__: 5)
     await flaky.index(Document("e", ["kayak"]))
-    nearest, asked = index_queries.nearest, []
+    query_vector_index, asked = index_queries.query_vector_index, []
 
     async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:
         asked.append(chunks.kb_id)
         if asked.count(flaky.kb.kb_id) == 1 and chunks.kb_id == flaky.kb.kb_id:
             raise index_not_ready()
-        return await nearest(chunks, *args, **kwargs)
+        return await query_vector_index(chunks, *args, **kwargs)
 
-    monkeypatch.setattr(index_queries, "nearest", failing_at_first)
+    monkeypatch.setattr(index_queries, "query_vector_index", failing_at_first)
     answer = await search(searcher, crowded, flaky, query="x", top_k=20)
     assert asked.count(crowded.kb.kb_id) > 1
     assert [one["kb_id"] for one in answer["results"]] == [crowded.kb.kb_id] * 20

@@ -33,7 +33,7 @@ def test_who_asked_the_index_just_before_still_reads_what_was_replaced(monkeypat
         assert up_to_version == 1
         deleted = asyncio.get_running_loop().time()
 
-    monkeypatch.setattr(index_queries, "nearest", trailing)
+    monkeypatch.setattr(index_queries, "query_vector_index", trailing)
     monkeypatch.setattr(index_queries, "any_in_text_index", AsyncMock(return_value=True))
     monkeypatch.setattr(searchable, "on_each_member", lambda chunks: [chunks])
     monkeypatch.setattr(vectors, "delete_retired", delete)

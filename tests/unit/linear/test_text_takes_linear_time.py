@@ -24,9 +24,9 @@ from kb_indexer.chunking.tables import find_tables
 from kb_search.authoring.agent_tools import quick_name
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.shown import shown_chunks
-from kb_search.retrieval.coalescing import Piece, merged
-from kb_search.retrieval.context_budget import BudgetedPassage, beginning, fit
-from kb_search.retrieval.fusion import shape_of
+from kb_search.retrieval.coalescing import Piece, merge_pieces
+from kb_search.retrieval.context_budget import BudgetedPassage, cut_beginning, fit_passages
+from kb_search.retrieval.fusion import classify_query
 from kb_search.retrieval.query import SearchQuery
 from kb_search.runs.addresses import addresses_in, neutral
 from kb_search.runs.citations import citations_of, without_marks
@@ -63,7 +63,7 @@ def _show_chunk(text: str) -> object:
 
 def _fit(text: str) -> object:
     passages = [BudgetedPassage(text, MAX_TOKENS + 1, 0.5, NOW)] * 2
-    return fit(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW)
+    return fit_passages(passages, max_tokens=MAX_TOKENS, prioritize_by="recency", now=NOW)
 
 
 def _stream(text: str) -> object:
@@ -83,13 +83,13 @@ def _parse(text: str) -> object:
 OF_SEARCH: Final[dict[str, Function]] = {
     "MCP: chunks": _show_chunk,
     "cleaned": cleaned,
-    "beginning": lambda text: beginning(text, MAX_TOKENS),
+    "beginning": lambda text: cut_beginning(text, MAX_TOKENS),
     "fit": _fit,
     "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
-    "merged": lambda text: merged([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
+    "merged": lambda text: merge_pieces([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
     "fence": lambda text: PromptDelimiter.fresh().around({"text": text}),
-    "words of a query": lambda text: SearchQuery(text).words(FOLDED),
-    "shape of a query": shape_of,
+    "words of a query": lambda text: SearchQuery(text).text_for_index(FOLDED),
+    "shape of a query": classify_query,
     "name of a tool": lambda text: quick_name(text, ()),
     "citations": lambda text: citations_of(text, PassageBook()),
     "citations in JSON": lambda text: citations_of(json.dumps([text]), PassageBook(), is_json=True),

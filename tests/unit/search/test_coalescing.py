@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.coalescing import ChunkPosition, Piece, groups, merged, stretches
+from kb_search.retrieval.coalescing import ChunkPosition, Piece, group_with_neighbours, merge_pieces, neighbour_ranges
 
 
 def at(*indexes: int, document_id: str = "d", kb_id: str = "k") -> list[ChunkPosition]:
@@ -18,7 +18,7 @@ matches = st.lists(places, unique=True, max_size=8)
 def test_exactly_the_neighbours_are_read_and_nothing_twice(some: list[ChunkPosition], width: int) -> None:
     read = [
         ChunkPosition(kb_id, document_id, index)
-        for kb_id, document_id, first, last in stretches(some, width)
+        for kb_id, document_id, first, last in neighbour_ranges(some, width)
         for index in range(first, last + 1)
     ]
     wanted = {match.moved(by) for match in some for by in range(-width, width + 1)}
@@ -30,7 +30,7 @@ def test_exactly_the_neighbours_are_read_and_nothing_twice(some: list[ChunkPosit
 def test_every_match_stands_once_in_a_group_of_its_own_document(
     some: list[ChunkPosition], there: set[ChunkPosition], width: int
 ) -> None:
-    found = groups(some, there, width)
+    found = group_with_neighbours(some, there, width)
     flat = [place for group in found for place in group]
     assert len(flat) == len(set(flat))
     near = {match.moved(by) for match in some for by in range(-width, width + 1)}
@@ -50,11 +50,11 @@ def test_every_match_stands_once_in_a_group_of_its_own_document(
 
 def test_a_group_is_in_the_order_of_its_document_and_stands_where_its_best_match_does() -> None:
     ranked = [*at(7), *at(2, document_id="e"), *at(6)]
-    assert groups(ranked, at(5, 6, 7, 8), 1) == [at(5, 6, 7, 8), at(2, document_id="e")]
+    assert group_with_neighbours(ranked, at(5, 6, 7, 8), 1) == [at(5, 6, 7, 8), at(2, document_id="e")]
 
 
 def test_without_neighbours_the_ranks_are_the_order() -> None:
-    assert groups(at(2, 1, 3), at(1, 2, 3), 0) == [at(2), at(1), at(3)]
+    assert group_with_neighbours(at(2, 1, 3), at(1, 2, 3), 0) == [at(2), at(1), at(3)]
 
 
 @given(st.text(alphabet="ab", min_size=1, max_size=40), st.data())
@@ -66,9 +66,9 @@ def test_merged_pieces_say_each_part_of_the_document_once(document: str, data: s
         starts.append(max(end - data.draw(st.integers(0, 5)), starts[-1]))
     pieces = [Piece(document[start:end], start, end) for start, end in zip(starts, ends, strict=True)]
     # Pieces that only touch are parted by a line break.
-    assert merged(pieces).replace("\n", "") == document
+    assert merge_pieces(pieces).replace("\n", "") == document
 
 
 def test_pieces_that_do_not_overlap_stand_on_lines_of_their_own() -> None:
-    assert merged([Piece("One.", 0, 4), Piece("Two.", 6, 10), Piece("o. Three.", 8, 17)]) == "One.\nTwo. Three."
-    assert merged([]) == ""
+    assert merge_pieces([Piece("One.", 0, 4), Piece("Two.", 6, 10), Piece("o. Three.", 8, 17)]) == "One.\nTwo. Three."
+    assert merge_pieces([]) == ""

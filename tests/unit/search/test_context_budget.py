@@ -6,7 +6,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.context_budget import CUT_ABOVE_TOKENS, BudgetedPassage, Fitted, PrioritizeBy, fit
+from kb_search.retrieval.context_budget import (
+    CUT_ABOVE_TOKENS,
+    BudgetedPassage,
+    FittedContext,
+    PrioritizeBy,
+    fit_passages,
+)
 from kb_shared.text.tokens import count_tokens
 
 NOW = datetime(2026, 6, 1, tzinfo=UTC)
@@ -17,11 +23,11 @@ def passage(text: str, *, relevance: float = 0.5, age: timedelta = timedelta(0))
     return BudgetedPassage(text, count_tokens(text), relevance, NOW - age)
 
 
-def fitted(*passages: BudgetedPassage, max_tokens: int, prioritize_by: PrioritizeBy = "similarity") -> Fitted:
-    return fit(passages, max_tokens=max_tokens, prioritize_by=prioritize_by, now=NOW)
+def fitted(*passages: BudgetedPassage, max_tokens: int, prioritize_by: PrioritizeBy = "similarity") -> FittedContext:
+    return fit_passages(passages, max_tokens=max_tokens, prioritize_by=prioritize_by, now=NOW)
 
 
-def positions(result: Fitted) -> list[int]:
+def positions(result: FittedContext) -> list[int]:
     return [kept.position for kept in result.kept]
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, K, Shape, Weights, fuse, shape_of
+from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, WEIGHTS, K, QueryShape, Weights, classify_query, fuse
 
 EQUAL = Weights(1.0, 1.0)
 ids = st.sampled_from([f"d:{n}" for n in range(12)])
@@ -67,12 +67,12 @@ def test_equal_scores_share_a_rank_and_so_do_those_that_rounding_parts() -> None
     ["INV-2024-0017", "ISO 9001", "kb_shared.mongo.vectors", "getUserById", "v1.2.3", "10.0.0.1", '"E4711".', "AB-CD"],
 )
 def test_identifiers_lean_on_words(query: str) -> None:
-    assert shape_of(query) is Shape.IDENTIFIER
+    assert classify_query(query) is QueryShape.IDENTIFIER
 
 
 @pytest.mark.parametrize("query", ["what does error E4711 mean", "reset the SSL_CERT variable", "offers of 2024"])
 def test_identifiers_among_words_are_told(query: str) -> None:
-    assert shape_of(query) is Shape.MIXED
+    assert classify_query(query) is QueryShape.MIXED
 
 
 @pytest.mark.parametrize(
@@ -80,13 +80,16 @@ def test_identifiers_among_words_are_told(query: str) -> None:
     ["How can I retry a call?", "HOW CAN I RETRY?", "Grüße aus München", "東京 の 天気", "well-known terms", "", "?!"],
 )
 def test_words_are_words(query: str) -> None:
-    assert shape_of(query) is Shape.WORDS
+    assert classify_query(query) is QueryShape.WORDS
 
 
 def test_the_more_a_query_names_things_the_less_vectors_weigh() -> None:
-    shares = [WEIGHTS[shape].vector / WEIGHTS[shape].text for shape in (Shape.WORDS, Shape.MIXED, Shape.IDENTIFIER)]
+    shares = [
+        WEIGHTS[shape].vector / WEIGHTS[shape].text
+        for shape in (QueryShape.WORDS, QueryShape.MIXED, QueryShape.IDENTIFIER)
+    ]
     assert shares == sorted(shares, reverse=True)
-    assert WEIGHTS.keys() == WEIGHTS_OF_WORDS_ALONE.keys() == set(Shape)
+    assert WEIGHTS.keys() == TEXT_ONLY_WEIGHTS.keys() == set(QueryShape)
 
 
 @given(st.text(max_size=60))
@@ -94,4 +97,4 @@ def test_the_more_a_query_names_things_the_less_vectors_weigh() -> None:
 @example("a_" * 4_000 + "-")
 @example("Aa" * 4_000 + "-")
 def test_every_query_has_a_shape_however_it_was_made_to_be_slow(query: str) -> None:
-    assert shape_of(query) in Shape
+    assert classify_query(query) in QueryShape

@@ -5,14 +5,14 @@ from unittest.mock import Mock
 import pytest
 
 from kb_search.retrieval import optimistic_read
-from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
+from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
 from kb_search.retrieval.optimistic_read import OptimisticRead
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
-class _WithoutAnswer(KnownKnowledgeBases):
-    async def look(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
+class _WithoutAnswer(KnowledgeBaseCache):
+    async def read_current(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
         await asyncio.Event().wait()
         return {}
 
@@ -20,7 +20,7 @@ class _WithoutAnswer(KnownKnowledgeBases):
 async def test_a_failed_search_does_not_wait_for_a_mongodb_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(optimistic_read, "_TO_EXPLAIN_S", 0.01)
-    begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, looked_at=True)
+    monkeypatch.setattr(optimistic_read, "_CHECK_AFTER_FAILURE_S", 0.01)
+    begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, is_confirmed=True)
     async with asyncio.timeout(5):
-        assert await begun.holds()
+        assert await begun.is_current()

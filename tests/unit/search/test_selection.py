@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from kb_search.retrieval.fusion import Candidate, Weights, fuse
 from kb_search.retrieval.selection import (
-    Found,
-    Page,
-    candidates_for,
-    depth_for,
-    first_read,
-    found_of,
-    giving_way,
-    page_of,
-    showable,
-    steady,
-    through_ties,
+    KnowledgeBaseHits,
+    ResultPage,
+    candidates_to_read,
+    cut_page,
+    extend_over_ties,
+    filter_by_min_score,
+    first_read_size,
+    leg_limit,
+    may_be_superseded,
+    round_up_limit,
+    select_visible_hits,
 )
 
 LATELY_MS, LONG_AGO_MS = 29_999, 30_000
@@ -46,7 +46,7 @@ def row(
 
 def shown(*rows: dict[str, Any], indexed: tuple[str, ...] = ("d",)) -> list[str]:
     by_id = {one["_id"]: one for one in rows}
-    return [hit.chunk["_id"] for hit in showable("k", ranked(dict.fromkeys(by_id, 0.5)), by_id, indexed)]
+    return [hit.chunk["_id"] for hit in select_visible_hits("k", ranked(dict.fromkeys(by_id, 0.5)), by_id, indexed)]
 
 
 def ranked(scores: Mapping[str, float]) -> list[Candidate]:
@@ -122,26 +122,28 @@ def test_results_stand_by_score_and_equal_scores_in_a_fixed_order() -> None:
     rows = [row("d:1"), row("e:1", document_id="e"), row("d:0"), row("e:2", document_id="e")]
     scores = {"d:1": 0.5, "e:1": 0.5, "d:0": 0.5, "e:2": 0.9}
     for order in (rows, rows[::-1]):
-        hits = showable("k", ranked(scores), {one["_id"]: one for one in order}, ["d", "e"])
+        hits = select_visible_hits("k", ranked(scores), {one["_id"]: one for one in order}, ["d", "e"])
         assert [hit.chunk["_id"] for hit in hits] == ["e:2", "d:0", "d:1", "e:1"]
 
 
 def test_relevance_is_never_beyond_one() -> None:
-    assert showable("k", ranked({"d:1": 1.0000001}), {"d:1": row("d:1")}, ["d"])[0].relevance == 1.0
+    assert select_visible_hits("k", ranked({"d:1": 1.0000001}), {"d:1": row("d:1")}, ["d"])[0].relevance == 1.0
 
 
 def found(
     *scores: float, unread: int = 0, min_score: float | None = None, exhausted: bool = True, kb_id: str = "k"
-) -> Found:
+) -> KnowledgeBaseHits:
     """What is known when the last `unread` of these scores have not been read."""
     candidates = ranked({f"d:{n}": score for n, score in enumerate(scores)})
     read = candidates[: len(candidates) - unread]
-    hits = showable(kb_id, read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
-    return found_of(hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted, no_more_words=True)
+    hits = select_visible_hits(kb_id, read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    return filter_by_min_score(
+        hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted, text_exhausted=True
+    )
 
 
-def page(*found: Found, skip: int = 0, top_k: int = 20) -> Page:
-    return page_of(found, skip=skip, top_k=top_k)
+def page(*found: KnowledgeBaseHits, skip: int = 0, top_k: int = 20) -> ResultPage:
+    return cut_page(found, skip=skip, top_k=top_k)
 
 
 @given(st.integers(0, 30), st.integers(1, 20))
@@ -170,9 +172,9 @@ def test_candidates_that_were_not_read_count_but_are_no_promise() -> None:
 
 def test_a_minimum_never_removes_what_the_words_found() -> None:
     by_words = fuse({"d:1": 0.6, "d:2": 0.5}, {"d:0": 7.0, "d:1": 1.0}, Weights(1.0, 1.0))
-    hits = showable("k", by_words, {name: row(name) for name in ("d:0", "d:1", "d:2")}, ["d"])
+    hits = select_visible_hits("k", by_words, {name: row(name) for name in ("d:0", "d:1", "d:2")}, ["d"])
     hits = [replace(hit, cosine_score=0.1) if hit.scores.vector is None else hit for hit in hits]
-    known = found_of(hits, [], min_score=0.7, exhausted=True, no_more_words=True)
+    known = filter_by_min_score(hits, [], min_score=0.7, exhausted=True, text_exhausted=True)
     assert {hit.chunk["_id"] for hit in known.hits} == {"d:0", "d:1"}
     assert known.is_all
 
@@ -182,31 +184,31 @@ def test_where_a_minimum_cuts_the_vectors_there_may_still_be_more_words() -> Non
     candidates = fuse({"d:0": 0.9, "d:1": 0.6, "d:4": 0.5}, words, Weights(1.0, 0.5))
     beyond = {"d:3", "d:4"}
     read = [one for one in candidates if one.chunk_id not in beyond]
-    hits = showable("k", read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    hits = select_visible_hits("k", read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
     unread = [one for one in candidates if one.chunk_id in beyond]
-    known = found_of(hits, unread, min_score=0.7, exhausted=False, no_more_words=True)
+    known = filter_by_min_score(hits, unread, min_score=0.7, exhausted=False, text_exhausted=True)
     assert (len(known.hits), known.unread, known.is_all) == (2, 2, False)
-    assert not found_of(hits, [], min_score=0.7, exhausted=False, no_more_words=False).is_all
-    assert found_of(hits, [], min_score=0.7, exhausted=False, no_more_words=True).is_all
+    assert not filter_by_min_score(hits, [], min_score=0.7, exhausted=False, text_exhausted=False).is_all
+    assert filter_by_min_score(hits, [], min_score=0.7, exhausted=False, text_exhausted=True).is_all
 
 
 def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_once() -> None:
     first, second = found(0.9, 0.8, kb_id="k1"), found(0.3, 0.2, kb_id="k2")
     together = page(second, first)
     assert [(hit.kb_id, hit.chunk["_id"]) for hit in together.hits] == [("k1", "d:0"), ("k1", "d:1")]
-    others = showable("k2", ranked({"e:0": 0.1}), {"e:0": row("e:0", document_id="e")}, ["e"])
-    third = found_of(others, [], min_score=None, exhausted=True, no_more_words=True)
+    others = select_visible_hits("k2", ranked({"e:0": 0.1}), {"e:0": row("e:0", document_id="e")}, ["e"])
+    third = filter_by_min_score(others, [], min_score=None, exhausted=True, text_exhausted=True)
     assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
 
 def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
-    assert candidates_for(5) == depth_for(5, fused=False) == 16
-    assert candidates_for(1020) == depth_for(1020, fused=False) == 1234
+    assert candidates_to_read(5) == leg_limit(5, fused=False) == 16
+    assert candidates_to_read(1020) == leg_limit(1020, fused=False) == 1234
 
 
 def test_a_fifth_more_than_the_page_needs_is_read_at_first_and_all_where_these_few_are_all() -> None:
     many = ranked({f"d:{number}": 1 - number / 100 for number in range(40)})
-    read = partial(first_read, are_all=False, by_relevance=False)
+    read = partial(first_read_size, are_all=False, by_relevance=False)
     assert [read(many, wanted) for wanted in (1, 5, 10)] == [2, 6, 12]
     assert read(many, 10, by_relevance=True) == 22
     assert read(many[:16], 5) == 6
@@ -218,21 +220,21 @@ def test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document()
     candidates = ranked({"d:0": 0.9, "e:0": 0.8, "d:1": 0.7})
     live, replaced = row("d:0"), row("d:0", until=1, retired_for_ms=5)
     for chunk, expected in ((live, False), (replaced, True)):
-        hits = showable("k", candidates[:1], {"d:0": chunk}, ["d"])
-        assert (giving_way(hits, candidates[1:]), giving_way(hits, candidates[1:2])) == (expected, False)
+        hits = select_visible_hits("k", candidates[:1], {"d:0": chunk}, ["d"])
+        assert (may_be_superseded(hits, candidates[1:]), may_be_superseded(hits, candidates[1:2])) == (expected, False)
 
 
 def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
-    assert {depth_for(wanted, fused=True) for wanted in range(1, 76)} == {100}
-    assert depth_for(1020, fused=True) >= candidates_for(1020)
+    assert {leg_limit(wanted, fused=True) for wanted in range(1, 76)} == {100}
+    assert leg_limit(1020, fused=True) >= candidates_to_read(1020)
 
 
 def test_the_words_alone_are_asked_for_as_many_as_with_vectors() -> None:
-    assert steady(candidates_for(5)) == steady(candidates_for(75)) == depth_for(5, fused=True)
-    assert steady(5_000) == 5_000
+    assert round_up_limit(candidates_to_read(5)) == round_up_limit(candidates_to_read(75)) == leg_limit(5, fused=True)
+    assert round_up_limit(5_000) == 5_000
 
 
 def test_none_is_left_unread_that_is_as_good_as_the_last_one_read() -> None:
     candidates = ranked({"d:0": 0.9, "d:1": 0.8, "d:2": 0.8, "d:3": 0.8, "d:4": 0.7})
-    assert [through_ties(candidates, size) for size in range(7)] == [0, 1, 4, 4, 4, 5, 6]
-    assert through_ties([], 3) == 3
+    assert [extend_over_ties(candidates, size) for size in range(7)] == [0, 1, 4, 4, 4, 5, 6]
+    assert extend_over_ties([], 3) == 3

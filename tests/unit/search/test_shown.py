@@ -6,9 +6,9 @@ from typing import Any
 
 from kb_search.mcp.shown import shown_results
 from kb_search.retrieval.fusion import Candidate
-from kb_search.retrieval.results import KnowledgeBaseResults, Result
-from kb_search.retrieval.search_knowledge_base import Answer
-from kb_search.retrieval.selection import Hit, Page
+from kb_search.retrieval.results import FittedResults, Result
+from kb_search.retrieval.search_knowledge_base import SearchAnswer
+from kb_search.retrieval.selection import Hit, ResultPage
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -46,11 +46,13 @@ def result(index: int, text: str, *, start: int, score: float | None = None, doc
         "page_start": None,
     }
     hit = None if score is None else Hit("kb", chunk, Candidate(chunk["_id"], score, None, 1.0))
-    return Result(KB, chunk, hit, text, 1, truncated=False, likeness=1.0)
+    return Result(KB, chunk, hit, text, 1, truncated=False, similarity=1.0)
 
 
 def shown(*results: Result) -> str:
-    answer = Answer([KB], {}, Page([], 0, total_count_is_exact=True), KnowledgeBaseResults(results, 0, 0), 0, None, {})
+    answer = SearchAnswer(
+        [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults(results, 0, 0), 0, None, {}
+    )
     blocks, fields = shown_results(answer)
     assert [one["content"] for one in fields["results"]] == [one.text for one in results], "each by itself"
     return "\n\n".join(blocks)
@@ -84,7 +86,9 @@ def test_no_line_of_a_merged_passage_passes_for_a_header() -> None:
 
 def test_each_passage_is_a_block_of_its_own() -> None:
     results = [result(0, "One.", start=0), result(1, "Two.", start=5), result(0, "Three.", start=0, document_id="e")]
-    answer = Answer([KB], {}, Page([], 0, total_count_is_exact=True), KnowledgeBaseResults(results, 2, 0), 0, None, {})
+    answer = SearchAnswer(
+        [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults(results, 2, 0), 0, None, {}
+    )
     blocks, _ = shown_results(answer)
     assert [block.split(" · score")[0] for block in blocks[:2]] == [
         "[document d · chunks 0-1",

@@ -66,17 +66,17 @@ def test_each_clause_has_an_operator_that_means_the_same() -> None:
 @pytest.mark.parametrize("word", ["w", "東", "é1"])
 def test_of_a_long_query_the_first_words_are_looked_for(word: str) -> None:
     joined = " ".join([word] * 300)
-    assert SearchQuery(joined).words(1).split() == [word] * 256
-    assert SearchQuery(joined[:100]).words(1) == joined[:100]
+    assert SearchQuery(joined).text_for_index(1).split() == [word] * 256
+    assert SearchQuery(joined[:100]).text_for_index(1) == joined[:100]
 
 
 def test_characters_of_scripts_without_spaces_are_words() -> None:
-    assert SearchQuery("東" * 300).words(1) == "東" * 256
+    assert SearchQuery("東" * 300).text_for_index(1) == "東" * 256
 
 
 @pytest.mark.parametrize("character", ["\ufdfa", "\ufdfa ", "\u00bd", "\u33ae", "\u2474"])
 def test_a_character_that_stands_for_several_words_counts_as_all_of_them(character: str) -> None:
     # An index takes 1,024 clauses: one for each word and path.
-    words = CUSTOM["lucene.standard"].terms(SearchQuery(character * 4_000).words(2))
+    words = CUSTOM["lucene.standard"].terms(SearchQuery(character * 4_000).text_for_index(2))
     assert 0 < len(words) <= 256
-    assert SearchQuery(f"{character} a").words(2) == f"{character} a"
+    assert SearchQuery(f"{character} a").text_for_index(2) == f"{character} a"

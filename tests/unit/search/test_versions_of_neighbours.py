@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.store.found_chunks import of_the_same_versions
+from kb_search.store.found_chunks import select_same_versions
 
 
 def row(document_id: str, index: int, *, since: int = 1, until: int | None = None) -> dict[str, Any]:
@@ -14,14 +14,14 @@ def row(document_id: str, index: int, *, since: int = 1, until: int | None = Non
 
 def test_beside_what_is_live_stands_what_is_live() -> None:
     rows = [row("d", 0), row("d", 1, until=2), row("e", 0)]
-    assert of_the_same_versions(rows, [row("d", 2, since=3)]) == [rows[0]]
+    assert select_same_versions(rows, [row("d", 2, since=3)]) == [rows[0]]
 
 
 def test_beside_what_was_replaced_stands_what_was_replaced_with_it() -> None:
     older, same, live = row("d", 0, until=1), row("d", 1, until=2), row("d", 1, since=3)
-    assert of_the_same_versions([older, same, live], [row("d", 2, until=2)]) == [same]
+    assert select_same_versions([older, same, live], [row("d", 2, until=2)]) == [same]
 
 
 @given(st.lists(st.builds(row, st.sampled_from("de"), st.integers(0, 3), until=st.none() | st.integers(1, 3))))
 def test_nothing_stands_beside_nothing(rows: list[dict[str, Any]]) -> None:
-    assert of_the_same_versions(rows, []) == []
+    assert select_same_versions(rows, []) == []

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any, Final, TypeAlias
 
 from kb_search.mcp.document_chunks import DocumentChunks
-from kb_search.retrieval.coalescing import Piece, merged
+from kb_search.retrieval.coalescing import Piece, merge_pieces
 from kb_search.retrieval.results import Result
-from kb_search.retrieval.search_knowledge_base import Answer
+from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_search.runs.passages import cleaned
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -18,28 +18,28 @@ Blocks: TypeAlias = Sequence[str]
 """Texts that a model sees, each by itself."""
 
 
-def shown_results(answer: Answer) -> tuple[Blocks, dict[str, Any]]:
+def shown_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]:
     """Return one block a passage, with a header line, and the same in fields; none can pretend to be another one.
 
     Chunks that follow each other are one passage, which says once what they share; in the fields each is by itself.
     """
-    results = [_fields(result) for result in answer.answered.results]
+    results = [_fields(result) for result in answer.fitted.results]
     failures = [as_request_error(error).detail for error in answer.failures.values()]
-    omitted_count = answer.answered.omitted_count
-    blocks = [_block(passage) for passage in _passages(answer.answered.results)] or ["Nothing was found."]
+    omitted_count = answer.fitted.omitted_count
+    blocks = [_block(passage) for passage in _passages(answer.fitted.results)] or ["Nothing was found."]
     if omitted_count:
         blocks.append(f"({omitted_count} more passages had no room.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
-    if answer.by_words_alone:
+    if answer.degraded:
         blocks.append("(Found by words alone: the embedding provider does not answer now.)")
     fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
-    return blocks, fields | {"degraded": ["vector"] if answer.by_words_alone else []}
+    return blocks, fields | {"degraded": ["vector"] if answer.degraded else []}
 
 
 def shown_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
     """Chunks of a document as passages of a search are shown, and where to read on."""
     results = [
-        Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, likeness=0)
+        Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, similarity=0)
         for row in read.chunks
     ]
     blocks = [_block(passage) for passage in _passages(results)]
@@ -83,7 +83,7 @@ def _follows(result: Result, before: Result) -> bool:
 
 
 def _block(passage: Sequence[Result]) -> str:
-    content = merged([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
+    content = merge_pieces([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
     body = _LIKE_A_HEADER.sub(r"\1\\[document", cleaned(content))
     return f"{_header(passage)}\n{body}"
 

@@ -15,7 +15,7 @@ from pymongo.errors import PyMongoError
 from kb_contracts.identifiers import Identifier
 from kb_search.mcp.document_chunks import document_chunks
 from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
-from kb_search.retrieval.query import Asker
+from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
 from kb_search.runs.run_request import KbIds
@@ -166,7 +166,7 @@ class McpTools:
             asked.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
         )
         answer = await self._search.search_several(
-            caller.organization_id, asked.kb_ids, query, Asker(caller.key_id, "mcp"), key=None
+            caller.organization_id, asked.kb_ids, query, SearchCaller(caller.key_id, "mcp"), key=None
         )
         return _returned(*shown_results(answer))
 

@@ -10,7 +10,7 @@ _MOST_KNOWN: Final = 10_000
 
 
 class ChunkCounts:
-    """How many chunks a KB has, a few seconds ago at most: enough to choose how to search it."""
+    """Counts the chunks of KBs; a count is up to a few seconds old, which is enough to choose how to search."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -1,4 +1,4 @@
-"""Neighbours of hits: which to read, how they stand beside the hits, and how their texts become one. Pure."""
+"""Neighbours of matches: which chunks to read, how to group them with the matches, how to merge their texts. Pure."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 _GAP: Final = "\n"
-"""Between pieces that do not overlap; what stood there in the document was whitespace."""
+"""Text between pieces that do not overlap. In the document it was white space."""
 
 
 class ChunkPosition(NamedTuple):
@@ -21,7 +21,7 @@ class ChunkPosition(NamedTuple):
 
 
 class ChunkRange(NamedTuple):
-    """Chunks of one document that follow each other; both ends included."""
+    """Consecutive chunks of one document, from `first` to `last`, both included."""
 
     kb_id: str
     document_id: str
@@ -29,8 +29,8 @@ class ChunkRange(NamedTuple):
     last: int
 
 
-def stretches(matches: Iterable[ChunkPosition], width: int) -> list[ChunkRange]:
-    """Give what must be read to have `width` neighbours on either side of every match, nothing of it twice."""
+def neighbour_ranges(matches: Iterable[ChunkPosition], width: int) -> list[ChunkRange]:
+    """Return the chunks to read for `width` neighbours on either side of every match, as ranges without overlaps."""
     wanted: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     for match in matches:
         wanted[match.kb_id, match.document_id].update(
@@ -46,28 +46,29 @@ def stretches(matches: Iterable[ChunkPosition], width: int) -> list[ChunkRange]:
     return found
 
 
-def groups(
+def group_with_neighbours(
     matches: Sequence[ChunkPosition], neighbours: Collection[ChunkPosition], width: int
 ) -> list[list[ChunkPosition]]:
-    """Put matches and their neighbours together: each place once, no group across documents or a gap.
+    """Group matches with their neighbours: each chunk once, each group a range of consecutive chunks of one document.
 
     Args:
-        matches: by rank, the best first.
-        neighbours: what could be read around them; what is farther than `width` from every match is left out.
+        matches: Matches by rank, best first.
+        neighbours: Chunks that could be read. Those farther than `width` from every match are left out.
+
     Returns:
-        Groups by the best rank in them; each in the order of its document.
+        Groups by the best rank in each; a group is in the order of its document.
     """
     rank = {match: number for number, match in enumerate(matches)}
     near = {match.moved(by) for match in matches for by in range(-width, width + 1)}
     chosen = sorted(set(rank) | (set(neighbours) & near))
     found: list[list[ChunkPosition]] = []
-    for place in chosen:
-        if found and width and found[-1][-1].moved(1) == place:
-            found[-1].append(place)
+    for position in chosen:
+        if found and width and found[-1][-1].moved(1) == position:
+            found[-1].append(position)
         else:
-            found.append([place])
-    # What a gap parts from its match belongs to nothing.
-    best = [(min((rank[place] for place in group if place in rank), default=None), group) for group in found]
+            found.append([position])
+    # A group without a match is left out: a missing chunk separates its neighbours from their match.
+    best = [(min((rank[position] for position in group if position in rank), default=None), group) for group in found]
     return [group for _, group in sorted((number, group) for number, group in best if number is not None)]
 
 
@@ -80,11 +81,11 @@ class Piece:
     end: int
 
 
-def merged(pieces: Sequence[Piece]) -> str:
-    """Give the pieces of one group as one text, for a model: what two of them share is said once.
+def merge_pieces(pieces: Sequence[Piece]) -> str:
+    """Merge the pieces of one group into one text. Text that two pieces share appears once.
 
     Args:
-        pieces: in the order of their document.
+        pieces: Pieces in the order of their document.
     """
     text, end = "", 0
     for piece in pieces:

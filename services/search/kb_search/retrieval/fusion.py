@@ -1,7 +1,7 @@
-"""One ranking out of two: reciprocal rank fusion, weighted by what the query looks like. Pure.
+"""Combines the rankings of both legs by reciprocal rank fusion, with weights that depend on the query. Pure.
 
-The scores of a vector index and of BM25 mean different things, so only their ranks are added up. Which leg to trust
-more depends on the query: whoever types `INV-2024-0017` wants that word, and vectors know nothing of it.
+Scores of a vector index and BM25 scores can't be compared, so only their ranks are added up. The weights depend on the
+kind of query: a user who types `INV-2024-0017` wants exactly this word, which an embedding does not represent.
 """
 
 import re
@@ -11,15 +11,15 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import Final, NamedTuple
 
-from kb_search.support import supported
+from kb_search.retrieval.document_support import add_document_support
 
 K: Final = 60
-"""How little the first ranks stand out; the usual value."""
-_SAME: Final = 10**5
-"""Scores that agree in their first five decimals are the same: the order of additions decides what comes after."""
+"""Constant k of reciprocal rank fusion: the greater, the less the first ranks count. 60 is the usual value."""
+_ROUNDING: Final = 10**5
+"""Factor for rounding scores to five decimals. Later decimals depend on the order of additions."""
 
 
-class Shape(StrEnum):
+class QueryShape(StrEnum):
     """Kind of query, by what it consists of."""
 
     WORDS = "words"
@@ -32,22 +32,25 @@ class Weights:
     vector: float
     text: float
     support: float = 0.0
-    """Share of what the words found in further chunks of a document."""
+    """Share of the text scores of a document's further chunks (`document_support`)."""
 
 
-WEIGHTS: Final[Mapping[Shape, Weights]] = {
-    Shape.WORDS: Weights(vector=0.99, text=1.0),
-    Shape.MIXED: Weights(vector=0.95, text=1.0),
-    # Just enough to order what the words leave equal.
-    Shape.IDENTIFIER: Weights(vector=0.01, text=1.0),
+WEIGHTS: Final[Mapping[QueryShape, Weights]] = {
+    QueryShape.WORDS: Weights(vector=0.99, text=1.0),
+    QueryShape.MIXED: Weights(vector=0.95, text=1.0),
+    # Just enough to order chunks with equal ranks in the text leg.
+    QueryShape.IDENTIFIER: Weights(vector=0.01, text=1.0),
 }
-WEIGHTS_OF_WORDS_ALONE: Final[Mapping[Shape, Weights]] = {
-    Shape.WORDS: Weights(vector=0.0, text=1.0, support=0.15),
-    Shape.MIXED: Weights(vector=0.0, text=1.0, support=0.15),
-    # A document that repeats a name is no more what was asked for.
-    Shape.IDENTIFIER: Weights(vector=0.0, text=1.0),
+TEXT_ONLY_WEIGHTS: Final[Mapping[QueryShape, Weights]] = {
+    QueryShape.WORDS: Weights(vector=0.0, text=1.0, support=0.15),
+    QueryShape.MIXED: Weights(vector=0.0, text=1.0, support=0.15),
+    # A document that repeats a name is not a better result.
+    QueryShape.IDENTIFIER: Weights(vector=0.0, text=1.0),
 }
-"""Both chosen by `benchmarks.retrieval_quality.weights`, on other queries than those that figures are given for."""
+"""Weights of searches by text alone.
+
+Both sets were chosen by `benchmarks.retrieval_quality.weights`, on other queries than those of the published figures.
+"""
 
 _AROUND: Final = "\"'`()[]{}<>.,;:!?\u201c\u201d\u2018\u2019\u00ab\u00bb"
 _IDENTIFIER: Final = re.compile(
@@ -62,20 +65,20 @@ _IDENTIFIER: Final = re.compile(
 )
 
 
-def shape_of(query: str) -> Shape:
-    """Tell whether a query names things, says something, or both."""
+def classify_query(query: str) -> QueryShape:
+    """Return whether a query consists of identifiers, of words, or of both."""
     words = [word for word in (part.strip(_AROUND) for part in query.split()) if word]
     if len(words) > 2 and query.isupper():
-        # Shouted, so that capitals say nothing.
+        # All words are in capitals, so capitals do not mark identifiers.
         words = [word.lower() for word in words]
     identifiers = sum(1 for word in words if _IDENTIFIER.fullmatch(word))
     if not identifiers:
-        return Shape.WORDS
-    return Shape.IDENTIFIER if identifiers == len(words) else Shape.MIXED
+        return QueryShape.WORDS
+    return QueryShape.IDENTIFIER if identifiers == len(words) else QueryShape.MIXED
 
 
 class Candidate(NamedTuple):
-    """A chunk that an index found; a score is None where that leg did not find it."""
+    """A chunk that an index found; a score is None if that leg did not find it."""
 
     chunk_id: str
     vector: float | None
@@ -86,19 +89,19 @@ class Candidate(NamedTuple):
 
     @property
     def order(self) -> tuple[float, float, float]:
-        """Sorts the best first, as far as scores go."""
+        """Sort key by scores, best first."""
         return -self.fused, -(self.vector or 0.0), -(self.text or 0.0)
 
 
 def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weights) -> list[Candidate]:
-    """Rank all that either leg found, the best first; the order in which the legs list their hits makes no difference.
+    """Rank all chunks that either leg found, best first. The order in the arguments makes no difference.
 
     Args:
-        vector, text: scores by chunk id; empty for a leg that was not asked. Candidates have them as they are: support
+        vector, text: Scores by chunk id; empty for a leg that was not queried. Candidates keep these scores: support
             changes ranks only.
     """
-    of_vector = _worth(vector, weights.vector).get
-    of_text = _worth(supported(text, weights.support), weights.text).get
+    of_vector = _score_ranks(vector, weights.vector).get
+    of_text = _score_ranks(add_document_support(text, weights.support), weights.text).get
     by_vector, by_text = vector.get, text.get
     found = [
         (
@@ -109,23 +112,23 @@ def fuse(vector: Mapping[str, float], text: Mapping[str, float], weights: Weight
         )
         for chunk_id in vector.keys() | text.keys()
     ]
-    # Best first, and what is equal by its id: as `Candidate.order` says, but compared in C.
+    # The same order as `Candidate.order`, then by id; tuples are compared in C.
     found.sort()
     return [
-        # Not by its own constructor: hundreds of them in each search are made three times as fast.
+        # Without the constructor of Candidate, which takes three times as long, hundreds of times in each search.
         tuple.__new__(Candidate, (chunk_id, by_vector(chunk_id), by_text(chunk_id), -fused))
         for fused, _, _, chunk_id in found
     ]
 
 
-def _worth(scores: Mapping[str, float], weight: float) -> dict[str, float]:
-    """Return what each rank is worth, from rank 1 on; equal scores share a rank, so that no tie is broken by chance."""
-    worth: dict[str, float] = {}
+def _score_ranks(scores: Mapping[str, float], weight: float) -> dict[str, float]:
+    """Return weight / (K + rank) by chunk id. Equal scores share a rank, so that no tie is broken by chance."""
+    by_chunk: dict[str, float] = {}
     of_rank, last = 0.0, -1
     for rank, (chunk_id, exact) in enumerate(sorted(scores.items(), key=itemgetter(1), reverse=True), K + 1):
-        # Rounded: `round` takes several times as long.
-        score = int(exact * _SAME + 0.5)
+        # Not `round`, which takes several times as long.
+        score = int(exact * _ROUNDING + 0.5)
         if score != last:
             of_rank, last = weight / rank, score
-        worth[chunk_id] = of_rank
-    return worth
+        by_chunk[chunk_id] = of_rank
+    return by_chunk

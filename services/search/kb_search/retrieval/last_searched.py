@@ -17,7 +17,7 @@ log = structlog.get_logger()
 
 
 class LastSearched:
-    """Keeps `last_searched_at` of KBs true to a few seconds, beside the search and never in its way."""
+    """Updates `last_searched_at` of KBs in the background, accurate to a few seconds."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,7 +25,7 @@ class LastSearched:
         self._writing: set[asyncio.Task[None]] = set()
 
     def note(self, kb: KnowledgeBase) -> None:
-        """Return at once; the KB's row is written at most every five seconds."""
+        """Record a search of the KB and return at once. The row is written at most every five seconds."""
         if self._written.find(kb.kb_id):
             return
         self._written.put(kb.kb_id, value=True)
@@ -40,5 +40,5 @@ class LastSearched:
             log.warning("last_searched.not_written", kb_id=kb.kb_id, exc_info=True)
 
     async def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until the writes in progress have ended."""
         await asyncio.gather(*self._writing)

@@ -1,13 +1,13 @@
-"""Asks the search indexes of a KB: ids and scores, and an error instead of an empty answer that means nothing."""
+"""Queries the search indexes of a KB: ids and scores, and an error instead of an empty result that means nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kb_search.concurrent_tasks import run_all
-from kb_search.retrieval.fusion import WEIGHTS, WEIGHTS_OF_WORDS_ALONE, Candidate, fuse, shape_of
+from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, WEIGHTS, Candidate, classify_query, fuse
 from kb_search.retrieval.query import SearchQuery
-from kb_search.retrieval.search_index import refusals_explained, require_queryable
-from kb_search.retrieval.selection import MOST_CANDIDATES, steady
+from kb_search.retrieval.search_index import map_index_errors, require_queryable
+from kb_search.retrieval.selection import MAX_CANDIDATES, round_up_limit
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
@@ -18,86 +18,98 @@ from kb_shared.mongo.vectors import Chunks
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """One KB to be searched, with the query as it understands it."""
+class SearchTarget:
+    """One KB to be searched, with the query as this KB needs it."""
 
     kb: KnowledgeBase
     chunks: Chunks
     query_filter: Row
-    """For vectors and rows."""
-    operators: Sequence[Row]
-    """The same for words; all must match."""
+    """Filter of `$vectorSearch` and of the rows."""
+    text_filters: Sequence[Row]
+    """The same filter as operators of `$search`, all of which must match."""
     exact: bool
-    """Compare with every vector."""
-    small: bool
-    """So few chunks that they are counted faster than an index is asked once more."""
+    """True if the query is compared with all vectors instead of walking the graph."""
+    is_small: bool
+    """True if counting all chunks is faster than querying an index again."""
     vector: Vector | None = None
-    """Vector of the query; None if vectors are not searched, or if the provider gave none."""
+    """Vector of the query; None if the mode uses none, or if the provider gave none."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
+class RankedCandidates:
     """Candidates from the indexes of one KB, best first."""
 
     candidates: Sequence[Candidate]
     exhausted: bool
-    """There is nothing beyond."""
-    no_more_words: bool
-    """The word index has nothing beyond."""
-    doubtful: bool
-    """There may be: an index gave fewer than it was asked for, and counts what is gone from the collection as given."""
-    words: Mapping[str, float] | None = None
-    """All that the index of words has, where that is known."""
+    """True if the indexes have no other candidates."""
+    text_exhausted: bool
+    """True if the text index has no other candidates."""
+    may_be_exhausted: bool
+    """True if the vector index returned fewer than it was asked for, which is no proof that it has no others."""
+    all_text_scores: Mapping[str, float] | None = None
+    """Scores of all chunks that the text index finds; None if it may find more."""
 
 
 async def query_legs(
-    target: Target,
+    target: SearchTarget,
     query: SearchQuery,
     *,
     limit: int,
     stopwatch: Stopwatch,
-    words: Mapping[str, float] | None = None,
-) -> Ranking:
-    """Ask the legs of the query's mode at the same time, each for its `limit` best.
+    all_text_scores: Mapping[str, float] | None = None,
+) -> RankedCandidates:
+    """Query the legs of the query's mode concurrently, each for its best `limit` chunks, and fuse their ranks.
 
-    Where that is few, more are asked for by words: chunks that are not wanted support others.
+    What a leg returns decides whether there may be more candidates than these:
 
-    `$search` goes on until it has as many as its `$limit` or there are no more. `$vectorSearch` does not: its index
-    gives `limit` ids, and what is gone by then is missing from the answer. Only of all that it may be asked for is a
-    short answer believed: ten thousand better ones would have to be gone within the seconds that the index trails.
+    1. Text leg, fewer than its limit: `$search` continues until it has as many as `$limit`, so a short result is
+       complete. A later call with a higher `limit` gets it as `all_text_scores` and does not query this leg again.
+    2. Vector leg, `limit` chunks: there may be more.
+    3. Vector leg, fewer than `limit`: `$vectorSearch` takes `limit` ids from its index and then drops those that are
+       no longer in the collection, so a short result may be complete or not (`may_be_exhausted`). Only with
+       `limit` = 10,000, the most that it may be asked for, it counts as complete (`exhausted`): otherwise ten thousand
+       better chunks would have been deleted within the seconds by which the index lags.
+
+    Example: limit 100, a KB with 90 matching chunks, 3 of which were deleted a second ago. Each leg returns 87. The
+    text leg is exhausted. The vector leg may be: the same 87 come back if the index has 300 chunks and 13 of its best
+    100 were deleted. So the caller counts, or asks again with a higher limit.
+
+    The limit of the text leg is at least 100: further chunks of a document raise the score of its best one
+    (`document_support`), so chunks below `limit` change the order above it.
 
     Args:
-        words: what an earlier ask found to be all that the index of words has.
+        all_text_scores: From an earlier call, if its text leg was exhausted.
 
     Raises:
-        RequestError: 503, an index that is needed can't be asked.
+        RequestError: 503, an index that is needed can't be queried.
     """
-    most_words = steady(limit)
-    asks_vectors = target.vector is not None
-    legs = {"vector": _ask_vectors(target, limit, stopwatch)} if asks_vectors else {}
-    if query.asks_words and words is None:
-        legs["text"] = _ask_words(target, query.words(target.kb.text_normalization), most_words, stopwatch)
-    asked = await run_all(legs.values())
-    scores = dict(zip(legs, asked, strict=True))
-    if "text" in scores and len(scores["text"]) < most_words:
-        words = scores["text"]
-    no_more_words = words is not None or not query.asks_words
-    fewer_vectors = asks_vectors and len(scores["vector"]) < limit
-    no_more_vectors = not asks_vectors or (fewer_vectors and limit == MOST_CANDIDATES)
-    weights = (WEIGHTS if asks_vectors else WEIGHTS_OF_WORDS_ALONE)[shape_of(query.text)]
-    return Ranking(
-        fuse(scores.get("vector", {}), words or scores.get("text", {}), weights),
-        exhausted=no_more_words and no_more_vectors,
-        no_more_words=no_more_words,
-        doubtful=no_more_words and fewer_vectors,
-        words=words,
+    text_limit = round_up_limit(limit)
+    uses_vectors = target.vector is not None
+    legs = {"vector": _query_vector_leg(target, limit, stopwatch)} if uses_vectors else {}
+    if query.uses_text and all_text_scores is None:
+        text = query.text_for_index(target.kb.text_normalization)
+        legs["text"] = _query_text_leg(target, text, limit=text_limit, stopwatch=stopwatch)
+    results = await run_all(legs.values())
+    scores = dict(zip(legs, results, strict=True))
+    if "text" in scores and len(scores["text"]) < text_limit:
+        all_text_scores = scores["text"]
+    text_exhausted = all_text_scores is not None or not query.uses_text
+    has_fewer_vectors = uses_vectors and len(scores["vector"]) < limit
+    vectors_exhausted = not uses_vectors or (has_fewer_vectors and limit == MAX_CANDIDATES)
+    weights = (WEIGHTS if uses_vectors else TEXT_ONLY_WEIGHTS)[classify_query(query.text)]
+    return RankedCandidates(
+        fuse(scores.get("vector", {}), all_text_scores or scores.get("text", {}), weights),
+        exhausted=text_exhausted and vectors_exhausted,
+        text_exhausted=text_exhausted,
+        may_be_exhausted=text_exhausted and has_fewer_vectors,
+        all_text_scores=all_text_scores,
     )
 
 
-async def _ask_vectors(target: Target, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
+async def _query_vector_leg(target: SearchTarget, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
     assert target.vector is not None
-    with stopwatch.stage("vector"), refusals_explained():
-        scores = await index_queries.nearest(
+    with stopwatch.stage("vector"), map_index_errors():
+        scores = await index_queries.query_vector_index(
             target.chunks, target.vector, limit=limit, query_filter=target.query_filter, exact=target.exact
         )
     if not scores:
@@ -105,9 +117,9 @@ async def _ask_vectors(target: Target, limit: int, stopwatch: Stopwatch) -> Mapp
     return scores
 
 
-async def _ask_words(target: Target, words: str, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
-    with stopwatch.stage("text"), refusals_explained():
-        scores = await index_queries.mentioning(target.chunks, words, limit=limit, filters=target.operators)
+async def _query_text_leg(target: SearchTarget, text: str, *, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
+    with stopwatch.stage("text"), map_index_errors():
+        scores = await index_queries.query_text_index(target.chunks, text, limit=limit, filters=target.text_filters)
     if not scores:
         await require_queryable(target.chunks, TEXT_INDEX)
     return scores

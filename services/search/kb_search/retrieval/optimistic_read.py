@@ -1,7 +1,7 @@
-"""A search begins with its key and KBs as this process saw them last, and reads them again with its hits (ADR 0011).
+"""Checks that the key and the KBs with which a search began are still the same when its hits are read (ADR 11).
 
-So nothing is answered that is not allowed at the moment the answer is from, and a query that was asked lately waits for
-no look-up.
+A search begins with the key and the KBs as this process read them last, so a query whose vector is cached waits for no
+lookup. It reads both again in the snapshot of its hits. So the answer was allowed at the time of this snapshot.
 """
 
 import asyncio
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
+from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
 from kb_shared.http.authentication import CachedKey
 from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.database import Row, mongo_errors
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-_TO_EXPLAIN_S: Final = 3.0
-"""For looking again after a failure. MongoDB may be what failed, and the caller has waited for it once already."""
+_CHECK_AFTER_FAILURE_S: Final = 3.0
+"""Seconds to check again after a failure. MongoDB may be the cause, and the caller has already waited for it."""
 
 
 class StaleRead(Exception):
@@ -24,63 +24,64 @@ class StaleRead(Exception):
 
 
 class OptimisticRead:
-    """A key and KBs as they were last read. The hits are valid only if both are still the same when these are read."""
+    """A key and KBs as they were read last. Hits are valid only if both are the same in the snapshot of the hits."""
 
     def __init__(
         self,
-        known: KnownKnowledgeBases,
+        cache: KnowledgeBaseCache,
         organization_id: str,
         kbs: Mapping[str, KnowledgeBase],
         key: CachedKey | None,
         *,
-        looked_at: bool,
+        is_confirmed: bool,
     ) -> None:
-        """Start from these.
+        """Start with this key and these KBs.
 
         Args:
-            known: for looking again.
-            organization_id: of the key and of all KBs.
-            kbs: by id.
-            key: None if the caller has read it for this request.
-            looked_at: whether the KBs were read for this request.
+            cache: Reads the KBs again.
+            organization_id: Organization of the key and of all KBs.
+            kbs: KBs by id.
+            key: The key; None if the caller has read it for this request.
+            is_confirmed: True if the KBs were read for this request.
         """
         self.kbs = kbs
-        self._known = known
+        self._cache = cache
         self._organization_id = organization_id
         self._key = key
-        self._confirmed = looked_at and (key is None or key.looked_at)
+        self._confirmed = is_confirmed and (key is None or key.looked_at)
         self._stale = False
-        self._looking = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     @property
-    def stages(self) -> list[Row]:
-        """The stages that add at most `rows` rows for `check` to a query on any collection, in each snapshot."""
+    def extra_stages(self) -> list[Row]:
+        """Return stages that add the rows for `check` to a query on any collection, read in its snapshot."""
         of_key = [] if self._key is None else [api_keys.united_with(self._key.stored.key)]
         of_kbs = [knowledge_bases.united_with(self._organization_id, [*self.kbs])] if self.kbs else []
         return [*of_key, *of_kbs]
 
     @property
-    def rows(self) -> int:
+    def max_extra_rows(self) -> int:
+        """Return the maximum number of rows that the stages add."""
         return len(self.kbs) + int(self._key is not None)
 
     def check(self, rows: Sequence[Row]) -> None:
-        """Compare with what the stages added. Raises StaleRead."""
+        """Compare the key and the KBs with the rows that the stages added. Raises StaleRead."""
         keys = [api_keys.stored_key(row["api_key"]) for row in rows if "api_key" in row]
         kbs = [knowledge_bases.ROWS.read(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
-        self._confirm(
+        self._set_confirmed(
             same=keys == ([] if self._key is None else [self._key.stored])
-            and _lasting({kb.kb_id: kb for kb in kbs}) == _lasting(self.kbs)
+            and _without_last_searched({kb.kb_id: kb for kb in kbs}) == _without_last_searched(self.kbs)
         )
 
-    async def look(self) -> None:
-        """Look again now, unless that was done for this request.
+    async def confirm(self) -> None:
+        """Read the key and the KBs again now, unless that was done for this request.
 
         Raises:
-            StaleRead: it is not what it was.
-            RequestError, NotFound: the key is refused.
-            TransientError: MongoDB is away.
+            StaleRead: They have changed.
+            RequestError, NotFound: The key is refused.
+            TransientError: MongoDB is not available.
         """
-        async with self._looking:
+        async with self._lock:
             if self._stale:
                 raise StaleRead
             if self._confirmed:
@@ -88,33 +89,35 @@ class OptimisticRead:
             with mongo_errors():
                 if self._key is not None:
                     await self._key.look_again()
-                kbs = await self._known.look(self._organization_id, [*self.kbs])
-            self._confirm(same=_lasting(kbs) == _lasting(self.kbs))
+                kbs = await self._cache.read_current(self._organization_id, [*self.kbs])
+            self._set_confirmed(same=_without_last_searched(kbs) == _without_last_searched(self.kbs))
 
-    async def holds(self) -> bool:
-        """Say whether a search that began with this failed for another reason, also if MongoDB can't tell in time.
+    async def is_current(self) -> bool:
+        """Return whether the key and the KBs are unchanged, so that a failure of the search has another cause.
+
+        True if MongoDB does not answer in time.
 
         Raises:
-            RequestError, NotFound: the key is refused.
-            TransientError: MongoDB is away.
+            RequestError, NotFound: The key is refused.
+            TransientError: MongoDB is not available.
         """
-        # Also where that was done for this request: a KB that was deleted since takes its indexes along.
+        # Also if that was done for this request: when a KB is deleted during it, its indexes disappear.
         self._confirmed = False
         try:
-            async with asyncio.timeout(_TO_EXPLAIN_S):
-                await self.look()
+            async with asyncio.timeout(_CHECK_AFTER_FAILURE_S):
+                await self.confirm()
         except StaleRead:
             return False
         except TimeoutError:
             return True
         return True
 
-    def _confirm(self, *, same: bool) -> None:
+    def _set_confirmed(self, *, same: bool) -> None:
         self._confirmed, self._stale = same, not same
         if not same:
             raise StaleRead
 
 
-def _lasting(kbs: Mapping[str, KnowledgeBase]) -> dict[str, KnowledgeBase]:
-    """Without what every search changes."""
+def _without_last_searched(kbs: Mapping[str, KnowledgeBase]) -> dict[str, KnowledgeBase]:
+    """Return the KBs without the field that each search changes."""
     return {kb_id: replace(kb, last_searched_at=None) for kb_id, kb in kbs.items()}

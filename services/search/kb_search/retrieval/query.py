@@ -1,4 +1,4 @@
-"""What is searched for."""
+"""The query of a search, and its caller."""
 
 import re
 import unicodedata
@@ -15,8 +15,8 @@ MAX_TOP_K: Final = 20
 MAX_SKIP: Final = 1_000
 MAX_NEIGHBORS: Final = 5
 
-# Lucene takes 1024 clauses in a query, one for each word and path; of scripts without spaces a character is a word.
-_MOST_WORDS: Final = 256
+# Lucene takes 1024 clauses in a query, one for each word and path. In scripts without spaces, a character is a word.
+_MAX_WORDS: Final = 256
 _WORD: Final = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]|\w+")
 
 
@@ -27,8 +27,8 @@ class Mode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Asker:
-    """Caller of a search, for the log."""
+class SearchCaller:
+    """Caller of a search, for the query log."""
 
     key_id: str
     origin: Origin
@@ -44,33 +44,33 @@ class SearchQuery:
     min_score: float | None = None
     """Minimum relevance; None: the setting of the KB."""
     coalesce_neighbors: int | None = None
-    """Chunks on either side of a match; what the KB says when None."""
+    """Number of chunks on either side of a match; None: the setting of the KB."""
     max_tokens: int | None = None
     """Token budget of all results; None: no limit."""
     prioritize_by: PrioritizeBy = "similarity"
     criteria: Criteria = field(default_factory=Criteria)
 
     @property
-    def wanted(self) -> int:
-        """Matches that have to be known for this page."""
+    def matches_needed(self) -> int:
+        """Return the number of matches that must be known to cut this page."""
         return self.skip + self.top_k
 
     @property
-    def asks_vectors(self) -> bool:
+    def uses_vectors(self) -> bool:
         return self.mode is not Mode.TEXT
 
     @property
-    def asks_words(self) -> bool:
+    def uses_text(self) -> bool:
         return self.mode is not Mode.VECTOR
 
-    def words(self, text_normalization: int) -> str:
-        """Return the text, or so much of it as a word index takes, for a KB with this normalization."""
+    def text_for_index(self, text_normalization: int) -> str:
+        """Return the text, cut to as many words as a text index takes, for a KB with this normalization."""
         text = self.text
         if text_normalization != AS_WRITTEN and not text.isascii():
-            # One character can stand for several words: U+FDFA for four. Each is normalized by itself, because to order
-            # the marks of a long text can take the square of its length.
+            # One character can stand for several words: U+FDFA for four. Each character is normalized separately: the
+            # time to order the combining marks of a text grows with the square of its length.
             text = "".join(unicodedata.normalize("NFKC", character) for character in text)
         for number, word in enumerate(_WORD.finditer(text), 1):
-            if number == _MOST_WORDS:
+            if number == _MAX_WORDS:
                 return text[: word.end()]
         return self.text

@@ -1,11 +1,11 @@
-"""Turns a query into the vectors of the models that KBs use."""
+"""Embeds a query with the models of the KBs that are searched."""
 
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kb_search.concurrent_tasks import run_all
-from kb_search.retrieval.spu_tally import note_embedded
+from kb_search.retrieval.spu_tally import count_query_embedding
 from kb_shared.concurrency.fair_queue import turn_set_aside
 from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -30,12 +30,12 @@ _FOR_OPERATORS = frozenset({"provider_auth", "provider_key_missing", "provider_q
 
 
 @dataclass(frozen=True, slots=True)
-class NoVector:
-    """Why a query has no vector."""
+class MissingVector:
+    """The reason why a query has no vector."""
 
     error: KbError
-    is_providers: bool
-    """Nothing is wrong with the query, the KB or the budget: its provider does not answer, or refuses its key."""
+    is_provider_failure: bool
+    """True if the provider does not answer or refuses its key; the query, the KB and the budget are not the cause."""
 
 
 async def embed_query(
@@ -45,30 +45,32 @@ async def embed_query(
     *,
     within_s: float | None,
     before_paying: BeforePaying,
-) -> dict[str, Vector | NoVector]:
-    """Embed a query once for each model, charged to the first KB that has it; one that was asked lately costs nothing.
+) -> dict[str, Vector | MissingVector]:
+    """Embed a query once for each model, charged to the first KB with that model. A cached vector costs nothing.
 
-    It is normalized as the texts of the KB are.
+    The query is normalized like the texts of the KB.
 
     Args:
-        within_s: how long a provider is waited for; None: for as long as a call to it may take.
+        within_s: Seconds to wait for a provider; None to wait as long as its calls may take.
+        before_paying: Called before a provider is called; what it raises is raised.
 
     Returns:
-        By KB id; the others can be searched where a model had no vector. What `before_paying` raises is raised.
+        The vector by KB id, or why there is none; KBs with other models can still be searched.
     """
-    alike: dict[tuple[str, int, str], list[KnowledgeBase]] = {}
+    same_model: dict[tuple[str, int, str], list[KnowledgeBase]] = {}
     for kb in kbs:
         normalized = for_model(text, kb.text_normalization)
-        alike.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
+        same_model.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
     outcomes = await run_all(
-        _embed(embedder, normalized, those[0], within_s, before_paying) for (_, _, normalized), those in alike.items()
+        _embed(embedder, normalized, group[0], within_s, before_paying)
+        for (_, _, normalized), group in same_model.items()
     )
-    return {kb.kb_id: outcome for those, outcome in zip(alike.values(), outcomes, strict=True) for kb in those}
+    return {kb.kb_id: outcome for group, outcome in zip(same_model.values(), outcomes, strict=True) for kb in group}
 
 
 async def _embed(
     embedder: Embedder, text: str, kb: KnowledgeBase, within_s: float | None, before_paying: BeforePaying
-) -> Vector | NoVector:
+) -> Vector | MissingVector:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
         async with turn_set_aside(), asyncio.timeout(within_s):
@@ -83,17 +85,19 @@ async def _embed(
         late = ProviderUnavailable(
             f"the provider of {kb.embedding_model!r} did not answer in time", error_type="provider_timeout"
         )
-        return NoVector(late, is_providers=True)
+        return MissingVector(late, is_provider_failure=True)
     except (ProviderRefused, UnknownModel) as error:
-        return NoVector(_not_embedded(error), is_providers=isinstance(error, ProviderKeyRefused))
+        return MissingVector(_map_embedding_error(error), is_provider_failure=isinstance(error, ProviderKeyRefused))
     except (TransientError, Parked) as error:
-        is_organizations = isinstance(error, BudgetExhausted | UnknownPrice)
-        return NoVector(error, is_providers=isinstance(error, ProviderUnavailable | Parked) and not is_organizations)
-    note_embedded(embedded)
+        is_budget = isinstance(error, BudgetExhausted | UnknownPrice)
+        return MissingVector(
+            error, is_provider_failure=isinstance(error, ProviderUnavailable | Parked) and not is_budget
+        )
+    count_query_embedding(embedded)
     return embedded.vectors[0]
 
 
-def _not_embedded(error: PermanentError) -> RequestError:
+def _map_embedding_error(error: PermanentError) -> RequestError:
     if isinstance(error, UnknownModel) or error.error_type in _FOR_OPERATORS:
         return RequestError(
             503,

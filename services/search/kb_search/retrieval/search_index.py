@@ -1,6 +1,6 @@
-"""What can go wrong with asking a search index, so that no answer is empty but for want of hits.
+"""Errors of search indexes, so that an empty result always means that nothing was found.
 
-Asked for an index that is missing, `$vectorSearch` and `$search` find nothing and say nothing.
+If an index is missing, `$vectorSearch` and `$search` return no documents and no error.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from kb_shared.mongo import search_indexes
 from kb_shared.mongo.vectors import Chunks
 
 _UNKNOWN_ERROR: Final = 8
-_PLAN_KILLED = 175  # the collection or an index went while the query ran
+_PLAN_KILLED = 175  # the collection or an index was dropped while the query ran
 _OVERLOADED: Final = 489
 _IN_STATE: Final = "while in state"
 
@@ -29,8 +29,8 @@ def index_not_ready() -> RequestError:
 
 
 @contextmanager
-def refusals_explained() -> Iterator[None]:
-    """Turn what the search index refuses for the moment into a 503."""
+def map_index_errors() -> Iterator[None]:
+    """Map temporary errors of a search index to a 503."""
     try:
         yield
     except OperationFailure as error:
@@ -44,7 +44,7 @@ def refusals_explained() -> Iterator[None]:
 
 
 async def require_queryable(chunks: Chunks, name: str) -> None:
-    """Raises RequestError 503 unless the deployment says that this index of `chunks` answers queries."""
+    """Raise RequestError 503 unless the deployment reports that this index of `chunks` can be queried."""
     found = await search_indexes.listed(chunks.collection, name)
     if not any(index.queryable for index in found):
         raise index_not_ready()

@@ -1,6 +1,8 @@
-"""The story of a search. Whoever searches, over HTTP or as a tool of a model, comes through here.
+"""The use case of a search, for HTTP, runs and MCP.
 
-The search indexes give ids and scores; everything that is shown is read from one snapshot of the collections.
+The steps, in order: choose the KBs and compile the filter, embed the query, query the indexes and read the hits in one
+snapshot, check that the key and the KBs are unchanged, assemble the results. If the key or a KB has changed since the
+search began, the search restarts. Each search is logged, also one that fails.
 """
 
 from collections.abc import Mapping, MutableMapping, Sequence
@@ -20,15 +22,15 @@ from kb_search.filters.text_filter import to_operator
 from kb_search.query_log import QueryLog
 from kb_search.retrieval.chunk_counts import ChunkCounts
 from kb_search.retrieval.hit_finder import HitFinder
-from kb_search.retrieval.known_knowledge_bases import KnownKnowledgeBases
+from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
 from kb_search.retrieval.last_searched import LastSearched
-from kb_search.retrieval.legs import Target
+from kb_search.retrieval.legs import SearchTarget
 from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
-from kb_search.retrieval.query import Asker, Mode, SearchQuery
-from kb_search.retrieval.query_vectors import NoVector, embed_query
-from kb_search.retrieval.results import KnowledgeBaseResults, assemble
-from kb_search.retrieval.selection import Page
-from kb_search.retrieval.spu_tally import SpuTally, tallied
+from kb_search.retrieval.query import Mode, SearchCaller, SearchQuery
+from kb_search.retrieval.query_vectors import MissingVector, embed_query
+from kb_search.retrieval.results import FittedResults, assemble_results
+from kb_search.retrieval.selection import ResultPage
+from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.retrieval.stopwatch import Stopwatch
 from kb_search.store.query_log import LoggedQuery, Outcome
 from kb_shared.embedding.embedder import Embedder
@@ -47,30 +49,32 @@ from kb_shared.observability.metrics import (
 )
 
 _SMALL_UP_TO_CHUNKS: Final = 1_000
-_ATTEMPTS: Final = 5
+_MAX_ATTEMPTS: Final = 5
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class SearchAnswer:
+    """SearchAnswer of a search over one KB or several."""
+
     kbs: Sequence[KnowledgeBase]
     """KBs that were searched."""
     failures: Mapping[str, KbError]
-    """Why others were not, by KB id."""
-    page: Page
-    answered: KnowledgeBaseResults
+    """Errors of KBs that could not be searched, by KB id."""
+    page: ResultPage
+    fitted: FittedResults
     spu_charged: int
     query_vector_cached: bool | None
     """True if the cache had the query's vectors for all models; None if no vector was used."""
     timings_ms: Mapping[str, float]
-    by_words_alone: bool = False
-    """The query has no vector for some of them, because of a provider: what was found there was found by its words."""
+    degraded: bool = False
+    """True if some KBs were searched by the text leg alone, because a provider gave no vector of the query."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Logged:
-    """Outcome of a search, for the log."""
+class _SearchOutcome:
+    """Outcome of a search, for the query log."""
 
     kb_ids: Sequence[str]
     outcome: Outcome
@@ -79,7 +83,7 @@ class _Logged:
 
 
 class KnowledgeBaseSearch:
-    """Searches KBs; made once a process."""
+    """Searches KBs. There is one in each process."""
 
     def __init__(
         self,
@@ -91,229 +95,237 @@ class KnowledgeBaseSearch:
         exact_up_to_chunks: int,
         vector_within_s: float,
     ) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
-            database: that holds all but vectors of queries.
-            embedder: of queries.
-            last_searched: is told.
-            query_log: is told.
-            exact_up_to_chunks: of a KB whose vectors are all compared.
-            vector_within_s: how long a hybrid search waits for the vector of its query.
+            database: Database of KBs and chunks.
+            embedder: Embeds queries.
+            last_searched: Records when a KB was searched.
+            query_log: Records queries.
+            exact_up_to_chunks: Number of chunks up to which a KB is searched by comparing all vectors.
+            vector_within_s: Seconds that a hybrid search waits for the vector of its query.
         """
         self._database = database
         self._embedder = embedder
         self._last_searched = last_searched
         self._query_log = query_log
         self._chunk_counts = ChunkCounts(database)
-        self._known = KnownKnowledgeBases(database)
+        self._cache = KnowledgeBaseCache(database)
         self._exact_up_to_chunks = exact_up_to_chunks
         self._vector_within_s = vector_within_s
 
     async def search(
-        self, organization_id: str, kb_id: str, query: SearchQuery, asker: Asker, *, key: CachedKey | None
-    ) -> Answer:
-        """Find the chunks of a KB that answer a query best, as they are at one moment; charge for its embedding.
+        self,
+        organization_id: str,
+        kb_id: str,
+        query: SearchQuery,
+        search_caller: SearchCaller,
+        *,
+        key: CachedKey | None,
+    ) -> SearchAnswer:
+        """Find the chunks of a KB that match a query best, read at one point in time.
 
         Args:
-            organization_id, kb_id: whose, and which.
-            query: what for.
-            asker: for the log.
-            key: of the asker, which has to be what it is in the answer, too; None: whoever takes that has looked.
+            organization_id: Organization of the KB.
+            kb_id: KB to search.
+            query: The query.
+            search_caller: Caller, for the query log.
+            key: API key of the caller, which is checked again when the hits are read; None if the caller of this
+                method has read it for this request.
 
         Raises:
-            NotFound: no such KB, or it is being deleted.
-            FilterError: the criteria can't be used.
-            RequestError: 503 while an index that is needed can't be asked: there is no empty answer for that; 409 while
-                it is brought up to date for a key; 422 if the provider refuses the text.
-            TransientError: the provider or the database can't serve now.
+            NotFound: There is no such KB, or it is being deleted.
+            FilterError: The criteria are invalid.
+            RequestError: 503 if an index that is needed can't be queried; 409 while an index is updated for a new
+                filterable key; 422 if the provider refuses the query.
+            TransientError: The provider or the database is not available.
         """
-        return await self.search_several(organization_id, [kb_id], query, asker, key=key)
+        return await self.search_several(organization_id, [kb_id], query, search_caller, key=key)
 
     async def search_several(
         self,
         organization_id: str,
         kb_ids: Sequence[str] | None,
         query: SearchQuery,
-        asker: Asker,
+        search_caller: SearchCaller,
         *,
         key: CachedKey | None,
-    ) -> Answer:
-        """The same over several KBs, or all there are for None: their ranks are fused, whatever their models are.
+    ) -> SearchAnswer:
+        """Search several KBs, or all of the organization for None; their hits are combined by rank.
 
-        What goes wrong with one of them is told beside what the others answer; it is raised only if none does.
+        An error of one KB is in `failures` of the answer. It is raised only if no KB can be searched.
         """
         outcome: Outcome = "failed"
         began = perf_counter()
         try:
-            answer = await self._search(organization_id, kb_ids, query, key)
-            outcome = _outcome(answer)
+            answer = await self._search_with_restarts(organization_id, kb_ids, query, key)
+            outcome = _outcome_of_answer(answer)
         except Exception as error:
-            outcome = _outcome_of(error)
+            outcome = _outcome_of_error(error)
             if isinstance(error, FilterError):
                 SEARCH_FILTER_REJECTED.labels(error.reason).inc()
-            if not _is_of_nobody(error):
-                # What is no id may be as long as a path.
+            if not _is_key_refused(error):
+                # Other strings than ids may be as long as a path.
                 named = [kb_id for kb_id in kb_ids or () if is_kb_id(kb_id)]
-                failed = _Logged(named, outcome, 0, (perf_counter() - began) * 1_000)
-                self._note(organization_id, query, failed, asker)
+                failed = _SearchOutcome(named, outcome, 0, (perf_counter() - began) * 1_000)
+                self._log_query(organization_id, query, failed, search_caller)
             raise
         finally:
             SEARCH_REQUESTS.labels(outcome).inc()
-        results = len(answer.page.hits)
-        SEARCH_RESULTS_COUNT.observe(results)
-        answered = _Logged([kb.kb_id for kb in answer.kbs], outcome, results, answer.timings_ms["total"])
-        self._note(organization_id, query, answered, asker)
+        result_count = len(answer.page.hits)
+        SEARCH_RESULTS_COUNT.observe(result_count)
+        answered = _SearchOutcome([kb.kb_id for kb in answer.kbs], outcome, result_count, answer.timings_ms["total"])
+        self._log_query(organization_id, query, answered, search_caller)
         log.info(
             "search.answered",
             organization_id=organization_id,
             kb_ids=answered.kb_ids,
             mode=query.mode,
-            results=results,
+            results=result_count,
             failures=len(answer.failures),
             spu_charged=answer.spu_charged,
             duration_ms=answer.timings_ms["total"],
         )
         return answer
 
-    def _note(self, organization_id: str, query: SearchQuery, logged: "_Logged", asker: Asker) -> None:
+    def _log_query(
+        self, organization_id: str, query: SearchQuery, outcome: _SearchOutcome, search_caller: SearchCaller
+    ) -> None:
         if query.skip:
-            return  # turning a page is no other question
+            return  # only the first page of a search is logged
         self._query_log.note(
             LoggedQuery(
                 organization_id=organization_id,
-                kb_ids=tuple(logged.kb_ids),
+                kb_ids=tuple(outcome.kb_ids),
                 query=query.text,
                 mode=query.mode,
-                outcome=logged.outcome,
-                result_count=logged.result_count,
-                duration_ms=logged.duration_ms,
-                origin=asker.origin,
-                key_id=asker.key_id,
-                run_id=asker.run_id,
+                outcome=outcome.outcome,
+                result_count=outcome.result_count,
+                duration_ms=outcome.duration_ms,
+                origin=search_caller.origin,
+                key_id=search_caller.key_id,
+                run_id=search_caller.run_id,
                 asked_at=datetime.now(UTC),
             )
         )
 
-    async def _search(
+    async def _search_with_restarts(
         self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
-    ) -> Answer:
+    ) -> SearchAnswer:
         stopwatch = Stopwatch()
-        with tallied() as tally:
-            for attempt in range(_ATTEMPTS):
-                optimistic_read = await self._optimistic_read(organization_id, kb_ids, key, again=attempt > 0)
+        with tally_spus() as tally:
+            for attempt in range(_MAX_ATTEMPTS):
+                optimistic_read = await self._begin_optimistic_read(organization_id, kb_ids, key, again=attempt > 0)
                 try:
-                    return await self._search_on(optimistic_read, kb_ids, query, stopwatch, tally)
+                    return await self._search_once(optimistic_read, kb_ids, query, stopwatch, tally)
                 except StaleRead:
                     pass
                 except KbError:
-                    if await optimistic_read.holds():
+                    if await optimistic_read.is_current():
                         raise
                 SEARCH_RESTARTS.inc()
                 key = None if key is None else await key.look_again()
-        raise TransientError("what is searched keeps changing")
+        raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
-    async def _optimistic_read(
+    async def _begin_optimistic_read(
         self, organization_id: str, kb_ids: Sequence[str] | None, key: CachedKey | None, *, again: bool
     ) -> OptimisticRead:
-        known = None if again or kb_ids is None else self._known.those(organization_id, kb_ids)
-        kbs = await self._known.look(organization_id, kb_ids) if known is None else known
-        return OptimisticRead(self._known, organization_id, kbs, key, looked_at=known is None)
+        cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids)
+        kbs = await self._cache.read_current(organization_id, kb_ids) if cached is None else cached
+        return OptimisticRead(self._cache, organization_id, kbs, key, is_confirmed=cached is None)
 
-    async def _search_on(
+    async def _search_once(
         self,
         optimistic_read: OptimisticRead,
         kb_ids: Sequence[str] | None,
         query: SearchQuery,
         stopwatch: Stopwatch,
         tally: SpuTally,
-    ) -> Answer:
-        """Raises StaleRead; nothing is paid for on what was not looked at for this request."""
+    ) -> SearchAnswer:
+        """Search once. Raises StaleRead. Before anything is paid for, the key and the KBs are read for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._targets(optimistic_read.kbs, kb_ids, parse(query.criteria), failures)
-        if query.asks_vectors:
+        targets = await self._build_targets(optimistic_read.kbs, kb_ids, parse(query.criteria), failures)
+        if query.uses_vectors:
             with stopwatch.stage("embed"):
-                targets = await self._with_vectors(targets, query, optimistic_read, failures)
-        read = await HitFinder(self._database, query, optimistic_read, failures, stopwatch).find(targets)
-        # Where there was no snapshot to read, too.
-        await optimistic_read.look()
+                targets = await self._add_vectors(targets, query, optimistic_read, failures)
+        found = await HitFinder(self._database, query, optimistic_read, failures, stopwatch).find(targets)
+        # If nothing was read in a snapshot, they were not checked yet.
+        await optimistic_read.confirm()
         kbs = {target.kb.kb_id: target.kb for target in targets if target.kb.kb_id not in failures}
         if failures and not kbs:
             raise next(iter(failures.values()))
         for kb in kbs.values():
             self._last_searched.note(kb)
-        answered = assemble(read.page.hits, read.neighbours, kbs, query, now=datetime.now(UTC))
-        by_words_alone = query.asks_vectors and any(
-            target.vector is None and target.kb.kb_id in kbs for target in targets
-        )
-        return Answer(
+        fitted = assemble_results(found.page.hits, found.neighbours, kbs, query, now=datetime.now(UTC))
+        degraded = query.uses_vectors and any(target.vector is None and target.kb.kb_id in kbs for target in targets)
+        return SearchAnswer(
             [*kbs.values()],
             failures,
-            read.page,
-            answered,
+            found.page,
+            fitted,
             tally.spus,
             _is_cached(tally),
             stopwatch.finish(),
-            by_words_alone,
+            degraded,
         )
 
-    async def _with_vectors(
+    async def _add_vectors(
         self,
-        targets: Sequence[Target],
+        targets: Sequence[SearchTarget],
         query: SearchQuery,
         optimistic_read: OptimisticRead,
         failures: MutableMapping[str, KbError],
-    ) -> list[Target]:
-        """Give the targets the query's vector; where words may answer, too, a provider that is out is no failure."""
-        words_may_answer = query.mode is Mode.HYBRID
+    ) -> list[SearchTarget]:
+        """Add the query's vector to the targets. In hybrid mode, a target without one uses the text leg alone."""
+        may_degrade = query.mode is Mode.HYBRID
         by_kb = await embed_query(
             self._embedder,
             query.text,
             [target.kb for target in targets],
-            within_s=self._vector_within_s if words_may_answer else None,
-            before_paying=optimistic_read.look,
+            within_s=self._vector_within_s if may_degrade else None,
+            before_paying=optimistic_read.confirm,
         )
-        given = []
+        with_vectors = []
         for target in targets:
             outcome = by_kb[target.kb.kb_id]
-            if not isinstance(outcome, NoVector):
-                given.append(replace(target, vector=outcome))
-            elif words_may_answer and outcome.is_providers:
+            if not isinstance(outcome, MissingVector):
+                with_vectors.append(replace(target, vector=outcome))
+            elif may_degrade and outcome.is_provider_failure:
                 log.warning("search.degraded", kb_id=target.kb.kb_id, error=type(outcome.error).__name__)
-                given.append(target)
+                with_vectors.append(target)
             else:
                 failures[target.kb.kb_id] = outcome.error
-        return given
+        return with_vectors
 
-    async def _targets(
+    async def _build_targets(
         self,
         kbs: Mapping[str, KnowledgeBase],
         kb_ids: Sequence[str] | None,
         clauses: Sequence[Clause],
         failures: MutableMapping[str, KbError],
-    ) -> list[Target]:
+    ) -> list[SearchTarget]:
         targets = []
         for kb_id in dict.fromkeys(sorted(kbs) if kb_ids is None else kb_ids):
             try:
-                targets.append(await self._target(knowledge_bases.require(kbs.get(kb_id)), clauses))
+                targets.append(await self._build_target(knowledge_bases.require(kbs.get(kb_id)), clauses))
             except RequestError as error:
                 failures[kb_id] = error
         return targets
 
-    async def _target(self, kb: KnowledgeBase, clauses: Sequence[Clause]) -> Target:
+    async def _build_target(self, kb: KnowledgeBase, clauses: Sequence[Clause]) -> SearchTarget:
         chunk_count = await self._chunk_counts.count_chunks(kb)
-        return Target(
+        return SearchTarget(
             kb,
             vectors.chunks_of(self._database, kb),
             compile_filter(clauses, filterable_metadata=kb.filterable_metadata, being_built=kb.filters_building),
             [to_operator(clause) for clause in clauses],
             exact=chunk_count <= self._exact_up_to_chunks,
-            small=chunk_count <= _SMALL_UP_TO_CHUNKS,
+            is_small=chunk_count <= _SMALL_UP_TO_CHUNKS,
         )
 
 
-def _outcome(answer: Answer) -> Outcome:
-    if answer.by_words_alone:
+def _outcome_of_answer(answer: SearchAnswer) -> Outcome:
+    if answer.degraded:
         return "degraded"
     return "answered" if answer.page.hits else "nothing_found"
 
@@ -322,17 +334,17 @@ def _is_cached(tally: SpuTally) -> bool | None:
     return tally.query_vectors_not_cached == 0 if tally.query_vectors else None
 
 
-def _outcome_of(error: Exception) -> Outcome:
+def _outcome_of_error(error: Exception) -> Outcome:
     match error:
         case RequestError() | TransientError() | Parked():
-            is_passing = as_request_error(error).status == HTTPStatus.SERVICE_UNAVAILABLE
-            return "unavailable" if is_passing else "refused"
+            is_temporary = as_request_error(error).status == HTTPStatus.SERVICE_UNAVAILABLE
+            return "unavailable" if is_temporary else "refused"
         case PyMongoError():
             return "unavailable"
         case _:
             return "failed"
 
 
-def _is_of_nobody(error: Exception) -> bool:
+def _is_key_refused(error: Exception) -> bool:
     """Return whether the key was refused: then the query is not logged as one of the organization."""
     return isinstance(error, RequestError) and error.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}

@@ -1,115 +1,178 @@
-"""Reads what the search indexes found, all of it at one moment."""
+"""Reads the candidates of a search from the collections, all of them at one point in time."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kb_search.retrieval.coalescing import ChunkPosition, stretches
+from kb_search.retrieval.coalescing import ChunkPosition, neighbour_ranges
 from kb_search.retrieval.fusion import Candidate
-from kb_search.retrieval.legs import Ranking, Target
+from kb_search.retrieval.legs import RankedCandidates, SearchTarget
 from kb_search.retrieval.optimistic_read import OptimisticRead
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import (
-    Found,
     Hit,
-    candidates_for,
-    first_read,
-    found_of,
-    giving_way,
-    showable,
-    through_ties,
+    KnowledgeBaseHits,
+    candidates_to_read,
+    extend_over_ties,
+    filter_by_min_score,
+    first_read_size,
+    may_be_superseded,
+    select_visible_hits,
 )
 from kb_search.store import found_chunks
+from kb_search.store.found_chunks import FoundChunks
 from kb_shared.mongo.database import MongoSession, Row
 from kb_shared.mongo.vector import Vector, from_binary
 
-_WIDER = 4
+_BATCH_GROWTH = 4
+
+
+@dataclass(slots=True)
+class _ReadCandidates:
+    """All that was read of the candidates of one KB so far."""
+
+    rows: dict[str, Row] = field(default_factory=dict)
+    """Rows by chunk id. A candidate that was deleted, or that no longer matches the filter, has none."""
+    indexed: set[str] = field(default_factory=set)
+    """Ids of the documents that are in the KB."""
+    live_count: int | None = None
+    """Number of live chunks in the KB that match the filter; None if they were not counted."""
+
+    def add(self, found: FoundChunks, *, is_counted: bool) -> None:
+        self.rows |= found.rows
+        self.indexed |= found.indexed
+        if is_counted:
+            self.live_count = found.live_count
+
+    @property
+    def has_all_live_chunks(self) -> bool:
+        return sum(row["until"] is None for row in self.rows.values()) == self.live_count
 
 
 class ReadSnapshot:
-    """One moment of the collections."""
+    """One point in time of the collections."""
 
     def __init__(self, session: MongoSession, optimistic_read: OptimisticRead) -> None:
-        """Take what the session sees; `optimistic_read` is checked with the first hits."""
+        """Read what `session` sees; the first query of hits also checks `optimistic_read`."""
         self._session = session
         self._unchecked: OptimisticRead | None = optimistic_read
 
-    async def hits(self, target: Target, ranking: Ranking, query: SearchQuery, *, min_score: float | None) -> Found:
-        """Read candidates, the best first, until all that the page needs may be shown and pass the minimum.
+    async def read_hits(
+        self, target: SearchTarget, ranked: RankedCandidates, query: SearchQuery, *, min_score: float | None
+    ) -> KnowledgeBaseHits:
+        """Read candidates, best first, until the page is filled with hits or no candidate is left.
 
-        Fewer, if there are no more. Raises StaleRead.
+        A candidate is an id that a search index returned. The index lags, so its chunk may be deleted, retired, or
+        changed so that it does not match the filter any more. It becomes a hit only if its row may be shown
+        (`select_visible_hits`) and passes `min_score`. Most candidates do, so they are read in batches:
+
+        1. The first batch has a fifth more candidates than the page needs. It has all of them if there are only a few
+           more than that and the indexes have no others: then the total count is exact.
+        2. Reading ends when there are enough hits, or no unread candidate can become one; but it continues while a hit
+           is retired and another candidate of its document is unread: if that one is live, it supersedes the hit
+           (rule 1 of docs/explanation/architecture.md).
+        3. Otherwise the batch is four times as large as all before it.
+
+        Example: a page needs 5 hits, and there are 100 candidates. The first 6 are read. Two of them were deleted a
+        second ago, so there are 4 hits. Candidates 7 to 24 are read next, and the best 5 hits of all are the page.
+
+        Raises:
+            StaleRead: The key or a KB has changed since the search began.
         """
-        rows: dict[str, Row] = {}
-        indexed: set[str] = set()
-        in_all: int | None = None
-        are_all = ranking.exhausted or ranking.doubtful
-        by_relevance = min_score is not None
-        read, size = 0, first_read(ranking.candidates, query.wanted, are_all=are_all, by_relevance=by_relevance)
-        # One more than there can be among the candidates is more already.
-        count_up_to = len(ranking.candidates) + 1 if ranking.doubtful and target.small else 0
+        candidates = ranked.candidates
+        read = _ReadCandidates()
+        start, end = 0, self._end_of_first_batch(ranked, query, min_score=min_score)
+        is_counted = ranked.may_be_exhausted and target.is_small
         while True:
-            ids = [candidate.chunk_id for candidate in ranking.candidates[read:size]]
-            if ids or count_up_to or self._unchecked:
-                # Where the vector index gave no score, only what is shown needs one: no minimum looks at it.
-                compared = slice(query.skip, query.wanted)
-                found_rows = await found_chunks.read(
-                    target.chunks,
-                    self._session,
-                    ids,
-                    query_filter=target.query_filter,
-                    with_vectors=_without_score(target, ranking.candidates[compared]),
-                    count_up_to=count_up_to,
-                    others=self._unchecked.stages if self._unchecked else (),
-                    other_rows=self._unchecked.rows if self._unchecked else 0,
-                )
-                if self._unchecked:
-                    self._unchecked.check(found_rows.others)
-                    self._unchecked = None
-                rows |= found_rows.rows
-                indexed |= found_rows.indexed
-                in_all = found_rows.in_all if count_up_to else in_all
-                count_up_to = 0
-            read = min(size, len(ranking.candidates))
-            hits = showable(target.kb.kb_id, ranking.candidates[:read], rows, indexed)
-            unread = ranking.candidates[read:]
-            has_all = ranking.exhausted or sum(row["until"] is None for row in rows.values()) == in_all
-            found = found_of(hits, unread, min_score=min_score, exhausted=has_all, no_more_words=ranking.no_more_words)
-            if (len(found.hits) >= query.wanted or not found.unread) and not giving_way(found.hits, unread):
+            ids = [candidate.chunk_id for candidate in candidates[start:end]]
+            # Without ids there can still be something to count, or a key and KBs to check.
+            if ids or is_counted or self._unchecked:
+                # A count above the number of candidates proves that some were not found: there is no need to go on.
+                count_up_to = len(candidates) + 1 if is_counted else 0
+                read.add(await self._read_batch(target, ids, ranked, query, count_up_to), is_counted=is_counted)
+                is_counted = False
+            start = min(end, len(candidates))
+            unread = candidates[start:]
+            found = filter_by_min_score(
+                select_visible_hits(target.kb.kb_id, candidates[:start], read.rows, read.indexed),
+                unread,
+                min_score=min_score,
+                exhausted=ranked.exhausted or read.has_all_live_chunks,
+                text_exhausted=ranked.text_exhausted,
+            )
+            is_filled = len(found.hits) >= query.matches_needed or not found.unread
+            if is_filled and not may_be_superseded(found.hits, unread):
                 return found
-            size = through_ties(ranking.candidates, max(size * _WIDER, candidates_for(query.wanted)))
+            end = extend_over_ties(candidates, max(end * _BATCH_GROWTH, candidates_to_read(query.matches_needed)))
 
-    async def with_relevance(self, target: Target, hits: Sequence[Hit]) -> list[Hit]:
-        """Compare the query with the vectors of hits that only the text index found."""
+    def _end_of_first_batch(self, ranked: RankedCandidates, query: SearchQuery, *, min_score: float | None) -> int:
+        return first_read_size(
+            ranked.candidates,
+            query.matches_needed,
+            are_all=ranked.exhausted or ranked.may_be_exhausted,
+            by_relevance=min_score is not None,
+        )
+
+    async def _read_batch(
+        self,
+        target: SearchTarget,
+        ids: Sequence[str],
+        ranked: RankedCandidates,
+        query: SearchQuery,
+        count_up_to: int,
+    ) -> FoundChunks:
+        # A candidate without a score of the vector index passes every minimum. It needs its relevance only if it is on
+        # the page, so only the vectors of this part are read.
+        on_page = ranked.candidates[query.skip : query.matches_needed]
+        found = await found_chunks.read_found(
+            target.chunks,
+            self._session,
+            ids,
+            query_filter=target.query_filter,
+            with_vectors=_ids_without_vector_score(target, on_page),
+            count_up_to=count_up_to,
+            extra_stages=self._unchecked.extra_stages if self._unchecked else (),
+            max_extra_rows=self._unchecked.max_extra_rows if self._unchecked else 0,
+        )
+        if self._unchecked:
+            self._unchecked.check(found.extra_rows)
+            self._unchecked = None
+        return found
+
+    async def add_relevance(self, target: SearchTarget, hits: Sequence[Hit]) -> list[Hit]:
+        """Compute the relevance of hits that only the text index found."""
         compared = [hit.chunk for hit in hits if hit.relevance is None]
         if target.vector is None or not compared:
             return [*hits]
         embeddings = {chunk["_id"]: chunk["embedding"] for chunk in compared if "embedding" in chunk}
         if missing := [chunk["_id"] for chunk in compared if chunk["_id"] not in embeddings]:
-            embeddings |= await found_chunks.embeddings(target.chunks, self._session, missing)
-        scores = dict(zip(embeddings, _scores(target.vector, embeddings.values()), strict=True))
+            embeddings |= await found_chunks.read_embeddings(target.chunks, self._session, missing)
+        scores = dict(zip(embeddings, _cosine_scores(target.vector, embeddings.values()), strict=True))
         return [replace(hit, cosine_score=scores[hit.chunk["_id"]]) if hit.relevance is None else hit for hit in hits]
 
-    async def neighbours(self, target: Target, matches: Sequence[Hit], width: int) -> dict[ChunkPosition, Row]:
+    async def read_neighbours(
+        self, target: SearchTarget, matches: Sequence[Hit], width: int
+    ) -> dict[ChunkPosition, Row]:
         """Read the chunks beside matches, of the same version of their documents, in one query."""
         if not width or not matches:
             return {}
-        wanted = [
-            (stretch.document_id, stretch.first, stretch.last)
-            for stretch in stretches([hit.place for hit in matches], width)
+        ranges = [
+            (chunk_range.document_id, chunk_range.first, chunk_range.last)
+            for chunk_range in neighbour_ranges([hit.position for hit in matches], width)
         ]
-        rows = await found_chunks.read_stretches(target.chunks, self._session, wanted)
-        shown = found_chunks.of_the_same_versions(rows, [hit.chunk for hit in matches])
-        return {ChunkPosition(target.kb.kb_id, row["document_id"], row["chunk_index"]): row for row in shown}
+        rows = await found_chunks.read_ranges(target.chunks, self._session, ranges)
+        neighbours = found_chunks.select_same_versions(rows, [hit.chunk for hit in matches])
+        return {ChunkPosition(target.kb.kb_id, row["document_id"], row["chunk_index"]): row for row in neighbours}
 
 
-def _without_score(target: Target, candidates: Sequence[Candidate]) -> list[str]:
+def _ids_without_vector_score(target: SearchTarget, candidates: Sequence[Candidate]) -> list[str]:
     """Return the ids of the chunks whose vectors have to be compared here."""
     return [] if target.vector is None else [one.chunk_id for one in candidates if one.vector is None]
 
 
-def _scores(query: Vector, binaries: Iterable[bytes]) -> list[float]:
-    """(1 + cos) / 2 of each."""
+def _cosine_scores(query: Vector, binaries: Iterable[bytes]) -> list[float]:
+    """Return (1 + cos) / 2 of the query and each vector."""
     one, others = query.astype(np.float64), np.array([from_binary(binary) for binary in binaries], np.float64)
     norms = np.linalg.norm(one) * np.linalg.norm(others, axis=1)
     cosines = np.divide(others @ one, norms, out=np.zeros_like(norms), where=norms > 0)

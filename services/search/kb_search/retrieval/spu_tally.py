@@ -1,4 +1,4 @@
-"""What the searches of somebody have been charged, also those that fail or are given up after that."""
+"""Counts the SPUs that searches are charged, also those that fail or are cancelled afterwards."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,19 +11,22 @@ from kb_shared.observability.metrics import QUERY_VECTOR_CACHE_HITS
 
 @dataclass(slots=True)
 class SpuTally:
-    around: "SpuTally | None"
+    """Count of what is charged in one `with` block."""
+
+    parent: "SpuTally | None"
+    """Tally of the enclosing block."""
     spus: int = 0
     query_vectors: int = 0
     query_vectors_not_cached: int = 0
-    """Number of query vectors that were not cached; a search that restarts keeps the count of its first time."""
+    """Number of query vectors that were not cached. A restart of a search does not reset it."""
 
 
 _tally: ContextVar[SpuTally | None] = ContextVar("spu_tally", default=None)
 
 
 @contextmanager
-def tallied() -> Iterator[SpuTally]:
-    """Count what is charged inside, in this task and those that it starts; tallies around it count it, too."""
+def tally_spus() -> Iterator[SpuTally]:
+    """Count what is charged inside the block, in this task and those that it starts. Enclosing blocks count it, too."""
     tally = SpuTally(_tally.get())
     token = _tally.set(tally)
     try:
@@ -32,8 +35,8 @@ def tallied() -> Iterator[SpuTally]:
         _tally.reset(token)
 
 
-def note_embedded(query: Embedded) -> None:
-    """Add the embedding of one query to all tallies."""
+def count_query_embedding(query: Embedded) -> None:
+    """Add the embedding of one query to the current tally and those that enclose it."""
     is_cached = query.found > 0
     if is_cached:
         QUERY_VECTOR_CACHE_HITS.inc()
@@ -42,4 +45,4 @@ def note_embedded(query: Embedded) -> None:
         tally.spus += query.generated
         tally.query_vectors += 1
         tally.query_vectors_not_cached += not is_cached
-        tally = tally.around
+        tally = tally.parent

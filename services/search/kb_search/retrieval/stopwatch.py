@@ -10,7 +10,7 @@ _OBSERVED: Final = {name: SEARCH_SECONDS.labels(name) for name in (*get_args(Sta
 
 
 class Stopwatch:
-    """How long the stages of one search take; a stage that runs twice, or in two KBs at once, adds up."""
+    """Measures the stages of one search; the times of a stage that runs more than once are added."""
 
     def __init__(self) -> None:
         self._start = perf_counter()
@@ -25,7 +25,7 @@ class Stopwatch:
             self._seconds[name] += perf_counter() - start
 
     def finish(self) -> dict[str, float]:
-        """Observe all stages and the total in the metrics; returns them in milliseconds."""
+        """Observe all stages and the total in the metrics, and return them in milliseconds."""
         self._seconds["total"] = perf_counter() - self._start
         for name, seconds in self._seconds.items():
             _OBSERVED[name].observe(seconds)

@@ -6,7 +6,7 @@ from typing import Any
 
 from pymongo.errors import PyMongoError
 
-from kb_search.retrieval.query import Asker
+from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.events import SendEvent
 from kb_search.runs.plan import Plan
@@ -54,7 +54,7 @@ class Conductor:
         tools = RunTools(
             self._search,
             plan.organization_id,
-            Asker(plan.key_id, "agent", plan.run_id),
+            SearchCaller(plan.key_id, "agent", plan.run_id),
             plan.tools,
             delimiter=plan.delimiter,
             max_spus=plan.budget.max_spus,

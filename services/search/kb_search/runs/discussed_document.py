@@ -5,7 +5,7 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kb_search.retrieval.context_budget import beginning
+from kb_search.retrieval.context_budget import cut_beginning
 from kb_search.runs.passages import PromptDelimiter, cleaned
 from kb_shared.chat.completion import Message
 from kb_shared.errors import NotFound, RequestError, TransientError
@@ -93,7 +93,7 @@ def discussed(document_id: str, name: str, text: str, *, max_tokens: int) -> Dis
     is_all = len(text) < characters_to_read(max_tokens)
     if is_all and count_tokens(text) <= max_tokens:
         return DiscussedDocument(document_id, name, text, truncated=False)
-    cut = beginning(text, max_tokens) or _first_tokens(text, max_tokens)
+    cut = cut_beginning(text, max_tokens) or _first_tokens(text, max_tokens)
     return DiscussedDocument(document_id, name, cut, truncated=True)
 
 

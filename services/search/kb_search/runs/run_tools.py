@@ -8,10 +8,10 @@ from typing import Final
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_search.retrieval.query import Asker
+from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.results import Result
-from kb_search.retrieval.search_knowledge_base import Answer, KnowledgeBaseSearch
-from kb_search.retrieval.spu_tally import SpuTally, tallied
+from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
+from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, UnusableCall, parse_call
 from kb_search.runs.passages import CitedPassage, PassageBook, PromptDelimiter, shown
 from kb_shared.chat.completion import ToolCall
@@ -47,7 +47,7 @@ class RunTools:
         self,
         search: KnowledgeBaseSearch,
         organization_id: str,
-        asker: Asker,
+        search_caller: SearchCaller,
         tools: Sequence[KnowledgeTool],
         *,
         delimiter: PromptDelimiter,
@@ -59,7 +59,7 @@ class RunTools:
         Args:
             search: made for all.
             organization_id: of the key that the run was asked for with.
-            asker: that key, and the run.
+            search_caller: that key, and the run.
             tools: of the run's prompt or agent.
             fence: around passages.
             max_spus: that all searches together may cost.
@@ -68,7 +68,7 @@ class RunTools:
         self.book = PassageBook()
         self._search = search
         self._organization_id = organization_id
-        self._asker = asker
+        self._search_caller = search_caller
         self._tools: Mapping[str, KnowledgeTool] = {tool.name: tool for tool in tools}
         self._fence = delimiter
         self._spus_left = max_spus
@@ -103,21 +103,23 @@ class RunTools:
             return ToolResult(_NO_BUDGET, problem=_NO_BUDGET)
         self._spus_left -= len(kb_ids)
         query = replace(asked.query, max_tokens=self._max_passage_tokens)
-        with tallied() as tally:
+        with tally_spus() as tally:
             self._tallies.append(tally)
             try:
-                answer = await self._search.search_several(self._organization_id, kb_ids, query, self._asker, key=None)
+                answer = await self._search.search_several(
+                    self._organization_id, kb_ids, query, self._search_caller, key=None
+                )
             except (KbError, PyMongoError) as error:
-                log.warning("run.search_failed", run_id=self._asker.run_id, error_type=type(error).__name__)
+                log.warning("run.search_failed", run_id=self._search_caller.run_id, error_type=type(error).__name__)
                 # More of what failed may have been charged than was heard of: the budget has all of it for spent.
                 return ToolResult(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
         return self._shown(answer)
 
-    def _shown(self, answer: Answer) -> ToolResult:
+    def _shown(self, answer: SearchAnswer) -> ToolResult:
         problem = " ".join(dict.fromkeys(map(_describe_error, answer.failures.values()))) or None
-        passages = [self.book.enter(_passage(result)) for result in answer.answered.results]
-        omitted_count = answer.answered.omitted_count
+        passages = [self.book.enter(_passage(result)) for result in answer.fitted.results]
+        omitted_count = answer.fitted.omitted_count
         content = shown(passages, omitted_count=omitted_count, delimiter=self._fence)
         return ToolResult(
             f"{problem}\n{content}" if problem else content,

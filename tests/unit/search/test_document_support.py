@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.retrieval.fusion import WEIGHTS_OF_WORDS_ALONE, Shape, Weights, fuse
-from kb_search.support import supported
+from kb_search.retrieval.document_support import add_document_support
+from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, QueryShape, Weights, fuse
 from kb_shared.mongo.vectors import document_of
 
-SHARE = WEIGHTS_OF_WORDS_ALONE[Shape.WORDS].support
+SHARE = TEXT_ONLY_WEIGHTS[QueryShape.WORDS].support
 ids = st.builds("{}:{:024x}:0".format, st.sampled_from("abcd"), st.integers(0, 9))
 found = st.dictionaries(ids, st.integers(0, 400).map(lambda n: n / 8), max_size=20)
 shares = st.floats(0, 0.5)
@@ -34,7 +34,7 @@ def test_the_support_of_each_further_chunk_is_half_of_what_it_would_be_of_the_on
     scores = {chunk("d", 1): 10.0, chunk("d", 2): 8.0, chunk("d", 3): 6.0, chunk("d", 4): 4.0, chunk("other"): 9.0}
     support = 0.1 * (8 + 6 / 2 + 4 / 4)
     expected = {one: score + (0 if document_of(one) == "other" else support) for one, score in scores.items()}
-    assert supported(scores, 0.1) == pytest.approx(expected)
+    assert add_document_support(scores, 0.1) == pytest.approx(expected)
 
 
 @given(st.integers(1, 500), st.floats(0.1, 50))
@@ -46,7 +46,7 @@ def test_a_document_of_many_weak_chunks_does_not_beat_a_strong_one_by_bulk(many:
 
 @given(found, shares)
 def test_support_is_less_than_twice_the_share_of_the_second_best(scores: dict[str, float], share: float) -> None:
-    for chunk_id, score in supported(scores, share).items():
+    for chunk_id, score in add_document_support(scores, share).items():
         own = sorted(other for one, other in scores.items() if document_of(one) == document_of(chunk_id))
         second = own[-2] if len(own) > 1 else 0
         assert scores[chunk_id] <= score <= scores[chunk_id] + 2 * share * second + 1e-9
@@ -54,7 +54,7 @@ def test_support_is_less_than_twice_the_share_of_the_second_best(scores: dict[st
 
 @given(st.dictionaries(st.sampled_from("abcdefgh").map(chunk), st.floats(0, 50)))
 def test_where_each_document_has_one_chunk_the_ranking_is_what_it_was(scores: dict[str, float]) -> None:
-    assert supported(scores, SHARE) == scores
+    assert add_document_support(scores, SHARE) == scores
     assert ranked(scores) == ranked(scores, support=0)
 
 
@@ -72,7 +72,7 @@ def test_the_order_in_which_hits_are_listed_makes_no_difference(
 ) -> None:
     listed = list(scores.items())
     random.shuffle(listed)  # type: ignore[attr-defined]  # a random.Random
-    assert supported(dict(listed), share) == supported(scores, share)
+    assert add_document_support(dict(listed), share) == add_document_support(scores, share)
 
 
 @given(found, found)
@@ -82,4 +82,4 @@ def test_the_scores_told_are_those_of_the_indexes(vector: dict[str, float], text
 
 
 def test_whoever_asks_for_an_identifier_is_not_given_what_repeats_it() -> None:
-    assert WEIGHTS_OF_WORDS_ALONE[Shape.IDENTIFIER].support == 0
+    assert TEXT_ONLY_WEIGHTS[QueryShape.IDENTIFIER].support == 0

@@ -9,40 +9,40 @@ from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
-_MOST_KNOWN: Final = 10_000
+_MAX_CACHED: Final = 10_000
 
 
-class KnownKnowledgeBases:
-    """KBs as they were when this process last looked at them, which says nothing of what they are now."""
+class KnowledgeBaseCache:
+    """Remembers KBs as this process read them last. They may have changed since."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._look_up: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
             bulk_lookup(database, knowledge_bases.by_ids)
         )
-        self._known: BoundedCache[OrganizationKey, KnowledgeBase] = BoundedCache(_MOST_KNOWN)
+        self._known: BoundedCache[OrganizationKey, KnowledgeBase] = BoundedCache(_MAX_CACHED)
 
-    def those(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
-        """Return the KBs as last read, by id; None if one of them was never read."""
+    def find_cached(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
+        """Return the KBs as they were read last, by id; None if one of them is not cached."""
         known = {kb_id: self._known.find(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
-        there = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
-        return there if len(there) == len(known) else None
+        cached = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
+        return cached if len(cached) == len(known) else None
 
-    async def look(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
+    async def read_current(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
         """Read the current state of the given KBs that exist; of all KBs of the organization if None.
 
-        Searches of the same moment share a query.
+        Concurrent searches share one query of MongoDB.
         """
         if kb_ids is None:
             return {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
-        # What no KB is called must not spoil the question of others.
+        # An id that is not ASCII is no id of a KB, and could make the shared query fail for the other searches.
         wanted = [OrganizationKey(organization_id, kb_id) for kb_id in kb_ids if kb_id.isascii()]
         found = dict(zip(wanted, await asyncio.gather(*map(self._look_up, wanted)), strict=True))
         for each, kb in found.items():
-            self._note(each, kb)
+            self._update(each, kb)
         return {kb.kb_id: kb for kb in found.values() if kb is not None}
 
-    def _note(self, each: OrganizationKey, kb: KnowledgeBase | None) -> None:
+    def _update(self, each: OrganizationKey, kb: KnowledgeBase | None) -> None:
         if kb is None or kb.status is Status.DELETING:
             self._known.discard(each)
             return
