@@ -28,7 +28,7 @@ def _commit_first() -> None:
 
     async def run_committed(self: PartitionAssignment, record: Record) -> None:
         record.tracker.finish(record.record.offset)
-        await self._commit_what_is_safe()
+        await self._commit_safe_offsets()
         await run(self, record)
 
     patch.object(PartitionAssignment, "_run", run_committed).start()

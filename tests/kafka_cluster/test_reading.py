@@ -106,7 +106,7 @@ async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are
         await (producer.commit_transaction() if commit else producer.abort_transaction())
     await producer.stop()
     handler = Recorder()
-    consumer = stream.consumer(handler, Letters(), survey_interval_s=0.2, **OPTIONS)
+    consumer = stream.consumer(handler, Letters(), position_check_interval_s=0.2, **OPTIONS)
     async with running(consumer):
         await until(lambda: len(handler.handled) >= 16)
         await until(lambda: bool(consumer.lag()) and sum(consumer.lag().values()) == 0)

@@ -95,7 +95,7 @@ MUTANTS: Final = (
     Mutant(
         "commit-goes-on-after-the-membership",
         _COMMITS,
-        old="if (coordinator.generation, coordinator.member_id) != membership:",
+        old="if (coordinator.generation, coordinator.member_id) != generation:",
         new="if False:",
         caught_by=in_file(f"{_UNIT}/test_positions.py", "test_a_commit_is_not_tried_again_once_the_membership_is_lost"),
     ),

@@ -34,8 +34,8 @@ from kb_shared.connections import Connections, connect
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
-from kb_shared.kafka.bootstrap import watch_kafka
-from kb_shared.kafka.consumer import Consumer, joined
+from kb_shared.kafka.bootstrap import create_kafka_watch
+from kb_shared.kafka.consumer import Consumer, create_membership_check
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler
@@ -121,8 +121,8 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
         readiness.started(
             mongodb_answers(connections.database),
             indexer.kafka.why_not_ready,
-            joined(indexer.fan_out),
-            joined(indexer.sync),
+            create_membership_check(indexer.fan_out),
+            create_membership_check(indexer.sync),
         )
         yield indexer
 
@@ -169,7 +169,7 @@ def _wire(
         ),
     )
     return Indexer(
-        kafka=watch_kafka(
+        kafka=create_kafka_watch(
             settings,
             groups={
                 GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],

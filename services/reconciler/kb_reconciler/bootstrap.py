@@ -21,7 +21,7 @@ from kb_shared import process
 from kb_shared.connections import connect
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
-from kb_shared.kafka.bootstrap import watch_kafka
+from kb_shared.kafka.bootstrap import create_kafka_watch
 from kb_shared.kafka.group_watch import KafkaWatch
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import leases
@@ -108,7 +108,7 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
         requests = IndexRequests(
             database, connections.producer, topic_prefix=settings.kafka_topic_prefix, source="/kb/reconciler"
         )
-        kafka = watch_kafka(settings)
+        kafka = create_kafka_watch(settings)
         readiness.started(mongodb_answers(database), kafka.why_not_ready)
         yield Reconciler(settings, database, requests, owner, kafka)
 

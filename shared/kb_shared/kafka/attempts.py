@@ -1,4 +1,4 @@
-"""One try at one record, and what it means for the record."""
+"""Calls the handler for a record, and decides by the error whether to retry or to publish a dead letter."""
 
 import asyncio
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterReason:
-    """Why a record goes to the dead letters."""
+    """Reason why a record goes to the dead letters."""
 
     reason: str
     detail: str
@@ -28,45 +28,45 @@ class DeadLetterReason:
 
 @dataclass(slots=True)
 class InFlightRecord:
-    """A record on its way from the broker to done."""
+    """A record that was read and is not finished."""
 
     record: Record
     ordering_key: OrderingKey
     tracker: OffsetTracker
     tries: int = 0
-    """Failed ones, of handling; then, with `dead_letter_reason` set, of the dead letters."""
+    """Number of failed tries: of the handler, or of the dead letters once `dead_letter_reason` is set."""
     bugs: int = 0
     dead_letter_reason: DeadLetterReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class TryAgain:
-    """The record is not done with; it keeps its turn."""
+    """Result of a try that failed: the record stays first under its ordering key and is tried again."""
 
     pause_s: float
 
 
 class Attempts:
-    """Sorts what a handler raises by what happens to the record."""
+    """Calls a handler and classifies the errors that it raises."""
 
     def __init__(self, handler: Handler, dead_letters: DeadLetters) -> None:
         self._handler = handler
         self._dead_letters = dead_letters
 
     async def attempt(self, item: InFlightRecord) -> TryAgain | None:
-        """Try the record once: None says it is done with, handled or among the dead letters."""
+        """Try the record once; return None if it is finished, which means handled or among the dead letters."""
         try:
             if item.dead_letter_reason is None:
                 await self._handler.handle(item.record)
             else:
                 await self._publish_dead_letter(item.record, item.dead_letter_reason)
         except asyncio.CancelledError as error:
-            if _we_are_cancelled():
+            if _is_cancelled():
                 raise
-            # Some library's own cancellation got out of the handler.
-            return self._sort(item, error)
-        except Exception as error:  # noqa: BLE001  # the consumer's loop: whatever a handler raises must not end it
-            return self._sort(item, error)
+            # A library cancelled something of its own inside the handler.
+            return self._classify(item, error)
+        except Exception as error:  # noqa: BLE001  # the consumer's loop: no error of a handler may end it
+            return self._classify(item, error)
         await failpoints.reach("consumer.after_handle")
         outcome = "handled" if item.dead_letter_reason is None else "dead_lettered"
         metrics.EVENTS_CONSUMED.labels(topic=item.record.topic, outcome=outcome).inc()
@@ -75,14 +75,14 @@ class Attempts:
     async def _publish_dead_letter(self, record: Record, dead_letter_reason: DeadLetterReason) -> None:
         await self._dead_letters.publish(record, reason=dead_letter_reason.reason, detail=dead_letter_reason.detail)
         metrics.DLQ_MESSAGES.labels(topic=record.topic, reason=dead_letter_reason.reason).inc()
-        log.warning("record.dead_lettered", **_whereabouts(record), reason=dead_letter_reason.reason)
+        log.warning("record.dead_lettered", **_log_fields(record), reason=dead_letter_reason.reason)
 
-    def _sort(self, item: InFlightRecord, error: BaseException) -> TryAgain:
+    def _classify(self, item: InFlightRecord, error: BaseException) -> TryAgain:
         if item.dead_letter_reason is not None:
-            return self._again(item, error, retry_after_s=None)
+            return self._retry(item, error, retry_after_s=None)
         match error:
             case TransientError() | Parked():
-                return self._again(item, error, retry_after_s=error.retry_after_s)
+                return self._retry(item, error, retry_after_s=error.retry_after_s)
             case Rejected():
                 return self._give_up(item, DeadLetterReason(error.reason, error.detail))
             case PermanentError():
@@ -92,20 +92,20 @@ class Attempts:
 
     def _after_bug(self, item: InFlightRecord, error: BaseException) -> TryAgain:
         item.bugs += 1
-        log.error("record.handler_failed", **_whereabouts(item.record), times=item.bugs, exc_info=error)
+        log.error("record.handler_failed", **_log_fields(item.record), times=item.bugs, exc_info=error)
         if item.bugs >= MAX_TRIES_OF_A_BUG:
-            # The type alone: a message may quote the document.
+            # Only the type: the message may quote the document.
             return self._give_up(item, DeadLetterReason("internal_error", type(error).__name__))
-        return self._again(item, error, retry_after_s=None)
+        return self._retry(item, error, retry_after_s=None)
 
-    def _again(self, item: InFlightRecord, error: BaseException, *, retry_after_s: float | None) -> TryAgain:
+    def _retry(self, item: InFlightRecord, error: BaseException, *, retry_after_s: float | None) -> TryAgain:
         item.tries += 1
         metrics.CONSUMER_RETRIES.labels(topic=item.record.topic).inc()
         pause = pause_s(item.tries, retry_after_s=retry_after_s)
         if item.tries.bit_count() == 1:  # at 1, 2, 4, 8, ...: an outage must not fill the disk
             log.warning(
                 "record.retried",
-                **_whereabouts(item.record),
+                **_log_fields(item.record),
                 error=type(error).__name__,
                 tries=item.tries,
                 pause_s=round(pause, 1),
@@ -118,10 +118,10 @@ class Attempts:
         return TryAgain(0.0)
 
 
-def _we_are_cancelled() -> bool:
+def _is_cancelled() -> bool:
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _whereabouts(record: Record) -> dict[str, str | int]:
+def _log_fields(record: Record) -> dict[str, str | int]:
     return {"topic": record.topic, "partition": record.partition, "offset": record.offset}

@@ -1,4 +1,4 @@
-"""When to stop taking records in and when to go on. Pure."""
+"""Decides which partitions are paused and when they are resumed. Pure."""
 
 from collections.abc import Mapping
 
@@ -7,7 +7,7 @@ from kb_shared.kafka.scheduling import Lane
 
 
 class Gate:
-    """Closed from `high` on, until the level is down to `low`: one mark alone would flap."""
+    """Closes when a level reaches `high` and opens at `low`. With a single threshold it would flap."""
 
     def __init__(self, *, high: int, low: int) -> None:
         self._high = high
@@ -15,16 +15,16 @@ class Gate:
         self.closed = False
 
     def update(self, level: int) -> bool:
-        """Note the level; return whether the gate is closed now."""
+        """Record the level; return whether the gate is closed now."""
         self.closed = level > self._low if self.closed else level >= self._high
         return self.closed
 
 
 class Backpressure:
-    """Decides which partitions to hold back.
+    """Decides which partitions to pause.
 
-    A lane closes when enough of its records wait to keep all slots busy, whichever organization has its share of them;
-    a partition when a crash would repeat too many of its records; all of them when what is held in memory is too large.
+    All partitions of a lane are paused when enough of its records wait to keep all slots busy. A partition is paused
+    when a crash would repeat too many of its records. All are paused when the records in memory are too large.
     """
 
     def __init__(self, *, max_in_flight: int, max_replay: int, max_held_bytes: int) -> None:
@@ -33,21 +33,21 @@ class Backpressure:
         self._partitions: dict[TopicPartition, Gate] = {}
         self._max_replay = max_replay
 
-    def held_back(
+    def find_partitions_to_pause(
         self,
         partitions: Mapping[TopicPartition, Lane],
         *,
-        in_stock: Mapping[Lane, int],
+        active: Mapping[Lane, int],
         replay_windows: Mapping[TopicPartition, int],
         held_bytes: int,
     ) -> frozenset[TopicPartition]:
-        """Return those of `partitions` whose records should not come now."""
+        """Return the partitions from which no more records should be fetched now."""
         full = self._memory.update(held_bytes)
-        closed_lanes = {lane for lane, gate in self._lanes.items() if gate.update(in_stock[lane])}
+        closed_lanes = {lane for lane, gate in self._lanes.items() if gate.update(active[lane])}
         return frozenset(
             partition
             for partition, lane in partitions.items()
-            # The gate is updated whatever the others say, or it would miss its own marks.
+            # First, because each gate has to see every level.
             if self._gate(partition).update(replay_windows.get(partition, 0)) or full or lane in closed_lanes
         )
 

@@ -1,4 +1,4 @@
-"""The Kafka side of a service's wiring."""
+"""Constructs the Kafka clients of a service."""
 
 from collections.abc import Collection, Mapping
 
@@ -14,10 +14,10 @@ log = structlog.get_logger()
 
 
 async def prepare_topics(settings: CommonSettings) -> Mapping[str, int]:
-    """Create what is missing, check the rest, and log what an operator should know of them.
+    """Create missing topics, check the others, and log the risks that an operator should know.
 
     Returns:
-        The largest message that a topic takes, by its name without the prefix, where the brokers tell.
+        Size limit of messages by topic name without the prefix, for topics whose settings the brokers return.
     Raises:
         TopicsUnfit, TransientError: as `ensure_topics`.
     """
@@ -33,16 +33,18 @@ async def prepare_topics(settings: CommonSettings) -> Mapping[str, int]:
 
 
 def create_producer(settings: CommonSettings) -> Producer:
-    """Not started yet."""
+    """Create a producer, which is not started yet."""
     return Producer(settings.kafka_connection, idempotence=settings.kafka_idempotence)
 
 
-def watch_kafka(settings: CommonSettings, *, groups: Mapping[str, Collection[Topic]] | None = None) -> KafkaWatch:
-    """Not running yet.
+def create_kafka_watch(
+    settings: CommonSettings, *, groups: Mapping[str, Collection[Topic]] | None = None
+) -> KafkaWatch:
+    """Create the watch, which does not run yet.
 
     Args:
         settings: of the service.
-        groups: the topics that each of its consumer groups reads; the prefix is added here.
+        groups: topics that each consumer group reads, both without the prefix.
     """
     prefix = settings.kafka_topic_prefix
     return KafkaWatch(

@@ -1,4 +1,4 @@
-"""Turns what the client library raises into KafkaError: a rebalance can break any of its calls."""
+"""Converts errors of the client library to KafkaError: a rebalance can break any of its calls."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -12,10 +12,10 @@ ANSWER_WITHIN_S: Final = 5.0
 
 @contextmanager
 def client_errors() -> Iterator[None]:
-    """Raise KafkaError whatever the client library raises inside the block.
+    """Convert every error that the client library raises inside the block to KafkaError.
 
-    It checks its own state with `assert`, and its decoding may fail in any way. None of that is a reason to end the
-    process: the membership is given up and a new one begins.
+    The library checks its own state with `assert`, and its decoding may fail in any way. Such an error ends the
+    session with the group, not the process.
     """
     try:
         yield
@@ -27,7 +27,7 @@ def client_errors() -> Iterator[None]:
 
 @asynccontextmanager
 async def answer_in_time() -> AsyncIterator[None]:
-    """As `client_errors`, for questions to the broker: TimeoutError if the answers take longer than 5 s."""
+    """Do the same for requests to the broker, and raise TimeoutError if they take longer than 5 s."""
     async with asyncio.timeout(ANSWER_WITHIN_S):
         with client_errors():
             yield

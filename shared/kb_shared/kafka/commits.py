@@ -1,4 +1,4 @@
-"""Commits offsets, each with the id of the topic that it is of, and only as a member of the group."""
+"""Commits offsets, each with the id of its topic, and only while this process is a member of the group."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,8 +21,8 @@ COMMIT_RETRY_S = 0.1
 log = structlog.get_logger()
 
 
-class Commits:
-    """Stores the offsets of one membership."""
+class OffsetCommitter:
+    """Commits the offsets of one session."""
 
     def __init__(self, client: Any, positions: Positions, *, group_id: str) -> None:
         self._client = client
@@ -31,7 +31,7 @@ class Commits:
         self._limit = LogLimit()
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> bool:
-        """Store offsets and return whether it did; never raises."""
+        """Commit offsets and return whether it succeeded. Never raises."""
         if not self._is_member():
             return False
         marked = {
@@ -43,7 +43,7 @@ class Commits:
                 with client_errors():
                     await self._commit_as_member(marked)
         except (KafkaError, TimeoutError) as error:
-            # Not ours any more, or the broker is away: whoever has the partitions next repeats what was not committed.
+            # The partitions are revoked, or the broker is away. The next owner repeats what is not committed.
             metrics.CONSUMER_COMMIT_FAILURES.labels(group=self._group_id).inc()
             if (left_out := self._limit.admit(type(error).__name__)) is not None:
                 log.warning("commit.failed", group=self._group_id, error=type(error).__name__, left_out=left_out)
@@ -51,19 +51,19 @@ class Commits:
         return True
 
     async def _commit_as_member(self, offsets: Mapping[Any, OffsetAndMetadata]) -> None:
-        """Commit under the membership of now, and try again only while it lasts.
+        """Commit with the current generation, and retry only while it lasts.
 
-        The client library's own `commit` tries again under whatever membership there is then. After a freeze that is
-        none, and a group that is empty by then takes such a commit, although others have read on meanwhile.
+        The client library's own `commit` retries with the generation of that time. After a freeze there is none, and an
+        empty group accepts such a commit although other members have read further in the meantime.
         """
         coordinator = self._client._coordinator  # noqa: SLF001  # public nowhere
-        membership = coordinator.generation, coordinator.member_id
+        generation = coordinator.generation, coordinator.member_id
         while True:
             await coordinator.ensure_coordinator_known()
-            if (coordinator.generation, coordinator.member_id) != membership:
+            if (coordinator.generation, coordinator.member_id) != generation:
                 raise CommitFailedError
             try:
-                # Shielded: the client library has to see the answer to a request that it has sent, also if we end.
+                # Shielded: the client library has to see the answer to its request, even if we are cancelled.
                 await asyncio.shield(coordinator._do_commit_offsets(None, offsets))  # noqa: SLF001  # public nowhere
             except KafkaError as error:
                 if not error.retriable:
@@ -75,7 +75,7 @@ class Commits:
     def _is_member(self) -> bool:
         """Return whether this client is still a member of the group, as far as it knows.
 
-        A commit without a membership is taken by a broker that knows no other member, even for a log that is not the
-        one the offsets came from: after a restart of a broker without storage, records below them would be skipped.
+        A broker accepts a commit without a generation if the group is empty, even for a log that is not the one of the
+        offsets. After a restart of a broker without storage, records below these offsets would be skipped.
         """
         return bool(self._client._coordinator.generation >= 0)  # noqa: SLF001  # public nowhere

@@ -1,4 +1,4 @@
-"""The one consumer. Every service that reads Kafka does it through this."""
+"""Consumes Kafka topics. Every service that reads Kafka uses this consumer."""
 
 import asyncio
 import time
@@ -24,33 +24,33 @@ log = structlog.get_logger()
 
 
 class Consumer:
-    """Hands the records of some topics to a handler, each at least once and in order within its place.
+    """Hands the records of topics to a handler, each at least once, in order for each ordering key.
 
-    Offsets are committed only when the record and all before it are done with. What becomes of a record that fails
-    is said at `Handler.handle`.
+    An offset is committed only when its record and all records before it are finished. `Handler.handle` says what
+    happens to a record that fails.
 
     Args:
-        handler: takes the effects.
-        dead_letters: take what the handler can't use.
-        topics: read with equal claim. They must exist: see `topics.ensure_topics`.
-        bulk_topics: read with what `topics` leave, and a tenth of the slots at least.
-        group_id: members of one group share the partitions.
+        handler: handles the records.
+        dead_letters: publishes the records that can't be handled.
+        topics: on the live lane. They must exist: see `topics.ensure_topics`.
+        bulk_topics: on the bulk lane, which gets the slots that `topics` leave, and at least a tenth.
+        group_id: consumer group, whose members share the partitions.
         connection: to the cluster.
         session_timeout_ms: how long a dead member keeps its partitions; also how long the event loop may be blocked.
         rebalance_timeout_ms: how long a member may take to give its partitions back: 5 s less for running work.
             Default twice the session timeout, at least 10 s.
         fetch_max_wait_ms: how long the broker may wait for records to come.
-        leave_group: tell the broker when we stop, so that others take over at once and not after the session timeout.
+        leave_group: leave the group at the end, so that others take over at once and not after the session timeout.
             Off for Tansu: when a group's leader leaves while another member joins, the group never works again.
         max_in_flight: records handled at once.
-        limit: how many of these may be in flight at the moment, asked whenever one could begin; None: always all.
-        per_group: of these for one group of an organization. Default three quarters, so that the organization's others
-            find a slot. The organization itself may hold seven for each that is still free.
-        max_replay: offsets of a partition that a crash may repeat; a record that is tried again for long holds its
-            partition up once so many came after it.
+        limit: returns how many of these may be in flight now; called before each start. None: always all.
+        per_group: of these for one group of an organization. Default three quarters, so that the other groups find a
+            slot. The organization itself may hold seven slots for each free one.
+        max_replay: offsets of a partition that a crash may repeat. A record that is retried for long stops its
+            partition after so many later records.
         max_held_bytes: keys and values in memory.
-        survey_interval_s: how often the lag is counted.
-        on_lost: called with a topic of which records were lost before they were read.
+        position_check_interval_s: seconds between two counts of the lag.
+        on_lost: called with a topic that has lost records before they were read.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Consumer:
         per_group: int | None = None,
         max_replay: int = 500,
         max_held_bytes: int = 32 * 1024 * 1024,
-        survey_interval_s: float = 5.0,
+        position_check_interval_s: float = 5.0,
         on_lost: OnLost = accept_loss,
     ) -> None:
         self._work = Work(
@@ -83,7 +83,7 @@ class Consumer:
             max_replay=max_replay,
             max_held_bytes=max_held_bytes,
         )
-        self._membership = ConsumerGroupConfig(
+        self._config = ConsumerGroupConfig(
             topics=dict.fromkeys(topics, Lane.LIVE) | dict.fromkeys(bulk_topics, Lane.BULK),
             group_id=group_id,
             connection=connection,
@@ -91,7 +91,7 @@ class Consumer:
             rebalance_timeout_ms=rebalance_timeout_ms or max(10_000, 2 * session_timeout_ms),
             fetch_max_wait_ms=fetch_max_wait_ms,
             leave_group=leave_group,
-            survey_interval_s=survey_interval_s,
+            position_check_interval_s=position_check_interval_s,
             on_lost=on_lost,
         )
         self._session: ConsumerSession | None = None
@@ -100,23 +100,23 @@ class Consumer:
 
     @property
     def polled_at(self) -> float | None:
-        """When it last asked for records as a member of its group, on the monotonic clock; None if it never did."""
+        """Return the monotonic time of the last poll as a member of the group; None before the first."""
         latest = None if self._session is None else self._session.polled_at
         return self._polled_at if latest is None else latest
 
     @property
     def ready(self) -> bool:
-        """Return whether it has joined the group and fetches records. Without partitions it is ready, too."""
+        """Return whether it has joined the group and polls, with or without partitions."""
         return self._session is not None and self._session.ready
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Records after the committed offset, for each partition assigned, when they were last counted."""
+        """Return the lag in records of each assigned partition, as last counted."""
         return {} if self._session is None else self._session.lag
 
     async def run(self, stop: asyncio.Event) -> None:
         """Consume until `stop` is set; then give running work a moment, commit, leave the group and return.
 
-        Whatever ends a membership, from an unreachable broker to a client library in disarray, a new one follows.
+        Any error that ends a session, such as an unreachable broker, is followed by a new session.
         """
         watch = asyncio.create_task(watch_event_loop())
         try:
@@ -127,7 +127,7 @@ class Consumer:
     async def _keep_joining(self, stop: asyncio.Event) -> None:
         failures = 0
         while not stop.is_set():
-            session = self._session = ConsumerSession(self._membership, self._work)
+            session = self._session = ConsumerSession(self._config, self._work)
             try:
                 await session.run(stop)
             except (KafkaError, OSError) as error:
@@ -142,12 +142,15 @@ class Consumer:
 
     def _warn(self, error: Exception) -> None:
         if (left_out := self._limit.admit(type(error).__name__)) is not None:
-            group = self._membership.group_id
+            group = self._config.group_id
             log.warning("consumer.session_failed", group=group, error=type(error).__name__, left_out=left_out)
 
 
-def joined(consumer: Consumer) -> Callable[[], Awaitable[str | None]]:
-    """Make the check that a consumer reads as a member of its group; a rebalance of less than a minute is no reason."""
+def create_membership_check(consumer: Consumer) -> Callable[[], Awaitable[str | None]]:
+    """Create the readiness check of a consumer: it polls as a member of its group.
+
+    A rebalance of less than a minute does not make it unready.
+    """
 
     async def why_not_ready() -> str | None:
         if consumer.polled_at is None:

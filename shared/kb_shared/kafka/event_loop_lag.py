@@ -1,4 +1,4 @@
-"""How late the event loop is: heartbeats live on it, and CPU work that blocks it costs the group's membership."""
+"""Measures how late the event loop is. CPU work that blocks the loop stops heartbeats, which ends group membership."""
 
 import asyncio
 import time
@@ -11,7 +11,7 @@ REMEMBERED = 30
 
 
 async def watch_event_loop() -> None:
-    """Export the worst delay of the last 15 s, so that a spike lives to the next scrape. Runs until cancelled."""
+    """Export the greatest delay of the last 15 s, so that the next scrape sees each spike. Runs until cancelled."""
     delays: deque[float] = deque(maxlen=REMEMBERED)
     while True:
         began = time.monotonic()

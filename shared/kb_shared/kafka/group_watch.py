@@ -1,4 +1,4 @@
-"""Asks Kafka regularly whether a service can work: it answers, the topics fit, and every partition has an owner."""
+"""Checks Kafka regularly for a service: brokers answer, topics are set up, and every partition has an owner."""
 
 import asyncio
 import time
@@ -25,22 +25,22 @@ from kb_shared.observability.log_limit import LogLimit
 
 INTERVAL_S: Final = 10.0
 TOPICS_INTERVAL_S: Final = 30.0
-"""Longer, because every broker is asked for every topic."""
+"""Seconds between two checks of the topics, longer because every broker is asked for every topic."""
 OWNERLESS_FOR_S: Final = 60.0
 SILENT_FOR_S: Final = 60.0
-"""As long as a look may take when several brokers do not answer; what the last one found is too old then."""
+"""Age at which the last answer is too old; a check may take so long when several brokers do not answer."""
 
 log = structlog.get_logger()
 
 
-class Owners:
-    """How long partitions have been without an owner. Pure."""
+class PartitionOwners:
+    """Records since when partitions have been without an owner. Pure."""
 
     def __init__(self) -> None:
         self._ownerless_since: dict[TopicPartition, float] = {}
 
     def update(self, partitions: Collection[TopicPartition], owned: Collection[TopicPartition], *, now: float) -> None:
-        """Note who has an owner now; while a group rebalances, `owned` is empty."""
+        """Record which partitions have an owner now. While a group rebalances, `owned` is empty."""
         without = set(partitions) - set(owned)
         self._ownerless_since = {each: self._ownerless_since.get(each, now) for each in without}
 
@@ -53,12 +53,12 @@ class Owners:
 
 
 class KafkaWatch:
-    """Keeps the answer to whether Kafka lets the service work.
+    """Knows whether Kafka is usable for the service.
 
     Args:
         connection: to Kafka.
-        check_topics: raises what is wrong with the topics.
-        groups: the topics that each consumer group reads.
+        check_topics: raises if topics are missing or not set up.
+        groups: topics that each consumer group reads.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class KafkaWatch:
         self._connection = connection
         self._check_topics = check_topics
         self._groups = dict(groups)
-        self._owners = {group: Owners() for group in groups}
+        self._owners = {group: PartitionOwners() for group in groups}
         self._admin: Any = None
         self._topics_checked_at: float | None = None
         self._fault: str | None = "Kafka has not answered yet"
@@ -79,16 +79,16 @@ class KafkaWatch:
         self._limit = LogLimit()
 
     async def run(self) -> None:
-        """Ask for ever; cancel to stop."""
+        """Check regularly until cancelled."""
         try:
             while True:
-                await self.look()
+                await self.check()
                 await asyncio.sleep(INTERVAL_S)
         finally:
             await self._disconnect()
 
     async def why_not_ready(self) -> str | None:
-        """Say what is wrong, as of the last look."""
+        """Return the reason found by the last check; None if Kafka is usable."""
         if self._fault is not None:
             return self._fault
         now = time.monotonic()
@@ -96,17 +96,17 @@ class KafkaWatch:
             return f"Kafka has not answered for {SILENT_FOR_S:g} s"
         return next((reason for each in self._owners.values() if (reason := each.why_not_ready(now=now))), None)
 
-    async def look(self) -> None:
-        """Ask once and keep the answer; never raises."""
+    async def check(self) -> None:
+        """Check once and keep the result. Never raises."""
         try:
             try:
-                await self._look()
+                await self._check()
             except WrongSurroundings:
                 raise
-            except Exception:  # noqa: BLE001  # the client library may raise anything; it must not end the service
-                # The broker that was asked may be away and the others not: a new connection asks another.
+            except Exception:  # noqa: BLE001  # no error of the client library may end the service
+                # Only this broker may be away: a new connection asks another one.
                 await self._disconnect()
-                await self._look()
+                await self._check()
         except (TransientError, WrongSurroundings) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001  # likewise
@@ -116,7 +116,7 @@ class KafkaWatch:
             self._fault = None
             self._answered_at = time.monotonic()
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         now = time.monotonic()
         if self._topics_checked_at is None or self._fault or now - self._topics_checked_at >= TOPICS_INTERVAL_S:
             await self._check_topics()
@@ -130,7 +130,7 @@ class KafkaWatch:
                     self._owners[group].update(wanted, wanted if owned is None else owned, now=now)
 
     async def _partitions(self) -> list[TopicPartition]:
-        # All topics are asked for: asking for one by name creates it on brokers that make up topics.
+        # All topics: a request by name creates the topic on brokers that create topics automatically.
         return [
             TopicPartition(topic["topic"], partition["partition"])
             for topic in await (await self._connected()).describe_topics()
@@ -138,14 +138,14 @@ class KafkaWatch:
         ]
 
     async def _owned(self, group: str) -> list[TopicPartition] | None:
-        """Return the partitions that the members of a group have been given; none while it rebalances or moves.
+        """Return the partitions that are assigned to members of a group; an empty list while it rebalances or moves.
 
-        None from a broker that does not tell what its members have been given, as Tansu.
+        Returns None if the broker does not report assignments, as Tansu.
         """
         try:
             [answer] = await (await self._connected()).describe_consumer_groups([group])
         except (GroupCoordinatorNotAvailableError, NotCoordinatorForGroupError, GroupLoadInProgressError):
-            # It moves to another broker. Members that can't reach it will lose their partitions.
+            # The group moves to another coordinator. Members that can't reach it will lose their partitions.
             return []
         [described] = answer.to_object()["groups"]
         if described["error_code"] == GroupAuthorizationFailedError.errno:
@@ -164,7 +164,7 @@ class KafkaWatch:
 
     async def _connected(self) -> Any:
         if self._admin is None:
-            # Kept from here on, also if the start fails: `_disconnect` closes it in bounded time.
+            # Kept even if the start fails: `_disconnect` closes it in bounded time.
             self._admin = admin_client(self._connection)
             await self._admin.start()
         return self._admin

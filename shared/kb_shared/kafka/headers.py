@@ -1,7 +1,7 @@
 from collections.abc import Mapping, Sequence
 
 Headers = Mapping[str, str] | Sequence[tuple[str, bytes]]
-"""Texts by name; or pairs as they came in a record, where a name may repeat and a value be any bytes."""
+"""Headers of a record: texts by name, or pairs as read from a record, with repeated names and any bytes."""
 
 
 def to_wire(headers: Headers) -> list[tuple[str, bytes]]:

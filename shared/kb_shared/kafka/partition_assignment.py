@@ -1,7 +1,7 @@
-"""Everything that is done under one assignment of partitions.
+"""Handles the records of one partition assignment.
 
-Each assignment is an object of its own, which is closed when the partitions are revoked. Work that finishes late
-finishes in a closed assignment, so an older assignment can't change a newer one.
+Each assignment has its own object, which is closed when the partitions are revoked. Work that finishes late finishes
+in a closed assignment, so an old assignment can't change a new one.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ Commit = Callable[[Mapping[TopicPartition, int]], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Handler of records, with the limits of what runs at once."""
+    """Handler of records, with its limits."""
 
     handler: Handler
     dead_letters: DeadLetters
@@ -38,18 +38,18 @@ class Work:
     max_replay: int
     max_held_bytes: int
     limit: Callable[[], int] | None = None
-    """How many may be in flight at the moment; None: always `max_in_flight`."""
+    """Number of records that may be in flight now; None: always `max_in_flight`."""
 
 
 class PartitionAssignment:
-    """Takes records in, runs them in order and in turn, commits what is safe.
+    """Schedules records, calls the handler, and commits the offsets that are safe.
 
     Args:
-        work: see there.
-        lanes: the partitions assigned, each with the lane of its topic.
-        commit: stores offsets; returns whether it did, and never raises.
-        on_progress: called whenever a record has left, so that more may be taken in.
-        on_failure: called with an error of this class itself, never a handler's.
+        work: handler and limits.
+        lanes: assigned partitions, each with the lane of its topic.
+        commit: commits offsets, returns whether it succeeded, and never raises.
+        on_progress: called after each try of a record, so that more records may be fetched.
+        on_failure: called with an error of this class, never with one of a handler.
     """
 
     def __init__(
@@ -82,8 +82,8 @@ class PartitionAssignment:
         self._context = contextvars.copy_context()
         self._closing: asyncio.Task[None] | None = None
         self._committer = asyncio.create_task(self._commit_regularly())
-        # Without it nothing would be committed any more, and nothing else would show it.
-        self._committer.add_done_callback(self._reap)
+        # If it fails, nothing would be committed any more, and nothing else would show it.
+        self._committer.add_done_callback(self._forget_task)
 
     @property
     def open(self) -> bool:
@@ -91,47 +91,47 @@ class PartitionAssignment:
         return self._closing is None
 
     def admit(self, records: Iterable[Record]) -> None:
-        """Take records in, each partition's in order."""
+        """Add records, those of each partition in order."""
         now = time.monotonic()
         for record in records:
             partition = record.topic_partition
-            ordering_key = self._place(record)
+            ordering_key = self._ordering_key(record)
             item = InFlightRecord(record, ordering_key, self.ledger.begin(partition, record.offset, at=now))
             self._held_bytes += record.size_bytes
             self._scheduler.add(item, ordering_key, self.lanes[partition])
-        self._start_what_may_run()
+        self._start_ready_records()
 
-    def held_back(self) -> frozenset[TopicPartition]:
-        """Partitions whose records should not come now."""
-        return self._backpressure.held_back(
+    def find_partitions_to_pause(self) -> frozenset[TopicPartition]:
+        """Return the partitions from which no more records should be fetched now."""
+        return self._backpressure.find_partitions_to_pause(
             self.lanes,
-            in_stock={lane: self._scheduler.in_stock(lane) for lane in Lane},
+            active={lane: self._scheduler.count_active(lane) for lane in Lane},
             replay_windows=self.ledger.replay_windows(),
             held_bytes=self._held_bytes,
         )
 
     async def close(self, *, drain_s: float) -> None:
-        """Start nothing more, wait up to `drain_s` for what runs, commit, cancel the rest.
+        """Start no more records, wait up to `drain_s` for running ones, commit, then cancel the rest.
 
-        A rebalance and the end of the process may both ask; the first one's time counts and both wait for it.
+        A rebalance and the end of the process may both call this. The first `drain_s` counts, and both wait.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close(drain_s))
         await asyncio.shield(self._closing)
 
-    def _place(self, record: Record) -> OrderingKey:
+    def _ordering_key(self, record: Record) -> OrderingKey:
         try:
             return self._handler.ordering_key(record)
         except Exception:
-            # A bug, but one record must not stop all: `handle` will have to judge it.
+            # A bug, but one record must not stop the others: `handle` decides about it.
             log.exception("record.not_placed", topic=record.topic, partition=record.partition, offset=record.offset)
             return OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
 
-    def _start_what_may_run(self) -> None:
+    def _start_ready_records(self) -> None:
         while self.open and (item := self._scheduler.start_next()) is not None:
             task = asyncio.create_task(self._run(item), context=self._context.copy())
             self._running.add(task)
-            task.add_done_callback(self._reap)
+            task.add_done_callback(self._forget_task)
 
     async def _run(self, item: InFlightRecord) -> None:
         match await self._attempts.attempt(item):
@@ -142,19 +142,19 @@ class PartitionAssignment:
                 item.tracker.finish(item.record.offset)
                 self._scheduler.finish(item.ordering_key)
                 self._held_bytes -= item.record.size_bytes
-        self._start_what_may_run()
+        self._start_ready_records()
         self._on_progress()
 
     def _wake_later(self, ordering_key: OrderingKey, pause_s: float) -> None:
         def wake() -> None:
             self._timers.discard(timer)
             self._scheduler.wake(ordering_key)
-            self._start_what_may_run()
+            self._start_ready_records()
 
         timer = asyncio.get_running_loop().call_later(pause_s, wake)
         self._timers.add(timer)
 
-    def _reap(self, task: asyncio.Task[None]) -> None:
+    def _forget_task(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._on_failure(error)
@@ -162,9 +162,9 @@ class PartitionAssignment:
     async def _commit_regularly(self) -> None:
         while True:
             await asyncio.sleep(COMMIT_INTERVAL_S)
-            await self._commit_what_is_safe()
+            await self._commit_safe_offsets()
 
-    async def _commit_what_is_safe(self) -> None:
+    async def _commit_safe_offsets(self) -> None:
         async with self._commit_lock:
             offsets = self.ledger.committable()
             if not offsets:
@@ -177,18 +177,18 @@ class PartitionAssignment:
     async def _close(self, drain_s: float) -> None:
         for timer in self._timers:
             timer.cancel()
-        # Before the last commit: a commit that is being repeated must not arrive after it, or in another assignment.
-        await self._end([self._committer])
+        # Before the last commit: a commit that is retried must not arrive after it, or in another assignment.
+        await self._cancel([self._committer])
         if self._running:
             await asyncio.wait(self._running, timeout=drain_s)
-        await self._commit_what_is_safe()
+        await self._commit_safe_offsets()
         late = set(self._running)
-        await self._end(late)
+        await self._cancel(late)
         log.info("assignment.ended", partitions=len(self.lanes), cancelled=len(late))
 
     @staticmethod
-    async def _end(tasks: Iterable[asyncio.Task[None]]) -> None:
+    async def _cancel(tasks: Iterable[asyncio.Task[None]]) -> None:
         pending = {task for task in tasks if task.cancel()}
         if pending:
-            # Bounded: a handler that will not be cancelled is left behind, where it can do no harm.
+            # Bounded: a handler that ignores its cancellation goes on in the closed assignment, where it does no harm.
             await asyncio.wait(pending, timeout=CANCEL_GRACE_S)

@@ -1,4 +1,4 @@
-"""How far behind the group is, and whether the log it reads is still the one its offsets came from."""
+"""Measures the lag of the group, and notices when a log is not the one that its offsets came from."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ log = structlog.get_logger()
 
 
 class PositionMonitor:
-    """Compares positions with the ends of the logs, through the client of one membership."""
+    """Compares positions with the ends of the logs, through the client of one session."""
 
     def __init__(self, client: Any, positions: Positions, *, group_id: str) -> None:
         self._client = client
@@ -29,19 +29,19 @@ class PositionMonitor:
         self.lag: dict[TopicPartition, int] = {}
 
     async def check(self, assignment: PartitionAssignment) -> None:
-        """Count the lag and go back to the beginning of logs that are not the ones our positions came from.
+        """Measure the lag, and restart logs at their beginning if our positions come from other logs.
 
         Failures are counted and logged; the next call tries again.
         """
         self._measure_age(assignment)
         try:
             await self._compare(assignment)
-        except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything; what it is must not end the consumer
+        except Exception as error:  # noqa: BLE001  # no error of `on_lost` may end the consumer
             if assignment.open:
                 self._note_failure(error)
 
     def forget(self, assignment: PartitionAssignment) -> None:
-        """Drop what is known of partitions that may now be somebody else's."""
+        """Remove the lag and the metrics of partitions that another member may own now."""
         for partition in self.lag:
             metrics.CONSUMER_LAG_RECORDS.remove_by_labels(self._labels(partition))
         for topic in {partition.topic for partition in assignment.lanes}:
@@ -50,18 +50,20 @@ class PositionMonitor:
         self._beyond = {}
 
     async def _compare(self, assignment: PartitionAssignment) -> None:
-        # Before the positions: a tracker that is replaced meanwhile must not advance to a position of the old log.
+        # Before the positions: a tracker that is replaced in between must not advance to a position of the old log.
         trackers = assignment.ledger.trackers()
         async with answer_in_time():
             positions = {partition: await self._position(partition) for partition in assignment.lanes}
-            told = await self._told_ends(assignment.lanes)
+            ends = await self._read_end_offsets(assignment.lanes)
             if not assignment.open:
                 return
             high_waters = {partition: self._high_water(partition) for partition in assignment.lanes}
-        # What lies between the last record and the position are markers of transactions: nothing to wait for.
+        # Between the last record and the position there are only transaction markers: nothing to wait for.
         for partition, tracker in trackers.items():
             tracker.advance(positions[partition])
-        self._count(assignment, positions, {each: max(end, high_waters[each] or 0) for each, end in told.items()})
+        self._set_lag(
+            assignment, positions, ends={each: max(end, high_waters[each] or 0) for each, end in ends.items()}
+        )
         replaced = await self._positions.find_replaced_topics({partition.topic for partition in assignment.lanes})
         lost = {partition for partition in assignment.lanes if partition.topic in replaced}
         if assignment.open:
@@ -84,24 +86,25 @@ class PositionMonitor:
     async def _position(self, partition: TopicPartition) -> int:
         return int(await self._client.position(ClientTopicPartition(*partition)))
 
-    async def _told_ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Ask the broker for the last stable offsets.
+    async def _read_end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Read the last stable offsets from the broker.
 
-        It is too low on Tansu, which counts a batch of records as one. The end that came with the last fetch is old
-        while we pause, and counts records of open transactions. So the greater of both is taken.
+        They are too low on Tansu, which counts a batch of records as one. The high watermark of the last fetch is old
+        while partitions are paused, and counts records of open transactions. So the caller uses the greater of both.
         """
-        told = await self._client.end_offsets([ClientTopicPartition(*partition) for partition in partitions])
-        return {TopicPartition(*partition): end for partition, end in told.items()}
+        answer = await self._client.end_offsets([ClientTopicPartition(*partition) for partition in partitions])
+        return {TopicPartition(*partition): end for partition, end in answer.items()}
 
     def _high_water(self, partition: TopicPartition) -> int | None:
-        """The end of the log as of the last fetch; None before the first."""
+        """Return the high watermark of the last fetch; None before the first."""
         end: int | None = self._client.highwater(ClientTopicPartition(*partition))
         return end
 
-    def _count(
+    def _set_lag(
         self,
         assignment: PartitionAssignment,
         positions: Mapping[TopicPartition, int],
+        *,
         ends: Mapping[TopicPartition, int],
     ) -> None:
         for partition, position in positions.items():
@@ -112,10 +115,11 @@ class PositionMonitor:
     def _beyond_the_end(
         self, positions: Mapping[TopicPartition, int], high_waters: Mapping[TopicPartition, int | None]
     ) -> set[TopicPartition]:
-        """Return where a fetch said twice running that the log ends before our position.
+        """Return the partitions whose log ended before our position in two checks in a row.
 
-        Kafka says OffsetOutOfRange by itself; Tansu, which loses its logs at a restart, answers such a fetch with
-        nothing for ever. Twice, because after a change of leader Kafka's end of log can be too low for a moment.
+        Kafka answers such a fetch with OffsetOutOfRange. Tansu, which loses its logs at a restart, answers it with
+        nothing for ever. Two checks, because after a change of leader Kafka's high watermark can be too low for a
+        moment.
         """
         beyond = {
             partition: position

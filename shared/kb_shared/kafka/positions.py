@@ -1,7 +1,7 @@
-"""Where reading begins and begins again, and what was lost before that.
+"""Finds the positions from which partitions are read, and reports records that were lost.
 
-A group's offset means something only for the log that it was committed for. Every commit carries the id of its topic;
-when the topic has another id now, it is another log, and reading begins at its beginning.
+A committed offset is valid only for the log that it was committed for. Every commit contains the id of its topic. If
+the topic has another id now, it is another log, which is read from its beginning.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -24,11 +24,11 @@ _ID_MARK = "topic-id="
 log = structlog.get_logger()
 
 OnLost = Callable[[str], Awaitable[None]]
-"""Called with a topic that has lost records, before the group's offset moves past them; called again if it raises."""
+"""Callback for a topic that has lost records, before the group's offset moves past them. Repeated if it raises."""
 
 
 async def accept_loss(topic: str) -> None:
-    """Do nothing about lost records: they are counted and logged."""
+    """Do nothing: lost records are only counted and logged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class Start:
 
     position: int
     committed: int | None
-    """The group's offset now; None if it has none."""
+    """Committed offset of the group; None if it has none."""
 
     @property
     def skipped(self) -> int:
-        """Offsets between the group's and the first that is still there."""
+        """Return the number of offsets between the committed one and the first that still exists."""
         return 0 if self.committed is None else max(0, self.position - self.committed)
 
 
 class Positions:
-    """Finds positions through the client of one membership."""
+    """Finds positions through the client of one session."""
 
     def __init__(self, client: Any, *, group_id: str, on_lost: OnLost) -> None:
         self._client = client
@@ -55,17 +55,17 @@ class Positions:
         self._topic_ids: dict[str, UUID] = {}
 
     async def find(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Start]:
-        """Say where to begin with partitions that were just assigned, and report what was lost before.
+        """Return the start of each newly assigned partition, and report records that were lost before it.
 
         Raises:
-            KafkaError: no answer.
+            KafkaError: the broker did not answer.
             Exception: of `on_lost`.
         """
         if not partitions:
             return {}
         async with answer_in_time():
-            # Ids first: should a topic be made again after this, its offsets are committed with the id of the old one,
-            # and the next owner begins again.
+            # Ids first: if a topic is created again after this, its offsets are committed with the old id, and the next
+            # owner starts at the beginning.
             topic_ids = await self._read_ids({each.topic for each in partitions})
             committed = await self._committed(partitions)
             beginnings = await self._offsets(self._client.beginning_offsets, partitions)
@@ -85,7 +85,7 @@ class Positions:
         return starts
 
     async def find_again(self, assignment: PartitionAssignment, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on after the broker has said that `offsets`, our positions, are outside of its logs.
+        """Find new positions after the broker has answered that `offsets`, our positions, are out of range.
 
         Raises what `find` raises.
         """
@@ -107,17 +107,17 @@ class Positions:
         await self.restart(assignment, others)
 
     async def find_replaced_topics(self, topics: Collection[str]) -> set[str]:
-        """Return those of `topics` that are not the ones any more that reading began with.
+        """Return those of `topics` that were deleted and created again since reading began.
 
         Raises:
-            KafkaError: no answer.
+            KafkaError: the broker did not answer.
         """
         async with answer_in_time():
             topic_ids = await self._read_ids(topics)
         return {topic for topic, now in topic_ids.items() if self._topic_ids.setdefault(topic, now) != now}
 
     async def restart(self, assignment: PartitionAssignment, partitions: Iterable[TopicPartition]) -> None:
-        """Read `partitions` from the beginning: their logs are not the ones that our positions came from.
+        """Read `partitions` from the beginning, because our positions come from other logs.
 
         Raises what `find` raises.
         """
@@ -131,28 +131,28 @@ class Positions:
         await self._report(replaced=starts, skipped={})
         if not assignment.open:
             return
-        # Nothing is awaited from here on: a commit takes either the old offset and id or the new ones.
+        # No await from here on: a commit contains either the old offset and id or the new ones.
         self._topic_ids |= topic_ids
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
 
     def begin(self, assignment: PartitionAssignment, starts: Mapping[TopicPartition, Start]) -> None:
-        """Read from where `find` said."""
+        """Start reading at the positions that `find` returned."""
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
 
     def mark(self, topic: str) -> str:
-        """Return what a commit for `topic` carries: which log its offset is of."""
+        """Return the metadata of a commit for `topic`, which names the log of its offset."""
         topic_id = self._topic_ids.get(topic)
         return "" if topic_id is None else f"{_ID_MARK}{topic_id}"
 
     def _is_other_log(self, topic: str, mark: str, topic_ids: Mapping[str, UUID]) -> bool:
         """Return whether a committed offset belongs to another log than the current one.
 
-        A broker that does not keep marks leaves what this process knows. An offset without either is trusted: an older
-        version of this service or an operator has committed it.
+        If the broker does not store the metadata, the id that this process has seen before counts. An offset without
+        either is trusted: an older version of this service or an operator has committed it.
         """
         now = topic_ids.get(topic)
         if now is None:
@@ -162,7 +162,7 @@ class Positions:
         return self._topic_ids.get(topic, now) != now
 
     async def _committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, OffsetAndMetadata]:
-        # Not `client.committed`: it does not tell the marks.
+        # Not `client.committed`, which does not return the metadata.
         coordinator = self._client._coordinator  # noqa: SLF001  # public nowhere
         answer = await coordinator.fetch_committed_offsets([ClientTopicPartition(*each) for each in partitions])
         return {TopicPartition(*partition): offset for partition, offset in answer.items()}

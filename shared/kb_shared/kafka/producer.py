@@ -12,10 +12,10 @@ import structlog
 from aiokafka.errors import KafkaError, ProducerClosed
 
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.client_end import end
+from kb_shared.kafka.client_shutdown import shut_down_client
 from kb_shared.kafka.headers import Headers, to_wire
 from kb_shared.kafka.retries import pause_s
-from kb_shared.kafka.send_errors import REFUSALS, as_ours, needs_new_client
+from kb_shared.kafka.send_errors import REFUSALS, needs_new_client, translate_error
 from kb_shared.kafka_connection.clients import producer_client
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
@@ -126,10 +126,10 @@ class Producer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for delivery in self._unacknowledged:
-            delivery.settle(as_ours(ProducerClosed()))
+            delivery.settle(translate_error(ProducerClosed()))
         client, self._client = self._client, None
         if client is not None:
-            await end(client, within_s=CLOSE_WITHIN_S)
+            await shut_down_client(client, within_s=CLOSE_WITHIN_S)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -187,12 +187,12 @@ class Producer:
             try:
                 await self._hand_over(delivery)
             except REFUSALS as error:
-                delivery.settle(as_ours(error))
+                delivery.settle(translate_error(error))
             except KafkaError as error:
                 # The cluster is away: each of the others would wait as long as this one did.
                 for other in deliveries:
                     if other.client is None:
-                        other.settle(as_ours(error))
+                        other.settle(translate_error(error))
                 return
 
     async def _hand_over(self, delivery: _Delivery) -> None:
@@ -246,7 +246,7 @@ class Producer:
         elif not isinstance(error, KafkaError):
             delivery.outcome.set_exception(error)
         elif isinstance(error, REFUSALS) or (client is self._client and not needs_new_client(error)):
-            delivery.settle(as_ours(error))
+            delivery.settle(translate_error(error))
         else:
             self._replace(client, error)
 
@@ -266,7 +266,7 @@ class Producer:
 
     async def _take_over_from(self, old: Any, error: KafkaError) -> None:
         # Ended before anything is sent again, or an old copy of a message could come after a newer message of its key.
-        await end(old, within_s=OLD_CLIENT_WITHIN_S)
+        await shut_down_client(old, within_s=OLD_CLIENT_WITHIN_S)
         client = await self._connect_patiently()
         again = [delivery for delivery in self._unacknowledged if not delivery.outcome.done()]
         log.warning("producer.replaced", error=type(error).__name__, messages_sent_again=len(again))
@@ -308,7 +308,7 @@ class Producer:
                     await self._queue(delivery, client)
                 except KafkaError as error:
                     if client is self._client and not needs_new_client(error):
-                        delivery.settle(as_ours(error))
+                        delivery.settle(translate_error(error))
                     else:
                         self._replace(client, error)
         finally:
@@ -322,11 +322,11 @@ class Producer:
             async with asyncio.timeout(self._start_timeout_s):
                 await client.start()
         except (KafkaError, TimeoutError) as error:
-            await end(client, within_s=CLOSE_WITHIN_S)
+            await shut_down_client(client, within_s=CLOSE_WITHIN_S)
             raise TransientError(
                 f"Kafka at {self._connection.bootstrap_servers} does not answer ({type(error).__name__})"
             ) from error
         except asyncio.CancelledError:
-            await end(client, within_s=0)
+            await shut_down_client(client, within_s=0)
             raise
         return client

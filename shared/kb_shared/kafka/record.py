@@ -1,4 +1,4 @@
-"""What the consumer hands on, free of the client library."""
+"""Types between the consumer and its handlers, without the client library."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -11,7 +11,7 @@ class TopicPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One Kafka record as it came."""
+    """Kafka record, unchanged."""
 
     topic: str
     partition: int
@@ -27,7 +27,7 @@ class Record:
 
     @property
     def size_bytes(self) -> int:
-        """Key and value, which is what holding on to the record costs."""
+        """Return the bytes of key and value, which the record takes in memory."""
         return len(self.key or b"") + len(self.value or b"")
 
 
@@ -35,7 +35,7 @@ class Record:
 class OrderingKey:
     """Ordering key of a record: organizations take turns, and so do the groups within each of them.
 
-    Records of one place are handled one after the other.
+    Records with the same ordering key are handled one after the other.
     """
 
     organization_id: str
@@ -48,16 +48,16 @@ class Handler(Protocol):
     """Handler of records in a service."""
 
     def ordering_key(self, record: Record) -> OrderingKey:
-        """Say whose turn the record takes and what it must stay in order with. Pure; must not raise."""
+        """Return the ordering key of a record. Pure; must not raise."""
 
     async def handle(self, record: Record) -> None:
-        """Take the record's effect, which must be idempotent: a crash or a rebalance repeats it.
+        """Handle a record. The effect must be idempotent: a crash or a rebalance repeats it.
 
         Raises:
-            Rejected: nobody can use the record; it goes to the dead letters.
-            TransientError, Parked: tried again here, for as long as the partition is ours; other places go on.
-            PermanentError: to the dead letters. A handler with somewhere better to note a failure does so itself.
-        Anything else is a bug: tried three times in all, then to the dead letters as `internal_error`.
+            Rejected: the record can't be used; it goes to the dead letters.
+            TransientError, Parked: retried for as long as the partition is assigned; records with other keys go on.
+            PermanentError: the record goes to the dead letters. A handler that stores failures does not raise it.
+        Any other error is a bug: three tries, then the record goes to the dead letters as `internal_error`.
         """
 
 
@@ -65,4 +65,4 @@ class DeadLetters(Protocol):
     """Publisher of dead letters."""
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
-        """Return once the record is safe there. May raise: it is asked again."""
+        """Return once the record is stored. If it raises, it is called again."""

@@ -5,6 +5,6 @@ from kb_shared.kafka.producer import ProducerMessage
 
 
 def record_bytes(message: ProducerMessage) -> int:
-    """Return the most bytes that a message takes in a topic, alone in its batch; Kafka limits these, not the value."""
+    """Return the size of a message in a batch of its own, at most. Kafka limits this size, not that of the value."""
     size: int = DefaultRecordBatchBuilder.estimate_size_in_bytes(message.key, message.value, to_wire(message.headers))
     return size

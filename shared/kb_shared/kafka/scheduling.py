@@ -1,4 +1,6 @@
-"""Which record runs next: order within a place, turns between organizations and their groups, a share for bulk work.
+"""Decides which record runs next.
+
+Records with one ordering key run in order, organizations and their groups take turns, bulk work has a share.
 
 Pure.
 """
@@ -18,23 +20,23 @@ Queue = TypeVar("Queue", bound=Sized)
 
 BULK_SHARE = 0.1
 LIVE_FOR_EACH_BULK = 9
-"""Items, where there is a single slot: the same tenth."""
+"""Number of live items between two bulk items if there is a single slot: the same tenth."""
 SLOTS_FOR_EACH_FREE_ONE = 7
-"""An organization may hold so many for each that is still free: seven eighths of all while it is alone, and less the
-more the others hold. Several that never finish leave slots free together, too."""
+"""Number of slots that an organization may hold for each free one: seven eighths of all while it is alone, and fewer
+when others hold slots. Several organizations whose work never finishes leave slots free, too."""
 COUNTED_SHARE = 0.25
-"""Share of the slots: that many records of one organization count as work in stock."""
+"""Share of the slots up to which the records of one organization count as active."""
 
 
 class Lane(Enum):
-    """Live work goes first; bulk work takes what it leaves, and never less than a tenth of the slots."""
+    """Priority of a record: live work goes first, bulk work gets the slots that are left, and at least a tenth."""
 
     LIVE = auto()
     BULK = auto()
 
 
 _Group: TypeAlias = tuple[str, str]
-"""The organization and the name of a group."""
+"""Organization and name of a group."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +46,22 @@ class _Waiting(Generic[Item]):
 
 
 class Scheduler(Generic[Item]):
-    """Items wait here until a slot is theirs.
+    """Queues items until they get a slot.
 
-    Of one place a single item runs at a time, in the order of `add`, whichever lane they came by. Organizations take
-    turns, and within an organization its groups do. Both are bounded, so that a newcomer finds a free slot beside the
-    busiest. An item that must be tried again later is suspended: it keeps its place's turn and gives its slot away.
+    Of each ordering key one item runs at a time, in the order of `add`, in whichever lane they are. Organizations take
+    turns, and so do the groups of an organization. Both have a limit, so that an organization that has just begun finds
+    a free slot beside the busiest one. An item that is tried again later is suspended: it gives up its slot, and later
+    items with its ordering key wait for it.
     """
 
     def __init__(self, *, max_in_flight: int, per_group: int, limit: Callable[[], int] | None = None) -> None:
         """Begin empty.
 
         Args:
-            max_in_flight: slots, which are items that run at once.
-            per_group: of these for one group of an organization.
-            limit: how many of the slots may be used at the moment, at least one; what runs beyond that goes on. The
-                shares of groups and lanes are of these.
+            max_in_flight: number of slots, which is the number of items that run at once.
+            per_group: slots that one group of an organization may use.
+            limit: returns how many slots may be used now, at least one. Items that run beyond it go on. The shares of
+                groups and lanes are relative to it.
         """
         self._max_in_flight = max_in_flight
         self._per_group = per_group
@@ -81,26 +84,26 @@ class Scheduler(Generic[Item]):
             return
         self._active[lane][ordering_key.organization_id] += 1
         if len(queue) == 1 and ordering_key not in self._running:
-            self._line_up(ordering_key)
+            self._mark_ready(ordering_key)
 
     def start_next(self) -> Item | None:
-        """Give the next item a slot, or return None while none can have one."""
+        """Give the next item a slot and return it; None if no item can have one."""
         if len(self._running) >= self._slots:
             return None
-        for lane in self._lanes_by_claim():
+        for lane in self._lanes_by_priority():
             if (ordering_key := self._take_turn(lane)) is not None:
                 return self._start(ordering_key)
         return None
 
     def finish(self, ordering_key: OrderingKey) -> None:
-        """The item running at `ordering_key` is done with; the next of that place may run."""
+        """Finish the running item of `ordering_key`; its next one may run."""
         lane = self._release_slot(ordering_key).lane
         self._deactivate(ordering_key, [lane])
         if ordering_key in self._queues:
-            self._line_up(ordering_key)
+            self._mark_ready(ordering_key)
 
     def suspend(self, ordering_key: OrderingKey) -> None:
-        """The item running at `ordering_key` gives up its slot and stays first in its place until `wake`."""
+        """Take the slot from the running item of `ordering_key`, which stays first in its queue until `wake`."""
         waiting = self._release_slot(ordering_key)
         queue = self._queues.setdefault(ordering_key, deque())
         queue.appendleft(waiting)
@@ -108,43 +111,43 @@ class Scheduler(Generic[Item]):
         self._deactivate(ordering_key, [entry.lane for entry in queue])
 
     def wake(self, ordering_key: OrderingKey) -> None:
-        """The suspended item at `ordering_key` may run again."""
+        """Let the suspended item of `ordering_key` run again."""
         self._suspended.remove(ordering_key)
         for entry in self._queues[ordering_key]:
             self._active[entry.lane][ordering_key.organization_id] += 1
-        self._line_up(ordering_key)
+        self._mark_ready(ordering_key)
 
-    def in_stock(self, lane: Lane) -> int:
-        """Count the items that run or wait, of one organization up to a quarter of the slots.
+    def count_active(self, lane: Lane) -> int:
+        """Count the items that run or wait, up to a quarter of the slots for each organization.
 
-        What one organization has beyond that keeps no slot busy that others could not use. Items behind a suspended
-        one hold nobody up and do not count.
+        Further items of one organization keep no slot busy that others could not use. Items that wait for a suspended
+        one delay no other item and do not count.
         """
         return sum(min(items, self._counted) for items in self._active[lane].values())
 
     @property
     def _slots(self) -> int:
-        """The slots that may be used now."""
+        """Return the number of slots that may be used now."""
         return self._max_in_flight if self._limit is None else max(1, min(self._max_in_flight, self._limit()))
 
     def _deactivate(self, ordering_key: OrderingKey, lanes: Iterable[Lane]) -> None:
         for lane in lanes:
             _count_down(self._active[lane], ordering_key.organization_id)
 
-    def _lanes_by_claim(self) -> tuple[Lane, Lane]:
+    def _lanes_by_priority(self) -> tuple[Lane, Lane]:
         slots = self._slots
         if slots == 1:
-            # A single slot can be shared only by turns.
+            # Lanes can share a single slot only by turns.
             is_bulk_due = self._live_in_a_row >= LIVE_FOR_EACH_BULK
         else:
             is_bulk_due = self._running_in_lane[Lane.BULK] < math.ceil(slots * BULK_SHARE)
         return (Lane.BULK, Lane.LIVE) if is_bulk_due else (Lane.LIVE, Lane.BULK)
 
-    def _line_up(self, ordering_key: OrderingKey) -> None:
+    def _mark_ready(self, ordering_key: OrderingKey) -> None:
         self._ready[self._queues[ordering_key][0].lane].add(ordering_key)
 
     def _take_turn(self, lane: Lane) -> OrderingKey | None:
-        """Take the next ready place, skipping organizations and groups that have all they may have."""
+        """Take the next ready ordering key, without organizations and groups that have reached their limit."""
         return self._ready[lane].choose_next(may_run=self._may_run, may_run_group=self._may_run_group)
 
     def _may_run(self, organization_id: str) -> bool:
@@ -177,7 +180,7 @@ class Scheduler(Generic[Item]):
 
 
 class _Turns:
-    """Ready places of a lane: organizations take turns, and within each its groups."""
+    """Queues the ready ordering keys of a lane: organizations take turns, and so do the groups of each."""
 
     def __init__(self) -> None:
         self._organizations: OrderedDict[str, OrderedDict[str, deque[OrderingKey]]] = OrderedDict()
@@ -189,7 +192,7 @@ class _Turns:
     def choose_next(
         self, *, may_run: Callable[[str], bool], may_run_group: Callable[[str, str], bool]
     ) -> OrderingKey | None:
-        """Take the place whose turn it is among those that may run, or return None."""
+        """Take the next ordering key that may run; None if there is none."""
         for organization_id, groups in self._organizations.items():
             if not may_run(organization_id):
                 continue
@@ -207,7 +210,7 @@ class _Turns:
 
 
 def _end_turn(turns: OrderedDict[str, Queue], name: str) -> None:
-    """Put `name` behind the others, or forget it if nothing of it waits."""
+    """Move `name` behind the others, or remove it if its queue is empty."""
     if turns[name]:
         turns.move_to_end(name)
     else:

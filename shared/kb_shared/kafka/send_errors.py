@@ -1,4 +1,4 @@
-"""What an error of the client library means for a message, and for the client that it came from."""
+"""Classifies errors of the client library: may the message be sent again, and must the client be replaced?"""
 
 from typing import Final
 
@@ -21,19 +21,19 @@ from kb_shared.errors import MessageRefused, TransientError
 
 
 class InvalidRecordError(BrokerResponseError):  # type: ignore[misc]  # the library has no types
-    """The record breaks a rule of its topic: one without a key in a compacted topic, for example."""
+    """Record that breaks a rule of its topic, such as one without a key in a compacted topic."""
 
     errno = 87
     message = "INVALID_RECORD"
 
 
-# The client library does not know this code, and so would report it as an unknown error, which may pass.
+# The client library does not know this code and would report an unknown error, which counts as transient.
 kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordError)
 
 TOO_LARGE: Final = (MessageSizeTooLargeError, RecordListTooLargeError)
 REFUSALS: Final = (*TOO_LARGE, InvalidRecordError)
-# The client library counts a batch that it gives up, the broker does not, and the client never begins again.
-BEYOND_REPAIR: Final = (
+# After a batch that the client has given up, its sequence numbers and the broker's differ for ever.
+UNRECOVERABLE: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
     InvalidTxnState,
@@ -45,14 +45,14 @@ BEYOND_REPAIR: Final = (
 
 
 def needs_new_client(error: KafkaError) -> bool:
-    """Say whether the client that met this error will take no message any more, or none for some partition."""
-    # The error itself and not a subclass is what the client library raises when its sending task has died.
-    return isinstance(error, BEYOND_REPAIR) or type(error) is KafkaError
+    """Return whether the client can send no more messages after this error, to all or to some partitions."""
+    # The client library raises KafkaError itself, not a subclass, when its sending task has died.
+    return isinstance(error, UNRECOVERABLE) or type(error) is KafkaError
 
 
-def as_ours(error: KafkaError) -> TransientError | MessageRefused:
-    """Return what the sender of a message is told."""
-    # The type alone: the client library's messages may quote what was sent.
+def translate_error(error: KafkaError) -> TransientError | MessageRefused:
+    """Return the error that the sender of a message gets."""
+    # Only the type: the client library's messages may quote the message that was sent.
     if isinstance(error, TOO_LARGE):
         return MessageRefused(f"the message is too large for Kafka ({type(error).__name__})", reason="too-large")
     if isinstance(error, InvalidRecordError):

@@ -13,7 +13,7 @@ from aiokafka import TopicPartition as ClientTopicPartition
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from kb_shared.kafka.client_errors import client_errors
-from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.commits import OffsetCommitter
 from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
 from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import OnLost, Positions
@@ -48,7 +48,7 @@ class ConsumerGroupConfig:
     rebalance_timeout_ms: int
     fetch_max_wait_ms: int
     leave_group: bool
-    survey_interval_s: float
+    position_check_interval_s: float
     on_lost: OnLost
 
     @property
@@ -61,11 +61,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
     """Polls, and makes an object for each assignment. Ends at `stop` or with the error that makes it useless."""
 
     def __init__(self, config: ConsumerGroupConfig, work: Work) -> None:
-        self._membership = config
+        self._config = config
         self._work = work
         self._client = _client(config)
         self._positions = Positions(self._client, group_id=config.group_id, on_lost=config.on_lost)
-        self._commits = Commits(self._client, self._positions, group_id=config.group_id)
+        self._commits = OffsetCommitter(self._client, self._positions, group_id=config.group_id)
         self._monitor = PositionMonitor(self._client, self._positions, group_id=config.group_id)
         self._assignment: PartitionAssignment | None = None
         self._beginning: asyncio.Task[None] | None = None
@@ -106,7 +106,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         tasks: list[asyncio.Future[Any]] = [
             asyncio.create_task(stop.wait()),
             asyncio.create_task(self._consume()),
-            asyncio.create_task(self._survey_regularly()),
+            asyncio.create_task(self._check_positions_regularly()),
         ]
         try:
             done, _ = await asyncio.wait([*tasks, self._failure], return_when=asyncio.FIRST_COMPLETED)
@@ -127,7 +127,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         if self._leaving:
             # The rebalance ended after this session began to leave: the group takes these partitions back.
             return
-        lanes = {TopicPartition(*partition): self._membership.topics[partition.topic] for partition in assigned}
+        lanes = {TopicPartition(*partition): self._config.topics[partition.topic] for partition in assigned}
         assignment = self._assignment = PartitionAssignment(
             self._work,
             lanes,
@@ -149,7 +149,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         await self._end_assignment()
 
     def _note_assignment(self, partitions: int) -> None:
-        group = self._membership.group_id
+        group = self._config.group_id
         metrics.CONSUMER_REBALANCES.labels(group=group).inc()
         paused_s = None
         if self._revoked_at is not None:
@@ -178,9 +178,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
     async def _consume(self) -> None:
         with client_errors():
             await self._client.start()
-            self._client.subscribe(list(self._membership.topics), listener=self)
+            self._client.subscribe(list(self._config.topics), listener=self)
         while True:
-            await self._regulate()
+            await self._apply_backpressure()
             batches = await self._poll()
             if self._begun_assignment() is not None:
                 self._polled_at = time.monotonic()
@@ -211,7 +211,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     def _warn(self, event: str, error: Exception) -> None:
         if (left_out := self._limit.admit((event, type(error)))) is not None:
-            group = self._membership.group_id
+            group = self._config.group_id
             log.warning(event, group=group, error=type(error).__name__, left_out=left_out)
 
     def _open_assignment(self) -> PartitionAssignment:
@@ -219,31 +219,31 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             raise KafkaError("records came without an assignment")
         return self._assignment
 
-    async def _regulate(self) -> None:
+    async def _apply_backpressure(self) -> None:
         """Before polling: give running work a moment when nothing more can be taken in, then pause what must wait.
 
         The moment is there because pausing throws away what the client library has fetched ahead.
         """
         if (assignment := self._begun_assignment()) is None:
             return
-        if assignment.lanes and len(assignment.held_back()) == len(assignment.lanes):
+        if assignment.lanes and len(assignment.find_partitions_to_pause()) == len(assignment.lanes):
             self._room.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(PAUSE_AFTER_S):
                     await self._room.wait()
         if assignment.open:
             with client_errors():
-                self._client.pause(*_as_client(assignment.held_back() - self._client.paused()))
+                self._client.pause(*_as_client(assignment.find_partitions_to_pause() - self._client.paused()))
 
     def _on_progress(self) -> None:
         """Resume at once what need not wait any longer."""
         if (assignment := self._begun_assignment()) is None:
             return
-        held_back = assignment.held_back()
-        if held_back != assignment.lanes.keys():
+        partitions_to_pause = assignment.find_partitions_to_pause()
+        if partitions_to_pause != assignment.lanes.keys():
             self._room.set()
         with client_errors():
-            self._client.resume(*_as_client(self._client.paused() - held_back))
+            self._client.resume(*_as_client(self._client.paused() - partitions_to_pause))
 
     def _begun_assignment(self) -> PartitionAssignment | None:
         """The assignment whose records may come: it is open and its positions are found."""
@@ -254,9 +254,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         if not self._failure.done():
             self._failure.set_exception(error)
 
-    async def _survey_regularly(self) -> None:
+    async def _check_positions_regularly(self) -> None:
         while True:
-            await asyncio.sleep(self._membership.survey_interval_s)
+            await asyncio.sleep(self._config.position_check_interval_s)
             if (assignment := self._begun_assignment()) is not None:
                 await self._monitor.check(assignment)
 
@@ -264,11 +264,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         if self._beginning is not None:
             self._beginning.cancel()
         if self._assignment is not None:
-            await self._assignment.close(drain_s=self._membership.drain_s)
+            await self._assignment.close(drain_s=self._config.drain_s)
             self._monitor.forget(self._assignment)
 
     async def _leave(self) -> None:
-        if not self._membership.leave_group and self._client._coordinator is not None:  # noqa: SLF001  # not public
+        if not self._config.leave_group and self._client._coordinator is not None:  # noqa: SLF001  # not public
             # What the client library does for static members; to be one has other consequences.
             self._client._coordinator.reset_generation()  # noqa: SLF001  # without a generation nobody is told
         # A task of its own: the client library's tasks that it cancels may cancel the one that stops it.
@@ -277,7 +277,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
             return
         stopping.cancel()
-        group = self._membership.group_id
+        group = self._config.group_id
         log.warning("group.left_without_notice", group=group, error=_kind_of(stopping))
         # What `stop` does last. A task of its own as well: it waits for what was cancelled with the other one.
         closing = asyncio.create_task(self._client._client.close())  # noqa: SLF001  # public nowhere

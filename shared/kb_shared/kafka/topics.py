@@ -88,13 +88,13 @@ async def ensure_topics(
         TransientError: no broker answers, or the brokers do not all know the topics yet.
     """
     async with _admin(connection) as admin:
-        known = await _known(admin)
+        known = await _read_known_topics(admin)
         missing = [topic for topic in topics if prefix + topic.name not in known.somewhere]
         if missing:
             replicas = replication_factor or min(SAFE_REPLICAS, known.brokers)
             await _create(admin, [_new_topic(topic, prefix, replicas) for topic in missing])
         if missing or not known.everywhere.issuperset(prefix + topic.name for topic in topics):
-            known = await _until_known_everywhere(admin, {prefix + topic.name for topic in topics})
+            known = await _wait_until_known_everywhere(admin, {prefix + topic.name for topic in topics})
         return await _report(admin, known, topics, prefix)
 
 
@@ -106,7 +106,7 @@ async def check_topics(connection: KafkaConnection, topics: Collection[Topic], *
         TransientError: no broker answers.
     """
     async with _admin(connection) as admin:
-        return await _report(admin, await _known(admin), topics, prefix)
+        return await _report(admin, await _read_known_topics(admin), topics, prefix)
 
 
 @asynccontextmanager
@@ -131,7 +131,7 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownTopics:
     """Topics that the brokers know. A new one appears at each broker at another time."""
 
     brokers: int
@@ -140,19 +140,19 @@ class _Known:
     everywhere: frozenset[str]
 
 
-async def _known(admin: Any) -> _Known:
+async def _read_known_topics(admin: Any) -> _KnownTopics:
     client = admin._client  # noqa: SLF001  # the admin client asks a broker of its own choice
     brokers = [broker.nodeId for broker in client.cluster.brokers()]
     # All topics are asked for: asking for one by name creates it on brokers that make up topics.
-    outcomes = await asyncio.gather(*(_ask(client, broker) for broker in brokers), return_exceptions=True)
+    outcomes = await asyncio.gather(*(_request_metadata(client, broker) for broker in brokers), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException) and not isinstance(outcome, KafkaError | OSError):
             raise outcome
     answers: list[Any] = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
     if not answers:
         raise KafkaError("no broker answers")
-    topics = [_sizes(answer) for answer in answers]
-    return _Known(
+    topics = [_topic_sizes(answer) for answer in answers]
+    return _KnownTopics(
         # One that has just started may not know of all others, or of partitions that were added.
         brokers=max(len(answer.brokers) for answer in answers),
         somewhere={name: max(each[name] for each in topics if name in each) for name in set().union(*topics)},
@@ -160,12 +160,12 @@ async def _known(admin: Any) -> _Known:
     )
 
 
-async def _ask(client: Any, broker: int) -> Any:
+async def _request_metadata(client: Any, broker: int) -> Any:
     async with asyncio.timeout(ANSWER_WITHIN_S):
         return await client.send(broker, MetadataRequest(None))
 
 
-def _sizes(answer: Any) -> dict[str, tuple[int, int]]:
+def _topic_sizes(answer: Any) -> dict[str, tuple[int, int]]:
     return {
         topic["topic"]: (
             len(topic["partitions"]),
@@ -199,9 +199,9 @@ async def _create(admin: Any, topics: Collection[Any]) -> None:
         raise TopicsUnfit(refused)
 
 
-async def _until_known_everywhere(admin: Any, names: Collection[str]) -> _Known:
+async def _wait_until_known_everywhere(admin: Any, names: Collection[str]) -> _KnownTopics:
     deadline = time.monotonic() + VISIBLE_AFTER_S
-    while not (known := await _known(admin)).everywhere.issuperset(names):
+    while not (known := await _read_known_topics(admin)).everywhere.issuperset(names):
         if time.monotonic() > deadline:
             unknown = ", ".join(sorted(set(names) - known.everywhere))
             raise TransientError(f"not all brokers know these topics, or this principal may not see them: {unknown}")
@@ -209,9 +209,9 @@ async def _until_known_everywhere(admin: Any, names: Collection[str]) -> _Known:
     return known
 
 
-async def _report(admin: Any, known: _Known, topics: Collection[Topic], prefix: str) -> TopicsReport:
+async def _report(admin: Any, known: _KnownTopics, topics: Collection[Topic], prefix: str) -> TopicsReport:
     names = [prefix + topic.name for topic in topics]
-    settings = await _settings(admin, [name for name in names if name in known.somewhere])
+    settings = await _read_settings(admin, [name for name in names if name in known.somewhere])
     found = {
         name: FoundTopic(*known.somewhere[name], settings=settings.get(name, {}))
         for name in names
@@ -225,7 +225,7 @@ async def _report(admin: Any, known: _Known, topics: Collection[Topic], prefix: 
     )
 
 
-async def _settings(admin: Any, names: Collection[str]) -> dict[str, dict[str, str]]:
+async def _read_settings(admin: Any, names: Collection[str]) -> dict[str, dict[str, str]]:
     """Return the settings of topics; of those whose settings we may not read there are none."""
     if not names:
         return {}

@@ -119,7 +119,7 @@ async def test_a_consumer_that_can_not_keep_up_takes_in_no_more_than_it_can_hold
     # Of one organization each: of one alone, more would be taken in.
     await stream.publish([(f"{n}/k", str(n)) for n in range(300)])
     handler = Gatekeeper()
-    consumer = stream.consumer(handler, Letters(), max_in_flight=HIGH_MARK // 4, survey_interval_s=0.1)
+    consumer = stream.consumer(handler, Letters(), max_in_flight=HIGH_MARK // 4, position_check_interval_s=0.1)
     async with running(consumer):
         await until(lambda: sum(consumer.lag().values()) == 300)
         session = consumer._session
@@ -162,7 +162,7 @@ async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everythi
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
     stream = Stream(broker.bootstrap, "", on_kafka=False)
     handler = Recorder()
-    consumer = stream.consumer(handler, Letters(), survey_interval_s=3600)
+    consumer = stream.consumer(handler, Letters(), position_check_interval_s=3600)
     async with running(consumer):
         assert not consumer.ready
         await broker.start()
@@ -186,6 +186,6 @@ async def test_offsets_beyond_the_end_of_the_log_do_not_stop_the_consumer_for_ev
     await stream.commit_without_membership(dict.fromkeys(range(4), 1000))
     await stream.publish([(f"a/{n}", str(n)) for n in range(40)])
     handler = Recorder()
-    async with running(stream.consumer(handler, Letters(), survey_interval_s=0.1)):
+    async with running(stream.consumer(handler, Letters(), position_check_interval_s=0.1)):
         await until(lambda: len(handler.handled) == 40)
     assert await stream.committed() == 40

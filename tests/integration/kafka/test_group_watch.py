@@ -25,12 +25,12 @@ async def test_partitions_that_nobody_reads_are_a_reason_until_a_consumer_has_th
 ) -> None:
     monkeypatch.setattr(group_watch, "OWNERLESS_FOR_S", 0.0)
     watched = watch(stream)
-    await watched.look()
+    await watched.check()
     assert "had no consumer" in str(await watched.why_not_ready())
     async with running(stream.consumer(Recorder(), Letters(), **BRIEF_SESSION)):
 
         async def nothing_is_wrong() -> bool:
-            await watched.look()
+            await watched.check()
             return await watched.why_not_ready() is None
 
         await until(nothing_is_wrong, every_s=0.1)
@@ -42,13 +42,13 @@ async def test_a_topic_that_is_missing_is_named_until_it_is_there(
 ) -> None:
     monkeypatch.setattr(group_watch, "TOPICS_INTERVAL_S", 0.0)
     watched = watch(stream)
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() is None
     await delete_topic(stream)
-    await watched.look()
+    await watched.check()
     assert stream.topic in str(await watched.why_not_ready())
     await stream.create()
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() is None
     await watched._disconnect()
 
@@ -57,5 +57,5 @@ async def test_a_broker_that_does_not_answer_is_a_reason(broker: KafkaCluster | 
     nobody = KafkaConnection(f"127.0.0.1:{free_port()}")
     watched = KafkaWatch(nobody, check_topics=lambda: check_topics(nobody, [EVENTS]), groups={})
     assert await watched.why_not_ready() == "Kafka has not answered yet"
-    await watched.look()
+    await watched.check()
     assert "does not answer" in str(await watched.why_not_ready())

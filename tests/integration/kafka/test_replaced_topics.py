@@ -28,7 +28,7 @@ async def delete_topic(stream: Stream) -> None:
 async def test_a_topic_that_is_made_again_and_is_longer_than_before_loses_nothing(stream: Stream) -> None:
     await stream.publish([(f"a/{n}", f"before {n}") for n in range(20)])
     handler = Recorder()
-    async with running(stream.consumer(handler, Letters(), survey_interval_s=0.1, **BRIEF_SESSION)):
+    async with running(stream.consumer(handler, Letters(), position_check_interval_s=0.1, **BRIEF_SESSION)):
         await until(lambda: len(handler.handled) == 20)
         await stream.until_committed(20)
         await delete_topic(stream)

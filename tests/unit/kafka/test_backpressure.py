@@ -10,7 +10,7 @@ BULK_0 = TopicPartition("bulk", 0)
 PARTITIONS = {LIVE_0: Lane.LIVE, LIVE_1: Lane.LIVE, BULK_0: Lane.BULK}
 
 
-def held_back(
+def find_partitions_to_pause(
     backpressure: Backpressure,
     *,
     live: int = 0,
@@ -18,8 +18,8 @@ def held_back(
     windows: Mapping[TopicPartition, int] | None = None,
     held: int = 0,
 ) -> frozenset[TopicPartition]:
-    return backpressure.held_back(
-        PARTITIONS, in_stock={Lane.LIVE: live, Lane.BULK: bulk}, replay_windows=windows or {}, held_bytes=held
+    return backpressure.find_partitions_to_pause(
+        PARTITIONS, active={Lane.LIVE: live, Lane.BULK: bulk}, replay_windows=windows or {}, held_bytes=held
     )
 
 
@@ -36,26 +36,26 @@ def test_a_gate_closes_at_its_high_mark_and_opens_at_its_low_one() -> None:
 
 def test_a_full_lane_holds_back_its_own_topics_only() -> None:
     backpressure = new_backpressure()
-    assert held_back(backpressure, bulk=64) == {BULK_0}
-    assert held_back(backpressure, live=64, bulk=17) == {LIVE_0, LIVE_1, BULK_0}
-    assert held_back(backpressure, live=17, bulk=16) == {LIVE_0, LIVE_1}
+    assert find_partitions_to_pause(backpressure, bulk=64) == {BULK_0}
+    assert find_partitions_to_pause(backpressure, live=64, bulk=17) == {LIVE_0, LIVE_1, BULK_0}
+    assert find_partitions_to_pause(backpressure, live=17, bulk=16) == {LIVE_0, LIVE_1}
 
 
 def test_a_partition_whose_oldest_record_does_not_end_is_held_back_alone() -> None:
     backpressure = new_backpressure()
-    assert held_back(backpressure, windows={LIVE_1: 500}) == {LIVE_1}
-    assert held_back(backpressure, windows={LIVE_1: 401}) == {LIVE_1}
-    assert held_back(backpressure, windows={LIVE_1: 400}) == frozenset()
+    assert find_partitions_to_pause(backpressure, windows={LIVE_1: 500}) == {LIVE_1}
+    assert find_partitions_to_pause(backpressure, windows={LIVE_1: 401}) == {LIVE_1}
+    assert find_partitions_to_pause(backpressure, windows={LIVE_1: 400}) == frozenset()
 
 
 def test_too_many_bytes_hold_everything_back() -> None:
     backpressure = new_backpressure()
-    assert held_back(backpressure, held=1000) == PARTITIONS.keys()
-    assert held_back(backpressure, held=501) == PARTITIONS.keys()
-    assert held_back(backpressure, held=500) == frozenset()
+    assert find_partitions_to_pause(backpressure, held=1000) == PARTITIONS.keys()
+    assert find_partitions_to_pause(backpressure, held=501) == PARTITIONS.keys()
+    assert find_partitions_to_pause(backpressure, held=500) == frozenset()
 
 
 def test_a_partition_passes_its_mark_while_its_lane_is_closed() -> None:
     backpressure = new_backpressure()
-    assert held_back(backpressure, live=64, windows={LIVE_0: 500}) == {LIVE_0, LIVE_1}
-    assert held_back(backpressure, live=16, windows={LIVE_0: 450}) == {LIVE_0}
+    assert find_partitions_to_pause(backpressure, live=64, windows={LIVE_0: 500}) == {LIVE_0, LIVE_1}
+    assert find_partitions_to_pause(backpressure, live=16, windows={LIVE_0: 450}) == {LIVE_0}

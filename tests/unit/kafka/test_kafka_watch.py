@@ -61,7 +61,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, *admins: FakeAdmin) -> tuple[KafkaWat
 async def test_a_broker_that_is_gone_is_no_reason_while_another_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     moving = FakeAdmin(group_fails=GroupCoordinatorNotAvailableError())
     watched, cluster = watch(monkeypatch, FakeAdmin(topics_fail=KafkaConnectionError()), moving)
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() is None
     assert [admin.closed for admin in cluster.made] == [True, False]
 
@@ -78,13 +78,13 @@ async def test_topics_that_one_broker_does_not_tell_are_no_reason_while_another_
     moving = FakeAdmin(group_fails=GroupCoordinatorNotAvailableError())
     monkeypatch.setattr(group_watch, "admin_client", Cluster([moving]).admin_client)
     watched = KafkaWatch(KafkaConnection("nobody:1"), check_topics=check_topics, groups={"group": ["events"]})
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() is None
 
 
 async def test_brokers_that_are_all_gone_are_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, cluster = watch(monkeypatch, *(FakeAdmin(topics_fail=KafkaConnectionError()) for _ in range(2)))
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() == "Kafka does not answer (KafkaConnectionError)"
     assert all(admin.closed for admin in cluster.made)
 
@@ -93,14 +93,14 @@ async def test_a_broker_that_answers_nothing_does_not_stop_the_looking(monkeypat
     monkeypatch.setattr(client_errors, "ANSWER_WITHIN_S", 0.05)
     watched, cluster = watch(monkeypatch, FakeAdmin(frozen=True), FakeAdmin(frozen=True))
     async with asyncio.timeout(5):
-        await watched.look()
+        await watched.check()
     assert await watched.why_not_ready() == "Kafka does not answer (TimeoutError)"
     assert all(admin.closed for admin in cluster.made)
 
 
 async def test_an_answer_of_long_ago_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, _ = watch(monkeypatch, FakeAdmin(group_fails=GroupCoordinatorNotAvailableError()))
-    await watched.look()
+    await watched.check()
     assert await watched.why_not_ready() is None
     monkeypatch.setattr(group_watch, "SILENT_FOR_S", 0.0)
     assert await watched.why_not_ready() == "Kafka has not answered for 0 s"
@@ -109,5 +109,5 @@ async def test_an_answer_of_long_ago_does_not_count(monkeypatch: pytest.MonkeyPa
 async def test_time_without_a_coordinator_counts_as_time_without_an_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     watched, _ = watch(monkeypatch, FakeAdmin(group_fails=GroupCoordinatorNotAvailableError()))
     monkeypatch.setattr(group_watch, "OWNERLESS_FOR_S", 0.0)
-    await watched.look()
+    await watched.check()
     assert "had no consumer" in str(await watched.why_not_ready())

@@ -9,7 +9,7 @@ from aiokafka.structs import OffsetAndMetadata
 from structlog.testing import capture_logs
 
 from kb_shared.kafka import positions as positions_module
-from kb_shared.kafka.commits import Commits
+from kb_shared.kafka.commits import OffsetCommitter
 from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
 from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import Positions, Start, accept_loss
@@ -229,21 +229,21 @@ async def test_a_position_of_a_log_that_was_replaced_meanwhile_moves_nothing_in_
 
 
 async def test_a_commit_is_not_tried_again_once_the_membership_is_lost(client: FakeClient) -> None:
-    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
     client.refusals, client.retry = [KafkaConnectionError()], True
     assert not await commits.commit({ZERO: 5})
     assert client.commits == []
 
 
 async def test_nothing_is_committed_without_a_membership(client: FakeClient) -> None:
-    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
     client.generation = -1
     assert not await commits.commit({ZERO: 5})
     assert client.commits == []
 
 
 async def test_a_commit_is_tried_again_while_the_membership_lasts(client: FakeClient) -> None:
-    commits = Commits(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
+    commits = OffsetCommitter(client, Positions(client, group_id=GROUP, on_lost=accept_loss), group_id=GROUP)
     client.refusals = [KafkaConnectionError()]
     assert await commits.commit({ZERO: 5})
     assert len(client.commits) == 1

@@ -116,7 +116,7 @@ class SchedulerRules(RuleBasedStateMachine):
                 for item in queue
             ]
             of_each = Counter(item.ordering_key.organization_id for item in items if item.lane is lane)
-            assert self.scheduler.in_stock(lane) == sum(min(n, COUNTED) for n in of_each.values())
+            assert self.scheduler.count_active(lane) == sum(min(n, COUNTED) for n in of_each.values())
 
     def teardown(self) -> None:
         """Whatever happened, all that is left runs to its end in order."""

@@ -23,7 +23,7 @@ async def session() -> ConsumerSession:
         rebalance_timeout_ms=10_000,
         fetch_max_wait_ms=50,
         leave_group=True,
-        survey_interval_s=5.0,
+        position_check_interval_s=5.0,
         on_lost=accept_loss,
     )
     work = Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000)

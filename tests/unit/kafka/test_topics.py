@@ -36,5 +36,5 @@ async def test_settings_that_may_not_be_read_are_told_once_and_not_at_each_look(
             return [SimpleNamespace(resources=[refused])]
 
     with structlog.testing.capture_logs() as lines:
-        assert [await topics._settings(Admin(), ["a-topic"]) for _ in range(3)] == [{}, {}, {}]
+        assert [await topics._read_settings(Admin(), ["a-topic"]) for _ in range(3)] == [{}, {}, {}]
     assert [line["event"] for line in lines] == ["topic.settings_unreadable"]

@@ -1,4 +1,4 @@
-"""Ends a producer of the client library in a bounded time, whatever the brokers do."""
+"""Closes a producer of the client library in a bounded time, even if the brokers do not answer."""
 
 import asyncio
 import time
@@ -13,8 +13,8 @@ CANCEL_EVERY_S: Final = 0.3
 log = structlog.get_logger()
 
 
-async def end(client: Any, *, within_s: float) -> None:
-    """Let the client send what it has for `within_s`, and close it; what it has not sent by then it never sends.
+async def shut_down_client(client: Any, *, within_s: float) -> None:
+    """Let the client send its messages for `within_s`, then close it. It never sends the others.
 
     Takes at most `ABANDON_WITHIN_S` longer than `within_s`. Raises nothing.
     """
@@ -44,7 +44,7 @@ async def _abandon(client: Any) -> None:
     _close_connections(network)
     deadline = time.monotonic() + ABANDON_WITHIN_S
     while sender is not None and not sender.done() and time.monotonic() < deadline:
-        # Once is not enough: when it is cancelled it waits for its requests.
+        # Once is not enough: the task catches the first cancellation and waits for its requests.
         sender.cancel()
         await asyncio.wait([sender], timeout=CANCEL_EVERY_S)
         # Requests may have opened connections again.
@@ -53,7 +53,7 @@ async def _abandon(client: Any) -> None:
 
 
 def _fail_batches(accumulator: Any) -> None:
-    """Wake those who wait for room in a batch, and for acknowledgements."""
+    """Wake the tasks that wait for room in a batch or for an acknowledgement."""
     accumulator.fail_all(ProducerClosed())
     waiting = (batch for batches in accumulator._batches.values() for batch in batches)  # noqa: SLF001  # public nowhere
     for batch in (*accumulator._pending_batches, *waiting):  # noqa: SLF001  # public nowhere
@@ -66,7 +66,7 @@ def _close_connections(network: Any) -> None:
     if network._sync_task is not None:  # noqa: SLF001  # public nowhere
         network._sync_task.cancel()  # noqa: SLF001  # public nowhere
     if network._md_update_fut is not None and not network._md_update_fut.done():  # noqa: SLF001  # public nowhere
-        # The task above would have set it, and requests wait for it.
+        # Requests wait for it, and the task that would have set it is cancelled.
         network._md_update_fut.set_result(False)  # noqa: SLF001  # public nowhere
     for connection in network._conns.values():  # noqa: SLF001  # public nowhere
         if connection._writer is not None:  # noqa: SLF001  # public nowhere

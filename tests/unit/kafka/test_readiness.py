@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from kb_shared.kafka.consumer import Consumer, joined
+from kb_shared.kafka.consumer import Consumer, create_membership_check
 from kb_shared.kafka_connection.connection import KafkaConnection
 from tests.unit.kafka.fakes import TOPIC, FakeDeadLetters, FakeHandler
 
@@ -21,5 +21,5 @@ def consumer_that_polled(monkeypatch: pytest.MonkeyPatch, *, seconds_ago: float 
 async def test_the_first_probe_after_a_long_time_finds_a_member_that_rebalances_ready(
     monkeypatch: pytest.MonkeyPatch, seconds_ago: float | None, reason: str | None
 ) -> None:
-    told = await joined(consumer_that_polled(monkeypatch, seconds_ago=seconds_ago))()
+    told = await create_membership_check(consumer_that_polled(monkeypatch, seconds_ago=seconds_ago))()
     assert told is None if reason is None else reason in str(told)

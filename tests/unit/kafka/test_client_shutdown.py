@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from kb_shared.kafka import client_end
-from kb_shared.kafka.client_end import end
+from kb_shared.kafka import client_shutdown
+from kb_shared.kafka.client_shutdown import shut_down_client
 
 
 class Stubborn:
@@ -21,10 +21,10 @@ class Stubborn:
 
 
 async def test_a_client_that_can_not_be_closed_is_left_behind_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_end, "CANCEL_EVERY_S", 0.01)
+    monkeypatch.setattr(client_shutdown, "CANCEL_EVERY_S", 0.01)
     client = Stubborn()
     try:
         async with asyncio.timeout(5):
-            await end(client, within_s=0.01)
+            await shut_down_client(client, within_s=0.01)
     finally:
         client.released.set()
