@@ -1,31 +1,31 @@
-"""Errors, sorted by what their receiver does next.
+"""Defines all errors as one tree. The branch says what the receiver does next.
 
 KbError
-├── TransientError           later may help: try again, no sooner than `retry_after_s`
-│   ├── ProviderUnavailable  the embedding provider timed out, is limiting us, or is down
-│   ├── SearchUnavailable    MongoDB answers, and has no Atlas search
-│   ├── OutcomeUnknown       a commit was sent and not acknowledged: it may have been done, or may be done later
-│   ├── TimedOut             no answer was seen in time: MongoDB is away, or there is too much to do at once
-│   │   └── TransactionExpired  a transaction took longer than it may; it is undone
-│   └── WriteConflicts       others held the rows of a transaction, again and again
-├── Parked                   nothing wrong with the work; its tenant's provider is out, or a limit is used up: wait,
-│                            count no attempt
-│   ├── BudgetExhausted      its tenant's budget has no room for it this month
-│   └── UnknownPrice         its tenant has a budget in money, and nobody knows what the model costs
-├── PermanentError           trying again changes nothing: mark failed with the reason
-│   ├── ProviderRefused      the embedding provider will not take this key, model or text
-│   │   ├── ProviderKeyMissing  there is no key to ask it with
-│   │   ├── ProviderKeyRefused  nothing for this key, whatever is asked: wrong, or its quota is used up
-│   │   └── BatchRefused     something in these texts, or their number: ask for fewer, until it is found
-│   ├── UnknownModel         no embedding model is called so here
-│   ├── ModelNotAllowed      the deployment does not let organizations use this chat model
-│   ├── MessageRefused       Kafka will not take this message, now or later
+├── TransientError           may succeed later: retry, not before `retry_after_s`
+│   ├── ProviderUnavailable  the provider timed out, limits us, or is down
+│   ├── SearchUnavailable    MongoDB answers, but has no Atlas Search
+│   ├── OutcomeUnknown       a commit was not acknowledged: it may be done, or may be done later
+│   ├── TimedOut             no answer in time: MongoDB is away or overloaded
+│   │   └── TransactionExpired  MongoDB aborted a transaction after its time limit
+│   └── WriteConflicts       other transactions held the rows in each try
+├── Parked                   the provider of the organization is out, or a limit is used up: wait without counting an
+│                            attempt
+│   ├── BudgetExhausted      the hard budget of the organization has no room for the work this month
+│   └── UnknownPrice         the organization has a budget in US dollars, and the price of the model is not known
+├── PermanentError           a retry changes nothing: mark the work as failed, with the reason
+│   ├── ProviderRefused      the provider does not accept this key, model or text
+│   │   ├── ProviderKeyMissing  no key for the provider
+│   │   ├── ProviderKeyRefused  the key is wrong, lacks a permission, or its quota is used up
+│   │   └── BatchRefused     one of the texts, or their number: retry with fewer until the text is found
+│   ├── UnknownModel         no embedding model of this deployment has this name
+│   ├── ModelNotAllowed      the deployment does not allow this chat model
+│   ├── MessageRefused       Kafka refuses this message permanently
 │   ├── DocumentUnfit        the document itself can't be indexed (too many chunks, ...)
-│   └── KnowledgeBaseFull    it has as many documents or chunks as it may have
+│   └── KnowledgeBaseFull    the KB has reached its limit of documents or chunks
 ├── Misconfigured            a setting can't be used: the process ends, and an operator changes it
-├── WrongSurroundings        Kafka or MongoDB is not set up as it must be: wait, and log what an operator has to change
-└── RequestError             the HTTP caller's to fix: carries status, slug and what to do
-    └── NotFound             missing, malformed or another organization's: all the same 404
+├── InfrastructureNotReady   Kafka or MongoDB is not set up correctly: wait, and log what an operator has to change
+└── RequestError             the HTTP caller has to fix it: carries status, slug and detail
+    └── NotFound             missing, malformed or of another organization: always the same 404
 
 A message that can't be used is `kb_contracts.errors.Rejected`: it goes to the dead letters with its reason.
 """
@@ -34,16 +34,16 @@ from collections.abc import Mapping, Sequence
 
 
 class KbError(Exception):
-    """Any error this system raises on purpose."""
+    """Base of all errors that this system raises."""
 
     @property
     def kind(self) -> str:
-        """A stable word for rows and metric labels, taken from the class and never from a text."""
+        """Return a stable name for rows and metric labels: that of the class, never a text."""
         return type(self).__name__
 
 
 class TransientError(KbError):
-    """Something outside failed in a way that passes."""
+    """Failure of another system that is likely to pass."""
 
     def __init__(self, detail: str, *, retry_after_s: float | None = None) -> None:
         super().__init__(detail)
@@ -51,7 +51,7 @@ class TransientError(KbError):
 
 
 class ProviderUnavailable(TransientError):
-    """Timeout, 408, 429 or 5xx of an embedding provider."""
+    """Timeout, 408, 429 or 5xx of a provider."""
 
     def __init__(self, detail: str, *, error_type: str, retry_after_s: float | None = None) -> None:
         super().__init__(detail, retry_after_s=retry_after_s)
@@ -59,27 +59,27 @@ class ProviderUnavailable(TransientError):
 
 
 class SearchUnavailable(TransientError):
-    """MongoDB does not know search commands: it is not Atlas, or search is not set up. An operator has to set it up."""
+    """MongoDB without search commands: it is not Atlas, or search is not set up. An operator has to set it up."""
 
 
 class OutcomeUnknown(TransientError):
-    """A transaction may be committed or not; if its work is repeated, it may be done already."""
+    """Transaction that may be committed or not. Its work may be done already when it is repeated."""
 
 
 class TimedOut(TransientError):
-    """No answer was seen in time: MongoDB is away, or it or this process has too little CPU for all that it does."""
+    """Missing answer: MongoDB is away, or MongoDB or this process is overloaded."""
 
 
 class TransactionExpired(TimedOut):
-    """The time of a transaction was over, and it is undone."""
+    """Transaction that MongoDB aborted after its time limit."""
 
 
 class WriteConflicts(TransientError):
-    """Others wrote the same rows, or hold them after they died: nothing is wrong with the work."""
+    """Conflict with transactions that wrote the same rows, or whose process died and still hold them."""
 
 
 class Parked(KbError):
-    """The work is sound but its tenant's provider is out, or its limit; it waits without using up an attempt."""
+    """Work that waits for a provider, a key or a budget of its organization, without using up an attempt."""
 
     def __init__(self, detail: str, *, error_type: str, retry_after_s: float) -> None:
         super().__init__(detail)
@@ -88,27 +88,27 @@ class Parked(KbError):
 
 
 class BudgetExhausted(Parked):
-    """The hard budget has no room for the work; nothing of it has begun."""
+    """Work that the hard budget has no room for. None of it has begun."""
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail, error_type="budget_exhausted", retry_after_s=retry_after_s)
 
 
 class UnknownPrice(Parked):
-    """The tenant has a budget in money and the price of the model is not known; nothing of the work has begun."""
+    """Work of unknown price for an organization with a budget in US dollars. None of it has begun."""
 
     def __init__(self, detail: str, *, retry_after_s: float) -> None:
         super().__init__(detail, error_type="unknown_price", retry_after_s=retry_after_s)
 
 
 class PermanentError(KbError):
-    """Trying again changes nothing."""
+    """Failure that a retry does not change."""
 
     error_type: str = "permanent"
 
 
 class ProviderRefused(PermanentError):
-    """The provider answered that this key, model or text will never do, or answered nonsense."""
+    """Key, model or text that the provider refuses permanently, or an answer that can't be read."""
 
     def __init__(self, detail: str, *, error_type: str) -> None:
         super().__init__(detail)
@@ -116,70 +116,70 @@ class ProviderRefused(PermanentError):
 
 
 class ProviderKeyMissing(ProviderRefused):
-    """`str()` names the environment variables to set."""
+    """Missing key of a provider. `str()` names the environment variables to set."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail, error_type="provider_key_missing")
 
 
 class ProviderKeyRefused(ProviderRefused):
-    """The key is wrong, may not do this, or its quota is used up: sound work waits until somebody sees to it."""
+    """Key that is wrong, lacks a permission, or whose quota is used up. Work waits until the key is replaced."""
 
 
 class BatchRefused(ProviderRefused):
-    """One of the texts is too long or not allowed, or all together are too large; of a lone text it is that one."""
+    """Batch that is too large, or contains a text that is too long or not allowed. A single text is the cause."""
 
 
 class UnknownModel(PermanentError):
-    """No embedding model of this deployment is called so."""
+    """Name that no embedding model of this deployment has."""
 
     error_type = "unknown_model"
 
 
 class ModelNotAllowed(PermanentError):
-    """The deployment's list of chat models does not have this one."""
+    """Chat model that is not in the deployment's list of allowed ones."""
 
     error_type = "model_not_allowed"
 
     def __init__(self, detail: str, *, allowed: Sequence[str]) -> None:
         super().__init__(detail)
         self.allowed = tuple(allowed)
-        """Names and patterns that may be used."""
+        """Names and patterns of the allowed models."""
 
 
 class MessageRefused(PermanentError):
-    """Kafka will not take this message, however often it is sent: it is too large, or against a rule of its topic."""
+    """Message that Kafka refuses permanently: it is too large, or breaks a rule of its topic."""
 
     def __init__(self, detail: str, *, reason: str) -> None:
         super().__init__(detail)
         self.reason = reason
-        """A slug: `too-large` or `invalid-record`."""
+        """Slug: `too-large` or `invalid-record`."""
 
 
 class DocumentUnfit(PermanentError):
-    """The document can't be indexed as it is; `str()` says why, without quoting it."""
+    """Document that can't be indexed. `str()` says why, without quoting it."""
 
     error_type = "document_unfit"
 
 
 class KnowledgeBaseFull(PermanentError):
-    """A KB has no room for a document; `str()` says which limit it is, and what to do."""
+    """KB that has no room for a document. `str()` names the limit and what to do."""
 
     error_type = "knowledge_base_full"
 
 
 class Misconfigured(KbError):
-    """A setting that can't be used; `str()` says which, why and what to change, and holds no secret."""
+    """Setting that can't be used. `str()` says which one, why, and what to change; it contains no secret."""
 
 
-class WrongSurroundings(KbError):
-    """Kafka or MongoDB is not set up as it must be; `str()` says what to change. The process waits for that."""
+class InfrastructureNotReady(KbError):
+    """Kafka or MongoDB that is not set up correctly. `str()` says what to change; the process waits for it."""
 
 
 class RequestError(KbError):
-    """An HTTP request that its sender can fix; becomes problem+json."""
+    """HTTP request that its sender can fix. Becomes problem+json."""
 
-    def __init__(  # every field of a problem is named
+    def __init__(
         self,
         status: int,
         slug: str,
@@ -197,7 +197,7 @@ class RequestError(KbError):
 
 
 class NotFound(RequestError):
-    """The same answer whether an id is malformed, missing or another organization's."""
+    """Id that is malformed, missing or of another organization, with the same answer for each."""
 
     def __init__(self, what: str) -> None:
         super().__init__(404, "not-found", f"No such {what} in this organization.")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import structlog
 import uvloop
 
-from kb_shared.errors import Misconfigured, TransientError, WrongSurroundings
+from kb_shared.errors import InfrastructureNotReady, Misconfigured, TransientError
 from kb_shared.observability.log_limit import LogLimit
 
 _COLLECT_AFTER: Final = 10_000
@@ -90,7 +90,7 @@ async def patiently(
         try:
             if await _done_before(stop, action):
                 return True
-        except (TransientError, WrongSurroundings) as error:
+        except (TransientError, InfrastructureNotReady) as error:
             reason = str(error)
             note(reason)
             if (left_out := limit.admit(reason)) is not None:

@@ -1,4 +1,4 @@
-"""Settings every service shares, read from the environment with the prefix `KB_`."""
+"""Defines settings that several services share, read from the environment with the prefix `KB_`."""
 
 import importlib.util
 from pathlib import Path
@@ -20,7 +20,7 @@ from kb_shared.secrets.peppers import Peppers
 class CommonSettings(BaseSettings):
     """Settings to reach MongoDB and Kafka. Each service adds its own."""
 
-    # Of what is wrong the name is told and not the value: among the settings are secrets.
+    # Errors contain the names of settings and no values, because some are secrets.
     model_config = SettingsConfigDict(env_prefix="KB_", extra="ignore", hide_input_in_errors=True)
     uses_kafka: ClassVar[bool] = True
 
@@ -39,21 +39,21 @@ class CommonSettings(BaseSettings):
     kafka_ssl_key_password_file: Path | None = None
     kafka_topic_prefix: str = ""
     kafka_replication_factor: int | None = None
-    """Replicas of topics that a service creates because they are missing; default 3, or all brokers if fewer."""
+    """Replication factor of topics that a service creates; default 3, or the number of brokers if that is lower."""
     kafka_idempotence: bool = True
-    """Off only for a broker without it, as the local one."""
+    """Idempotent producer. False only for a broker that does not support it, such as the local one."""
     kafka_leave_group: bool = True
-    """Off only for a broker whose groups do not survive it, as the local one."""
+    """Leaving of consumer groups at the end. False only for a broker whose groups then fail, such as the local one."""
     kafka_session_timeout_ms: int = 30_000
     kafka_fetch_max_wait_ms: int = 500
     http_host: str = "127.0.0.1"
     http_port: int = 0
     http_max_connections: Annotated[int, Field(ge=1)] = 2_000
-    """Open at once. A new one beyond them closes the one that has waited longest without a request."""
+    """Limit of open connections. A further one closes the connection that has been idle for longest."""
     http_head_timeout_s: Annotated[float, Field(gt=0)] = 10.0
-    """From the first byte of a request to the end of its headers."""
+    """Time from the first byte of a request to the end of its headers."""
     http_body_timeout_s: Annotated[float, Field(gt=0)] = 30.0
-    """From the end of the headers to the end of the body; and a second more for each 100,000 bytes that have come."""
+    """Time from the end of the headers to the end of the body, plus a second for each 100,000 bytes received."""
     log_level: str = "INFO"
 
     @field_validator(
@@ -81,7 +81,7 @@ class CommonSettings(BaseSettings):
 
     @property
     def kafka_connection(self) -> KafkaConnection:
-        """How to reach Kafka."""
+        """Return the connection settings of Kafka clients."""
         return KafkaConnection(
             self.kafka,
             security_protocol=self.kafka_security_protocol,
@@ -98,42 +98,42 @@ class CommonSettings(BaseSettings):
 
 
 class EmbeddingSettings(CommonSettings):
-    """For services that turn text into vectors."""
+    """Settings of services that embed texts."""
 
     local_models_api_base: str | None = None
-    """OpenAI-compatible address, ending in `/v1`, that serves the local models and `hash-<dimensions>`."""
+    """Address of an OpenAI-compatible server of the local models and `hash-<dimensions>`, ending in `/v1`."""
     embedding_cache_scope: Literal["organization", "global"] = "organization"
     embedding_timeout_s: float = 60.0
     provider_keys: SecretStr | None = None
-    """Seals organizations' keys of providers: `<key id>:<base64 of 32 bytes>`, joined by commas; the first seals."""
+    """Keys that encrypt provider keys: `<key id>:<base64 of 32 bytes>`, joined by commas. The first one encrypts."""
     allow_private_providers: bool = False
-    """True if an organization may name an address of its provider that is not https and public."""
+    """Permission for organizations to name provider addresses that are private or not https."""
     late_models: dict[str, str] = {}
-    """By name, the folder (or the name at the hub) of models of sentence-transformers, for the `late` chunker."""
+    """Models of sentence-transformers for the `late` chunker: by name, the folder or the name at the hub."""
 
     usd_per_spu: float | None = Field(default=None, ge=0, le=MAX_USD, allow_inf_nan=False)
-    """Price of an embedding of any model without a price in `model_prices`; None: as in LiteLLM's table."""
+    """Price of one embedding, for models without a price in `model_prices`; None: price in LiteLLM's table."""
     model_prices: dict[str, ModelPrice] = {}
-    """By the name of an embedding or chat model, in US dollars for a million tokens, instead of LiteLLM's table."""
+    """Prices by name of an embedding or chat model, in US dollars per million tokens, instead of LiteLLM's table."""
 
     @property
     def prices(self) -> Prices:
-        """Return the prices of models as the deployment sets them."""
+        """Return the prices that the deployment sets."""
         return Prices(self.usd_per_spu, self.model_prices)
 
     @field_validator("late_models")
     @classmethod
     def _installed(cls, value: dict[str, str]) -> dict[str, str]:
         if value and importlib.util.find_spec("sentence_transformers") is None:
-            raise ValueError("takes sentence-transformers: install kb-shared with its extra `late`")
+            raise ValueError("requires sentence-transformers: install kb-shared with its extra `late`")
         return value
 
 
 class ChatSettings(EmbeddingSettings):
-    """For services that ask chat models."""
+    """Settings of services that call chat models."""
 
     chat_timeout_s: float = 60.0
-    """Time limit of one call, until the last piece of its answer."""
+    """Time limit of one call, until the end of its answer."""
     chat_patience_s: float = 10.0
     """How long a call is repeated while its provider fails, and how long it waits for the limits of its model."""
     chat_models: Annotated[tuple[str, ...] | None, NoDecode] = None
@@ -152,35 +152,35 @@ class ChatSettings(EmbeddingSettings):
 
 
 class HttpSettings(CommonSettings):
-    """For services that answer people."""
+    """Settings of services that serve HTTP."""
 
     api_key_pepper: SecretStr = SecretStr("local-pepper")
-    """Keeps stolen `api_keys` rows useless; set your own in production."""
+    """Secret in the hashes of API keys, so that stolen rows are useless. Set your own in production."""
     api_key_former_peppers: list[SecretStr] = []
-    """Peppers that `api_key_pepper` has replaced, while keys are in use whose hashes were made with them."""
+    """Former values of `api_key_pepper`, while keys with their hashes are in use."""
     api_key_next_pepper: SecretStr | None = None
-    """Pepper that some replicas have as `api_key_pepper` already, or will have soon."""
+    """Next value of `api_key_pepper`, which some replicas may use already."""
     http_max_requests: Annotated[int, Field(ge=1)] = 500
-    """Worked on at once by this process, without streams."""
+    """Limit of concurrent requests per process, without streams."""
     http_max_requests_of_organization: Annotated[int, Field(ge=1)] = 50
     """Limit per organization."""
     http_max_streams: Annotated[int, Field(ge=1)] = 500
-    """Runs and calls of MCP that this process works on at once."""
+    """Limit of concurrent runs and MCP calls per process."""
     http_max_streams_of_organization: Annotated[int, Field(ge=1)] = 50
     """Limit per organization."""
     http_max_active_of_organization: Annotated[int, Field(ge=1)] = 2
-    """Requests of one organization that this process works on while other organizations call, too; more of them wait.
-    What waits for a provider does not count."""
+    """Limit of concurrent requests of one organization while other organizations call, too; the others wait. Requests
+    that wait for a provider do not count."""
     administrative_calls_per_minute_of_key: int = Field(default=6_000, ge=0)
-    """0, here and below: no limit. Administrative is all but searches, runs and what is said of documents."""
+    """Limit of calls other than searches, runs and calls about documents. 0, here and below: no limit."""
     administrative_calls_per_minute_of_organization: int = Field(default=12_000, ge=0)
     failed_authentications_per_minute_of_address: int = Field(default=1_000, ge=0)
-    """Limit per process. Only failures are refused, never a valid key."""
+    """Limit per process. Only failed authentications are refused, never a valid key."""
     failed_authentications_per_minute_of_key: int = Field(default=100, ge=0)
 
     @property
     def peppers(self) -> Peppers:
-        """All of them."""
+        """Return the current, former and next pepper."""
         former = (pepper.get_secret_value() for pepper in self.api_key_former_peppers)
         coming = self.api_key_next_pepper.get_secret_value() if self.api_key_next_pepper else None
         return Peppers(self.api_key_pepper.get_secret_value(), tuple(former), coming)

@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kb_shared import process
-from kb_shared.errors import TransientError, WrongSurroundings
+from kb_shared.errors import InfrastructureNotReady, TransientError
 from tests.waiting import DEADLINE_S, until
 
 SERVICE = """
@@ -29,7 +29,11 @@ async def test_a_start_waits_for_what_is_away_or_set_up_wrongly_and_says_each_re
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(process, "_RETRY_S", 0.01)
-    answers = [WrongSurroundings("topic a is missing"), WrongSurroundings("topic a is missing"), TransientError("away")]
+    answers = [
+        InfrastructureNotReady("topic a is missing"),
+        InfrastructureNotReady("topic a is missing"),
+        TransientError("away"),
+    ]
     reasons: list[str] = []
 
     async def prepare() -> None:

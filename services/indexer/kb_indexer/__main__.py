@@ -11,7 +11,7 @@ from kb_shared.observability import logs, metrics
 async def serve(stop: asyncio.Event) -> None:
     settings = IndexerSettings()
     logs.configure("kb-indexer", settings.log_level)
-    metrics.tell_build("kb-indexer")
+    metrics.export_build_info("kb-indexer")
     failpoints.arm()
     await bootstrap.serve(settings, stop)
 

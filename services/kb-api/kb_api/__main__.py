@@ -11,7 +11,7 @@ from kb_shared.observability import logs, metrics
 async def serve(stop: asyncio.Event) -> None:
     settings = ApiSettings()
     logs.configure("kb-api", settings.log_level)
-    metrics.tell_build("kb-api")
+    metrics.export_build_info("kb-api")
     failpoints.arm()
     async with build(settings) as api:
         await api.run(stop)

@@ -11,7 +11,7 @@ from kb_shared.observability import logs, metrics
 async def serve(stop: asyncio.Event) -> None:
     settings = ReconcilerSettings()
     logs.configure("kb-reconciler", settings.log_level)
-    metrics.tell_build("kb-reconciler")
+    metrics.export_build_info("kb-reconciler")
     failpoints.arm()
     await bootstrap.serve(settings, stop)
 

@@ -12,7 +12,7 @@ from kb_shared.observability import logs, metrics
 async def serve(stop: asyncio.Event) -> None:
     settings = Settings()
     logs.configure("kb-search", settings.log_level)
-    metrics.tell_build("kb-search")
+    metrics.export_build_info("kb-search")
     failpoints.arm()
     async with build(settings, stop) as app:
         await server.run(app, settings, stop)

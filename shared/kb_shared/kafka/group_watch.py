@@ -16,7 +16,7 @@ from aiokafka.errors import (
     NotCoordinatorForGroupError,
 )
 
-from kb_shared.errors import TransientError, WrongSurroundings
+from kb_shared.errors import InfrastructureNotReady, TransientError
 from kb_shared.kafka.client_errors import answer_in_time
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka_connection.clients import admin_client
@@ -101,13 +101,13 @@ class KafkaWatch:
         try:
             try:
                 await self._check()
-            except WrongSurroundings:
+            except InfrastructureNotReady:
                 raise
             except Exception:  # noqa: BLE001  # no error of the client library may end the service
                 # Only this broker may be away: a new connection asks another one.
                 await self._disconnect()
                 await self._check()
-        except (TransientError, WrongSurroundings) as error:
+        except (TransientError, InfrastructureNotReady) as error:
             self._note(str(error))
         except Exception as error:  # noqa: BLE001  # likewise
             self._note(f"Kafka does not answer ({type(error).__name__})")
@@ -149,7 +149,9 @@ class KafkaWatch:
             return []
         [described] = answer.to_object()["groups"]
         if described["error_code"] == GroupAuthorizationFailedError.errno:
-            raise WrongSurroundings(f"group {group!r} may not be described: give the service the right DESCRIBE on it")
+            raise InfrastructureNotReady(
+                f"group {group!r} may not be described: give the service the right DESCRIBE on it"
+            )
         if described["error_code"] or described["state"] != "Stable":
             return []
         assignments = [member["member_assignment"] for member in described["members"]]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from kb_contracts.topics import Topic
-from kb_shared.errors import WrongSurroundings
+from kb_shared.errors import InfrastructureNotReady
 
 MIN_INSYNC = "min.insync.replicas"
 MAX_MESSAGE = "max.message.bytes"
@@ -34,7 +34,7 @@ class Finding:
         return f"topic {self.topic!r} {self.reason}"
 
 
-class TopicsUnfit(WrongSurroundings):
+class TopicsUnfit(InfrastructureNotReady):
     """Topics are missing or have too few partitions. An operator must change that; look again later."""
 
     def __init__(self, findings: Collection[Finding]) -> None:

@@ -1,6 +1,6 @@
-"""Every metric of the system, once. Help texts say the unit and what to do when the figure is high.
+"""Defines every metric of the system. Help texts say the unit, and what to do when the figure is high.
 
-Labels are closed sets, but for `kb_id`, which is dropped with its KB (`forget_knowledge_base`). Never a label:
+Labels are closed sets, except `kb_id`, which is removed with its KB (`forget_knowledge_base`). Never a label:
 document ids, queries, hashes, error texts, model names as a request gave them.
 """
 
@@ -12,7 +12,7 @@ from prometheus_client.metrics_core import Metric
 
 
 class MeasuredGauge(Gauge):
-    """A gauge without labels that is exported from its first value on, so only by the service that measures it."""
+    """Gauge without labels that is exported from its first value on, so only by the service that measures it."""
 
     _is_measured = False
 
@@ -25,11 +25,13 @@ class MeasuredGauge(Gauge):
 
 
 BUILD_INFO = Gauge("kb_build_info", "1, with the service and its version as labels.", ["service", "version"])
-EMBEDDING_CACHE_HITS = Counter("kb_embedding_cache_hits_total", "Texts whose vector was already paid for.", ["model"])
+EMBEDDING_CACHE_HITS = Counter(
+    "kb_embedding_cache_hits_total", "Texts whose vector was in the cache, which costs nothing.", ["model"]
+)
 EMBEDDING_CACHE_MISSES = Counter(
     "kb_embedding_cache_misses_total",
-    "Texts that were embedded and stored, each once however often it was tried. High on unchanged documents: look for a"
-    " changed chunker or model.",
+    "Texts that were embedded and stored, each counted once regardless of retries. High for unchanged documents: look"
+    " for a changed chunker or model.",
     ["model"],
 )
 EMBEDDING_API_CALLS = Counter(
@@ -40,7 +42,7 @@ EMBEDDINGS_GENERATED = Counter(
 )
 EMBEDDINGS_LOST = Counter(
     "kb_embeddings_lost_total",
-    "Vectors generated but not stored and so not charged. Rising: MongoDB refuses writes.",
+    "Vectors generated but not stored, and therefore not charged. Rising: MongoDB refuses writes.",
     ["model"],
 )
 EMBEDDING_REQUEST_SECONDS = Histogram(
@@ -51,72 +53,76 @@ EMBEDDING_REQUEST_SECONDS = Histogram(
 )
 PROVIDER_RESPONSES = Counter(
     "kb_provider_responses_total",
-    "Answers of the embedding provider by class. Many 429: ask the provider for higher limits, or run fewer indexers.",
+    "Responses of the embedding provider by status class. Many 429: ask the provider for higher limits, or run fewer"
+    " indexers.",
     ["model", "status_class"],
 )
 CHAT_CALLS = Counter(
     "kb_chat_calls_total",
-    "Calls of chat models by the class of their answer, repeated ones included. Many 429: ask for higher limits.",
+    "Calls of chat models by status class, retries included. Many 429: ask the provider for higher limits.",
     ["model", "status_class"],
 )
 CHAT_REQUEST_SECONDS = Histogram(
     "kb_chat_request_seconds",
-    "Seconds a chat model took for one whole answer. High: ask the provider, or shorten what it is given.",
+    "Seconds a chat model took for one whole answer. High: ask the provider, or shorten the prompts.",
     ["model"],
     buckets=(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )
 CHAT_TOKENS = Counter(
     "kb_chat_tokens_total",
-    "Tokens of prompts and of completions, as providers count them; estimated where they say nothing.",
+    "Tokens of prompts and of completions, as reported by the providers; estimated if they report none.",
     ["model", "kind"],
 )
 RATE_LIMIT_WAIT_SECONDS = Histogram(
     "kb_ratelimit_wait_seconds",
-    "Seconds waited for requests and tokens a minute of a kb or of a model. High: raise its limits.",
+    "Seconds that calls waited for the limit of requests or tokens per minute of a KB or a model. High: raise its"
+    " limits.",
     ["scope"],
     buckets=(0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30),
 )
 RATE_LIMIT_REJECTED = Counter(
     "kb_ratelimit_rejected_total",
-    "Asks that would have waited too long and went back to the queue. Steady: raise the limits of the kb or model.",
+    "Calls refused because they would have waited too long for a rate limit. Steady: raise the limits of the KB"
+    " or model.",
     ["scope"],
 )
 CIRCUITS_OPENED = Counter(
     "kb_circuits_opened_total",
-    "Times that an organization's way to a model was given up for a while: outage, quota or key. See circuit.opened.",
+    "Times that the circuit breaker of an organization and a model opened: outage, quota or key. See circuit.opened in"
+    " the logs.",
     ["cause"],
 )
 CIRCUITS_OPEN = Gauge(
     "kb_circuits_open",
-    "Ways of organizations to models that are given up now, counted by the reconciler (each replica exports the total:"
-    " use max, not sum). Any for long: with outage, ask the provider; with quota or key, see circuit.opened for whose"
-    " key it is.",
+    "Circuit breakers that are open now, counted by the reconciler (each replica exports the total: use max, not sum)."
+    " Above 0 for long: with outage, ask the provider; with quota or key, see circuit.opened in the logs for the"
+    " organization.",
     ["cause"],
 )
 DOCUMENTS = Gauge(
     "kb_documents",
-    "Documents in KBs by state, counted by the reconciler (each replica exports the total: use max, not sum). One in"
-    " two KBs counts twice; one that is indexed and has a job as both. Many failed or waiting_for_text: see the KBs'"
-    " documents.",
+    "Documents in KBs by state, counted by the reconciler (each replica exports the total: use max, not sum). A"
+    " document in two KBs counts twice; an indexed document with an open job counts in both states. Many failed or"
+    " waiting_for_text: see the documents of the KBs.",
     ["state"],
 )
 HTTP_REQUESTS = Counter(
     "kb_http_requests_total",
-    "HTTP requests by the route's template (empty: no such path, or not HTTP), method and status (499: the caller left"
-    " before the answer). Many 5xx: see http.failed in the logs; many 4xx: see http.refused.",
+    "HTTP requests by route template (empty: unknown path, or not HTTP), method and status (499: the client"
+    " disconnected before the response). Many 5xx: see http.failed in the logs; many 4xx: see http.refused.",
     ["route", "method", "status"],
 )
 HTTP_REQUEST_SECONDS = Histogram(
     "kb_http_request_seconds",
-    "Seconds from the head of an HTTP request to the end of its answer. High: see what the route waits for.",
+    "Seconds from the head of an HTTP request to the end of the response. High: look at what the route waits for, such"
+    " as MongoDB or a provider.",
     ["route", "method"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
 HTTP_QUEUE_SECONDS = Histogram(
     "kb_http_queue_seconds",
-    "Seconds that requests waited because other requests of their organization were processed, while other"
-    " organizations called, too; only those that waited. High: one organization sends more than its share, or this"
-    " service needs more replicas.",
+    "Seconds that requests waited in the fair queue for other requests of their organization; only requests that"
+    " waited. High: one organization sends more than its share, or the service needs more replicas.",
 )
 INDEXING_QUEUE_DEPTH = MeasuredGauge(
     "kb_indexing_queue_depth",
@@ -124,166 +130,168 @@ INDEXING_QUEUE_DEPTH = MeasuredGauge(
 )
 INDEXING_IN_FLIGHT_LIMIT = Gauge(
     "kb_indexing_in_flight_limit",
-    "How many documents or events this replica works on at once at most. Documents below KB_MAX_IN_FLIGHT for long:"
-    " they take too long; see load.lowered in the logs, and give MongoDB and the indexers more CPU.",
+    "Limit of documents or events that this replica processes at once. Documents below KB_MAX_IN_FLIGHT for long: they"
+    " take too long; see load.lowered in the logs, and give MongoDB and the indexers more CPU.",
     ["work"],
 )
 CHUNKS_INDEXED = Counter("kb_chunks_indexed_total", "Chunks written to a KB's collection.", ["kb_id"])
 INDEXING_ERRORS = Counter(
     "kb_indexing_errors_total",
-    "Index attempts that failed, by class. See the KB's documents with status=failed.",
+    "Failed index attempts by error class. See the documents of the KB with status=failed.",
     ["kb_id", "error_type"],
 )
 SWAP_TRANSACTIONS = Counter(
     "kb_swap_transactions_total",
-    "Swaps by outcome: committed, fenced (the document or KB has changed: decided again), conflict (repeated), expired"
-    " (undone as their time was over, and repeated). Many expired: give MongoDB and the indexers more CPU.",
+    "Swaps by outcome: committed, fenced (the document or KB has changed: decided again), conflict (retried), expired"
+    " (aborted by MongoDB after its time limit, and retried). Many expired: give MongoDB and the indexers more CPU.",
     ["outcome"],
 )
 TIME_TO_SEARCHABLE_SECONDS = Histogram(
     "kb_time_to_searchable_seconds",
-    "Seconds from an event's time to its chunks being found. High: see queue depth and provider latency.",
+    "Seconds from the time of an event until a search finds its chunks. High: see kb_indexing_queue_depth and"
+    " kb_embedding_request_seconds.",
     ["path"],
     buckets=(0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600),
 )
 EVENT_PROCESSING_SECONDS = Histogram(
     "kb_event_processing_seconds",
-    "Seconds a stage of indexing took.",
+    "Seconds that a stage of indexing took. High: the stage shows whether MongoDB, the provider or chunking is slow.",
     ["stage"],
     buckets=(0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60),
 )
 EVENTS_CONSUMED = Counter(
     "kb_events_consumed_total",
-    "Kafka records by what became of them; the outcomes of a topic add up to all its records.",
+    "Kafka records by outcome; the outcomes of a topic add up to all its records.",
     ["topic", "outcome"],
 )
 CONSUMER_REBALANCES = Counter(
-    "kb_consumer_rebalances_total", "Partition assignments. Frequent: replicas come and go.", ["group"]
+    "kb_consumer_rebalances_total", "Partition assignments. Frequent: replicas start and stop too often.", ["group"]
 )
 CONSUMER_REBALANCE_SECONDS = Histogram(
     "kb_consumer_rebalance_seconds",
-    "Seconds from giving partitions back to being assigned some again; meanwhile this replica handles no records. High:"
-    " replicas come and go too often, or handlers take long to stop.",
+    "Seconds from the revocation of partitions to the next assignment, in which this replica handles no records. High:"
+    " replicas start and stop too often, or handlers take long to stop.",
     ["group"],
     buckets=(0.1, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120),
 )
 CONSUMER_COMMIT_FAILURES = Counter(
     "kb_consumer_commit_failures_total",
-    "Offset commits refused or unanswered; their records are handled again. Steady: rebalances or the broker.",
+    "Offset commits that failed; their records are handled again. Steady: look at rebalances and at the broker.",
     ["group"],
 )
 CONSUMER_RETRIES = Counter(
     "kb_consumer_retries_total",
-    "Tries of a record that failed in a way that may pass. Rising: see record.retried in the logs.",
+    "Retries of records after a transient error. Rising: see record.retried in the logs.",
     ["topic"],
 )
 CONSUMER_LAG_RECORDS = Gauge(
     "kb_consumer_lag_records",
-    "Records after the committed offset. Growing while nothing is consumed: a stuck consumer.",
+    "Lag: records after the committed offset. Growing while kb_events_consumed_total stands still: a stuck consumer.",
     ["topic", "partition", "group"],
 )
 CONSUMER_SURVEY_FAILURES = Counter(
     "kb_consumer_survey_failures_total",
-    "Counts of the lag that failed; until the next one the figures are old. Steady: the broker does not answer.",
+    "Failed measurements of the lag; until the next one kb_consumer_lag_records is old. Steady: the broker does not"
+    " answer.",
     ["group"],
 )
 CONSUMER_STUCK_SECONDS = Gauge(
     "kb_consumer_stuck_seconds",
-    "Seconds since the oldest unfinished record of a topic came to this replica; 0 without one. Minutes: see"
+    "Seconds since this replica read its oldest unfinished record of a topic; 0 if all are finished. Minutes: see"
     " record.retried in the logs.",
     ["topic", "group"],
 )
 CONSUMER_SKIPPED_RECORDS = Counter(
     "kb_consumer_skipped_records_total",
-    "Offsets deleted by Kafka before the group had read them. Any: see records.skipped in the logs, and have document"
-    " events published again.",
+    "Offsets that Kafka deleted before the group read them. Above 0: see records.skipped in the logs, and have the"
+    " document events published again.",
     ["topic", "group"],
 )
 CONSUMER_REPLACED_LOGS = Counter(
     "kb_consumer_replaced_logs_total",
-    "Partitions read from the beginning because the topic was deleted and created again, or has lost its end. Any: have"
-    " the document events published again that were not read before.",
+    "Partitions that were read from the beginning because the topic was deleted and created again, or its log was"
+    " truncated. Above 0: have the document events published again that were not read before.",
     ["topic", "group"],
 )
 DLQ_MESSAGES = Counter(
     "kb_dlq_messages_total",
-    "Records sent to the dead letters, by reason. Any: read the reason in the record's headers.",
+    "Records sent to the dead letters, by reason. Above 0: see GET /dead-letters, or the headers of the records.",
     ["topic", "reason"],
 )
 EVENT_LOOP_LAG_SECONDS = MeasuredGauge(
-    "kb_event_loop_lag_seconds", "Seconds the event loop was late. High: CPU work on the loop."
+    "kb_event_loop_lag_seconds", "Seconds that the event loop was late. High: CPU work blocks the loop."
 )
 PRODUCER_REPLACEMENTS = Counter(
     "kb_producer_replacements_total",
-    "Kafka clients that were replaced after an error they can't recover from; their messages were sent again. Now and "
-    "then after a broker was away; rising all the time: look at the brokers' logs.",
+    "Kafka clients that were replaced after an unrecoverable error; their messages were sent again. Single ones after a"
+    " broker was away are normal. Rising all the time: look at the brokers' logs.",
     ["reason"],
 )
 OUTBOX_PENDING = MeasuredGauge(
-    "kb_outbox_pending", "Messages committed and not yet sent (use max, not sum). Growing: the broker is away."
+    "kb_outbox_pending", "Messages in the outbox that are not sent yet (use max, not sum). Growing: the broker is away."
 )
 OUTBOX_SET_ASIDE = MeasuredGauge(
     "kb_outbox_set_aside",
-    "Messages that Kafka refused for good and that wait for an operator (use max, not sum). Any: remove the cause, "
-    "then redrive what GET /unsendable-messages lists.",
+    "Unsendable messages that wait for an operator (use max, not sum). Above 0: remove the cause, then redrive the"
+    " messages that GET /unsendable-messages lists.",
 )
 OUTBOX_UNSENDABLE = Counter(
     "kb_outbox_unsendable_total",
-    "Messages that Kafka refused for good. Rising with too-large: raise the topic's max.message.bytes.",
+    "Messages that became unsendable, because Kafka refused them permanently. Rising with too-large: raise"
+    " max.message.bytes of the topic.",
     ["topic", "reason"],
 )
 RECONCILER_QUEUED = Counter(
     "kb_reconciler_queued_total",
-    "Documents the reconciler found behind and queued again. Rising: find out why.",
+    "Documents with drift that the reconciler queued, by action. Rising: see pass.finished in the logs, and look for"
+    " the cause of the drift.",
     ["kind"],
 )
 RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS = MeasuredGauge(
     "kb_reconciler_last_success_timestamp_seconds",
-    "Unix time of the last full pass; missing before the first. Old: the reconciler is stuck.",
+    "Unix time of the last complete pass; not exported before the first. Old: the reconciler is stuck.",
 )
-RUNS = Counter("kb_runs_total", "Runs of models with tools by how they ended.", ["status"])
+RUNS = Counter("kb_runs_total", "Runs of chat models by final status.", ["status"])
 RUN_SECONDS = Histogram(
     "kb_run_seconds",
-    "Seconds of a whole run. High: look at the duration of its calls, and at kb_chat_request_seconds.",
+    "Seconds of a whole run. High: look at the durations of its tool calls, and at kb_chat_request_seconds.",
     buckets=(0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300),
 )
 SEARCH_REQUESTS = Counter(
     "kb_search_requests_total",
-    "Searches by outcome. degraded: by words alone, as the embedding provider gave no vector; "
-    "see search.degraded in the logs.",
+    "Searches by outcome. degraded: answered by the text leg alone, because the embedding provider gave no vector; see"
+    " search.degraded in the logs.",
     ["outcome"],
 )
 SEARCH_RESTARTS = Counter(
-    "kb_search_restarts_total", "Searches that were done again, because their key or knowledge base had changed."
+    "kb_search_restarts_total", "Searches that restarted, because their API key or KB had changed."
 )
 QUERY_VECTOR_CACHE_HITS = Counter(
     "kb_search_query_vector_cache_hits_total",
-    "Vectors of queries that came from the cache. Low beside kb_search_requests_total: queries seldom come back, and "
-    "each new one waits for its provider.",
+    "Vectors of queries that came from the cache. Low in relation to kb_search_requests_total: queries are seldom"
+    " repeated, and each new one waits for the provider.",
 )
 SEARCH_SECONDS = Histogram(
     "kb_search_seconds",
-    "Seconds of a search by stage. High embed: the provider; high vector or text: the search nodes.",
+    "Seconds of a search by stage. High embed: look at the provider; high vector or text: look at Atlas Search.",
     ["stage"],
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 SEARCH_RESULTS_COUNT = Histogram(
     "kb_search_results_count",
-    "Results a search returned. Many zeros: see the queries.",
+    "Number of results of a search. Many zeros: look at the queries.",
     buckets=(0, 1, 2, 5, 10, 20, 50, 100),
 )
 SEARCH_FILTER_REJECTED = Counter(
     "kb_search_filter_rejected_total",
-    "Filters refused with 422, by reason. Rising: a client bug, or probing.",
+    "Filters refused with 422, by reason. Rising: a bug in a client, or an attack.",
     ["reason"],
 )
-SPU_CHARGED = Counter(
-    "kb_spu_charged_total", "SPUs charged; a view of the ledger, which is the truth.", ["operation_type"]
-)
+SPU_CHARGED = Counter("kb_spu_charged_total", "SPUs charged; the ledger is the source of truth.", ["operation_type"])
 AUTHENTICATION_FAILURES = Counter(
     "kb_authentication_failures_total",
-    "Requests without a right API key: refused, or limited because there were too many. Rising: look for "
-    "authentication.failures_limited in the log, which names the address.",
+    "Requests without a valid API key: refused, or limited because there were too many. Rising: see"
+    " authentication.failures_limited in the logs, which names the address.",
     ["outcome"],
 )
 
@@ -291,8 +299,8 @@ AUTHENTICATION_FAILURES = Counter(
 _BY_KNOWLEDGE_BASE = (CHUNKS_INDEXED, INDEXING_ERRORS)
 
 
-def tell_build(service: str) -> None:
-    """Export which service this process is, and its version."""
+def export_build_info(service: str) -> None:
+    """Export the name of the service and its version."""
     BUILD_INFO.labels(service, version("kb-shared")).set(1)
 
 
@@ -306,6 +314,6 @@ def knowledge_bases_with_series() -> set[str]:
 
 
 def forget_knowledge_base(kb_id: str) -> None:
-    """Drop the series of a KB that is gone."""
+    """Remove the series of a deleted KB."""
     for metric in _BY_KNOWLEDGE_BASE:
         metric.remove_by_labels({"kb_id": kb_id})
