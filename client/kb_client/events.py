@@ -108,7 +108,7 @@ class EventPublisher:
             EventRefused: it was not written, and publishing it again changes nothing.
             PublishingFailed: it may or may not have been written; publish it again.
         """
-        await self._publish([event], time, traceparent)
+        await self._publish([event], time, traceparent=traceparent)
 
     async def publish_all(self, events: Sequence[Payload], *, traceparent: str | None = None) -> None:
         """Publish many events, in few requests; return once all are safe.
@@ -118,12 +118,12 @@ class EventPublisher:
             EventRefused: its `event` was not written; any of the others may or may not have been: publish them again.
             PublishingFailed: any of them may or may not have been written; publish all again.
         """
-        await self._publish(events, None, traceparent)
+        await self._publish(events, None, traceparent=traceparent)
 
-    async def _publish(self, events: Sequence[Payload], time: datetime | None, traceparent: str | None) -> None:
+    async def _publish(self, events: Sequence[Payload], time: datetime | None, *, traceparent: str | None) -> None:
         if self._producer is None:
             raise RuntimeError("the publisher is not connected; use it inside `async with`")
-        messages = [self._message(event, time, traceparent) for event in events]
+        messages = [self._message(event, time, traceparent=traceparent) for event in events]
         for part in _parts(messages):
             outcomes = await self._producer.send_each(messages[part])
             for event, outcome in zip(events[part], outcomes, strict=True):
@@ -132,7 +132,7 @@ class EventPublisher:
                 if outcome is not None:
                     raise PublishingFailed(str(outcome)) from outcome
 
-    def _message(self, event: Payload, time: datetime | None, traceparent: str | None) -> ProducerMessage:
+    def _message(self, event: Payload, time: datetime | None, *, traceparent: str | None) -> ProducerMessage:
         value = encode(event, source=self._source, time=time)
         if len(value) > MAX_EVENT_BYTES:
             raise EventTooLarge(f"{len(value)} bytes; at most {MAX_EVENT_BYTES}")

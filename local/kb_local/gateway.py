@@ -78,12 +78,12 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
     async def forward(request: Request) -> Response:
         if request.scope["path"] in OPERATORS_PATHS:
             detail = "This path is served by each service on its own port, and not here."
-            return _problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
+            return _problem(request, HTTPStatus.NOT_FOUND, slug="not-found", detail=detail)
         upstream = route_upstream(request.url.path)
         body = _RequestBody(request)
-        outgoing = _build_outgoing(request, body, client, upstreams[upstream])
+        outgoing = _build_outgoing(request, body, client=client, base_url=upstreams[upstream])
         try:
-            answer = await _send_while_connected(request, body, client.send(outgoing, stream=True))
+            answer = await _send_while_connected(request, body, sending=client.send(outgoing, stream=True))
         except ClientDisconnect:
             return Response(status_code=CLIENT_CLOSED_REQUEST)
         except (httpx.ConnectError, httpx.ConnectTimeout):
@@ -116,7 +116,7 @@ class _RequestBody:
 
 
 async def _send_while_connected(
-    request: Request, body: _RequestBody, sending: Coroutine[Any, Any, httpx.Response]
+    request: Request, body: _RequestBody, *, sending: Coroutine[Any, Any, httpx.Response]
 ) -> httpx.Response:
     """Send for as long as the caller is there, so that no service works for somebody who has gone.
 
@@ -142,7 +142,7 @@ async def _wait_for_disconnect(request: Request, body: _RequestBody) -> None:
         pass
 
 
-def _build_outgoing(request: Request, body: _RequestBody, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
+def _build_outgoing(request: Request, body: _RequestBody, *, client: httpx.AsyncClient, base_url: str) -> httpx.Request:
     # The bytes as they came: decoding and encoding again would change an escaped slash.
     raw_path: bytes = request.scope["raw_path"]
     if query := request.scope["query_string"]:
@@ -174,8 +174,8 @@ def _unavailable(request: Request, upstream: Upstream) -> Response:
     return _problem(
         request,
         HTTPStatus.SERVICE_UNAVAILABLE,
-        "service-unavailable",
-        f"{upstream} does not run at the moment; the request was not sent. Try again, or see `kb status`.",
+        slug="service-unavailable",
+        detail=f"{upstream} does not run at the moment; the request was not sent. Try again, or see `kb status`.",
         headers={"retry-after": str(RETRY_AFTER_S)},
     )
 
@@ -184,13 +184,13 @@ def _connection_lost(request: Request, upstream: Upstream) -> Response:
     return _problem(
         request,
         HTTPStatus.BAD_GATEWAY,
-        "connection-lost",
-        f"{upstream} ended before it answered; whether it did what was asked is not known.",
+        slug="connection-lost",
+        detail=f"{upstream} ended before it answered; whether it did what was asked is not known.",
     )
 
 
 def _problem(
-    request: Request, status: HTTPStatus, slug: str, detail: str, *, headers: Mapping[str, str] | None = None
+    request: Request, status: HTTPStatus, *, slug: str, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     request_id = request.headers.get("x-request-id") or uuid4().hex
     answer = JSONResponse(

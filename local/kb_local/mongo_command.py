@@ -10,7 +10,7 @@ OP_MSG = 2013
 ONE_DOCUMENT = struct.pack("<IB", 0, 0)
 
 
-async def run_command(host: str, port: int, command: Mapping[str, Any], *, timeout_s: float = 2.0) -> dict[str, Any]:
+async def run_command(host: str, port: int, *, command: Mapping[str, Any], timeout_s: float = 2.0) -> dict[str, Any]:
     """Run one command on the `admin` database over a connection of its own and return the reply, `ok` or not.
 
     For servers that are just starting, where a driver is too much: it keeps watching in the background, learns a

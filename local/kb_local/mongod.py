@@ -122,13 +122,13 @@ class Mongod(Server):
 
     async def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         # Long, because initiating waits for the disk.
-        return await run_command(LOOPBACK, self.port, command, timeout_s=self.start_timeout_s)
+        return await run_command(LOOPBACK, self.port, command=command, timeout_s=self.start_timeout_s)
 
 
 async def is_writable(port: int) -> bool:
     """Say whether a primary answers on this port of loopback."""
     try:
-        return bool((await run_command(LOOPBACK, port, {"hello": 1})).get("isWritablePrimary"))
+        return bool((await run_command(LOOPBACK, port, command={"hello": 1})).get("isWritablePrimary"))
     except OSError:
         return False
 
@@ -136,7 +136,7 @@ async def is_writable(port: int) -> bool:
 async def is_member(port: int) -> bool:
     """Say whether a primary or a secondary answers on this port of loopback."""
     try:
-        hello = await run_command(LOOPBACK, port, {"hello": 1})
+        hello = await run_command(LOOPBACK, port, command={"hello": 1})
     except OSError:
         return False
     return bool(hello.get("isWritablePrimary") or hello.get("secondary"))

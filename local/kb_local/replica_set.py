@@ -187,7 +187,7 @@ class ReplicaSet:
         everywhere = {"w": len(self.members), "wtimeout": 1000}
         for member in self.members:
             try:
-                answer = await run_command(LOOPBACK, member.port, {**note, "writeConcern": everywhere})
+                answer = await run_command(LOOPBACK, member.port, command={**note, "writeConcern": everywhere})
             except OSError:
                 continue
             if answer["ok"] and "writeConcernError" not in answer:
@@ -205,10 +205,10 @@ async def _hello(member: Mongod) -> dict[str, Any]:
     if not member.running:
         return {}
     try:
-        return await run_command(LOOPBACK, member.port, {"hello": 1}, timeout_s=0.5)
+        return await run_command(LOOPBACK, member.port, command={"hello": 1}, timeout_s=0.5)
     except OSError:
         return {}
 
 
 async def _ask(member: Mongod, command: dict[str, Any]) -> dict[str, Any]:
-    return await run_command(LOOPBACK, member.port, command, timeout_s=HEALTHY_WITHIN_S)
+    return await run_command(LOOPBACK, member.port, command=command, timeout_s=HEALTHY_WITHIN_S)

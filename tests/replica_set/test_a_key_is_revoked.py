@@ -163,7 +163,7 @@ async def secondaries(replica_set: ReplicaSet, primary: Mongod) -> list[Mongod]:
 
 
 async def source_of(member: Mongod) -> str:
-    status = await run_command(LOOPBACK, member.port, {"replSetGetStatus": 1}, timeout_s=30)
+    status = await run_command(LOOPBACK, member.port, command={"replSetGetStatus": 1}, timeout_s=30)
     return str(status["syncSourceHost"])
 
 
@@ -192,7 +192,7 @@ async def is_revoked_in_a_plain_snapshot(database: Database, key_id: str) -> boo
 
 
 async def ask(member: Mongod, command: dict[str, Any]) -> bool:
-    return bool((await run_command(LOOPBACK, member.port, command, timeout_s=30))["ok"])
+    return bool((await run_command(LOOPBACK, member.port, command=command, timeout_s=30))["ok"])
 
 
 async def step_up(member: Mongod) -> None:

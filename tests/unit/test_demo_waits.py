@@ -24,11 +24,11 @@ class SlowSystem(Api):
     """Tells one count of documents after the other, with a long while in between."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, counts: Sequence[int], *, pause_s: float) -> None:
-        super().__init__("http://127.0.0.1:1", "local", "key", logs=Path())
+        super().__init__("http://127.0.0.1:1", "local", api_key="key", logs=Path())
         self.looks = 0
         self._counts = counts
         self._pause_s = pause_s
-        monkeypatch.setattr(scenario_module, "LOOK_EVERY_S", 0)
+        monkeypatch.setattr(scenario_module, "POLL_INTERVAL_S", 0)
         monkeypatch.setattr(progress_deadline, "monotonic", lambda: self.looks * self._pause_s)
 
     async def knowledge_base(self, kb_id: str) -> dict[str, Any]:
@@ -44,7 +44,7 @@ class SlowSystem(Api):
 async def wait_for(documents: int, api: SlowSystem, folder: Path) -> None:
     stack = Stack(folder, kafka=NOWHERE, models_api_base="http://127.0.0.1:1/v1")
     events = EventPublisher(KafkaConnection.from_environment({"KB_KAFKA": NOWHERE}), source="/demo")
-    scenario = DemoScenario(stack, api, events, DemoOutput(as_json=True), Figures())
+    scenario = DemoScenario(stack, api, events=events, output=DemoOutput(as_json=True), figures=Figures())
     await scenario.wait_until_indexed({BASES.permissive: documents, BASES.network: 0})
 
 

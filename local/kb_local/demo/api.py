@@ -23,7 +23,7 @@ class DemoFailed(LocalStackError):
 class Api:
     """One organization's view of the system."""
 
-    def __init__(self, base_url: str, organization_id: str, api_key: str, *, logs: Path) -> None:
+    def __init__(self, base_url: str, organization_id: str, *, api_key: str, logs: Path) -> None:
         self._logs = logs
         self._http = httpx.AsyncClient(
             base_url=f"{base_url}/v0/orgs/{organization_id}",
@@ -41,11 +41,11 @@ class Api:
 
     async def create_tags(self, tag_ids: Iterable[str]) -> None:
         for tag_id in tag_ids:
-            await self._ask("POST", "/tags", {"tag_id": tag_id, "name": tag_id})
+            await self._ask("POST", "/tags", body={"tag_id": tag_id, "name": tag_id})
 
-    async def create_knowledge_base(self, name: str, description: str, tag_ids: Iterable[str]) -> str:
+    async def create_knowledge_base(self, name: str, description: str, *, tag_ids: Iterable[str]) -> str:
         created = await self._ask(
-            "POST", "/knowledge-bases", {"name": name, "description": description, "tag_ids": list(tag_ids)}
+            "POST", "/knowledge-bases", body={"name": name, "description": description, "tag_ids": list(tag_ids)}
         )
         return str(created["kb_id"])
 
@@ -57,11 +57,13 @@ class Api:
         return int(failed["total_count"])
 
     async def search(self, kb_id: str, query: str, **options: Any) -> dict[str, Any]:
-        return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", {"query": query, **options})
+        return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", body={"query": query, **options})
 
     async def run(self, kb_id: str, question: str) -> dict[str, Any]:
         """Ask the chat model of this stack, which searches the knowledge base."""
-        return await self._ask("POST", "/runs", {"messages": [{"role": "user", "content": question}], "kb_id": kb_id})
+        return await self._ask(
+            "POST", "/runs", body={"messages": [{"role": "user", "content": question}], "kb_id": kb_id}
+        )
 
     async def wait_until_active(self, kb_id: str) -> None:
         deadline = ProgressDeadline(NO_PROGRESS_TIMEOUT_S)
@@ -72,7 +74,7 @@ class Api:
                 raise DemoFailed(f"{kb['name']!r} is {kb['status']}: {reason}", remedy=f"read the logs in {self._logs}")
             await asyncio.sleep(0.1)
 
-    async def wait_for_document(self, kb_id: str, query: str, document_id: str, *, present: bool) -> float:
+    async def wait_for_document(self, kb_id: str, query: str, *, document_id: str, present: bool) -> float:
         """Search until the document is (or is no longer) among the results; return how many seconds that took."""
         began, deadline = monotonic(), ProgressDeadline(NO_PROGRESS_TIMEOUT_S)
         while True:
@@ -85,7 +87,7 @@ class Api:
                 raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"read the logs in {self._logs}")
             await asyncio.sleep(0.01)
 
-    async def _ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(self, method: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             answer = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:

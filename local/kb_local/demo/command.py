@@ -38,9 +38,9 @@ async def _run(folder: Path, output: DemoOutput) -> None:
         figures.stack_ready_s = round(monotonic() - began, 2)
         output.print_line(f"ready after {figures.stack_ready_s:.1f} s at {stack.base_url}")
         async with (
-            Api(stack.base_url, stack.organization_id, stack.api_key, logs=stack.home.logs) as api,
+            Api(stack.base_url, stack.organization_id, api_key=stack.api_key, logs=stack.home.logs) as api,
             EventPublisher(stack.kafka_connection, source="/demo/documents", idempotence=False) as events,
         ):
-            await DemoScenario(stack, api, events, output, figures).run()
+            await DemoScenario(stack, api, events=events, output=output, figures=figures).run()
         figures.total_s = round(monotonic() - began, 2)
     output.print_figures(figures)

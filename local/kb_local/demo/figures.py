@@ -45,7 +45,7 @@ async def counters(url: str) -> dict[str, float]:
     return sums
 
 
-async def spus_charged(mongo_uri: str, database: str, organization_id: str) -> int:
+async def spus_charged(mongo_uri: str, database: str, *, organization_id: str) -> int:
     """Return the sum of the charges in the ledger."""
     async with AsyncMongoClient[dict[str, Any]](mongo_uri) as client:
         return await spu_ledger.total(client[database], organization_id)

@@ -32,7 +32,7 @@ class DemoOutput:
         with Progress(*columns, console=self._console, transient=False) as progress:
             yield Bar(progress, progress.add_task(what, total=total))
 
-    def print_results(self, question: str, knowledge_base: str, results: list[dict[str, Any]]) -> None:
+    def print_results(self, question: str, knowledge_base: str, *, results: list[dict[str, Any]]) -> None:
         self._console.print(f'\n  [bold]"{question}"[/]  in {knowledge_base}')
         for result in results:
             passage = " ".join(result["content"].split())[:180]

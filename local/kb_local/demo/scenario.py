@@ -50,7 +50,7 @@ class DemoKnowledgeBases:
 class DemoScenario:
     """One run of the demo on a stack that is running."""
 
-    def __init__(self, stack: Stack, api: Api, events: EventPublisher, output: DemoOutput, figures: Figures) -> None:
+    def __init__(self, stack: Stack, api: Api, *, events: EventPublisher, output: DemoOutput, figures: Figures) -> None:
         self._stack = stack
         self._api = api
         self._events = events
@@ -72,10 +72,10 @@ class DemoScenario:
         self._output.print_step("Creating two knowledge bases with overlapping tags")
         await self._api.create_tags(sorted({*PERMISSIVE, *NETWORK}))
         permissive = await self._api.create_knowledge_base(
-            PERMISSIVE_NAME, "Under the MIT or a BSD licence", PERMISSIVE
+            PERMISSIVE_NAME, "Under the MIT or a BSD licence", tag_ids=PERMISSIVE
         )
         network = await self._api.create_knowledge_base(
-            NETWORK_NAME, "Internet, asyncio and modules to build on", NETWORK
+            NETWORK_NAME, "Internet, asyncio and modules to build on", tag_ids=NETWORK
         )
         for kb_id in (permissive, network):
             await self._api.wait_until_active(kb_id)
@@ -89,9 +89,13 @@ class DemoScenario:
         )
         began = monotonic()
         revision = time_ns() // 1_000_000
-        await self._events.publish_all([_ocr_completed(each, self._organization_id, revision) for each in libraries])
+        await self._events.publish_all(
+            [_ocr_completed(each, self._organization_id, revision=revision) for each in libraries]
+        )
         # Topics are often known later than the text, so their tags are published in an event of their own.
-        await self._events.publish_all([_tags_changed(each, self._organization_id, revision + 1) for each in libraries])
+        await self._events.publish_all(
+            [_tags_changed(each, self._organization_id, revision=revision + 1) for each in libraries]
+        )
         await self.wait_until_indexed(
             {
                 bases.permissive: sum(_has_any_tag(each, PERMISSIVE) for each in libraries),
@@ -149,7 +153,7 @@ class DemoScenario:
                 text=text,
             )
         )
-        await self._api.wait_for_document(kb_id, text, document_id, present=True)
+        await self._api.wait_for_document(kb_id, text, document_id=document_id, present=True)
         return monotonic() - began
 
     async def _ask(self, bases: DemoKnowledgeBases) -> None:
@@ -161,7 +165,7 @@ class DemoScenario:
             strict=True,
         ):
             found = await self._api.search(kb_id, question, top_k=3)
-            self._output.print_results(question, name, found["results"])
+            self._output.print_results(question, name, results=found["results"])
             run = await self._api.run(kb_id, question)
             self._output.print_answer(run)
             self._figures.questions.append(
@@ -193,8 +197,8 @@ class DemoScenario:
         )
         await self._events.publish(moved)
         gone, arrived = await asyncio.gather(
-            self._api.wait_for_document(bases.permissive, query, subject.document_id, present=False),
-            self._api.wait_for_document(bases.network, query, subject.document_id, present=True),
+            self._api.wait_for_document(bases.permissive, query, document_id=subject.document_id, present=False),
+            self._api.wait_for_document(bases.network, query, document_id=subject.document_id, present=True),
         )
         self._output.print_line(
             f"removed from {PERMISSIVE_NAME!r} after {gone * 1000:.0f} ms,"
@@ -206,7 +210,9 @@ class DemoScenario:
             organization_id=self._organization_id, document_id=subject.document_id, revision=revision + 1
         )
         await self._events.publish(deleted)
-        forgotten = await self._api.wait_for_document(bases.network, query, subject.document_id, present=False)
+        forgotten = await self._api.wait_for_document(
+            bases.network, query, document_id=subject.document_id, present=False
+        )
         self._output.print_line(f"no longer found after {forgotten * 1000:.0f} ms")
         self._figures.changes = {
             "retag_gone_ms": round(gone * 1000, 1),
@@ -225,14 +231,16 @@ class DemoScenario:
         figures.chunks = sum(kb["chunk_count"] for kb in figures.knowledge_bases)
         figures.embeddings_generated = int(indexer.get("kb_embeddings_generated_total", 0))
         figures.embeddings_from_cache = int(indexer.get("kb_embedding_cache_hits_total", 0))
-        figures.spus = await spus_charged(self._stack.mongo_uri, self._stack.database, self._organization_id)
+        figures.spus = await spus_charged(
+            self._stack.mongo_uri, self._stack.database, organization_id=self._organization_id
+        )
 
 
 def _has_any_tag(library: LibraryDocument, tag_ids: Sequence[str]) -> bool:
     return not set(library.tag_ids).isdisjoint(tag_ids)
 
 
-def _ocr_completed(library: LibraryDocument, organization_id: str, revision: int) -> OcrCompleted:
+def _ocr_completed(library: LibraryDocument, organization_id: str, *, revision: int) -> OcrCompleted:
     return OcrCompleted(
         organization_id=organization_id,
         document_id=library.document_id,
@@ -246,7 +254,7 @@ def _ocr_completed(library: LibraryDocument, organization_id: str, revision: int
     )
 
 
-def _tags_changed(library: LibraryDocument, organization_id: str, revision: int) -> TagsChanged:
+def _tags_changed(library: LibraryDocument, organization_id: str, *, revision: int) -> TagsChanged:
     return TagsChanged(
         organization_id=organization_id,
         document_id=library.document_id,

@@ -87,7 +87,7 @@ class ModelServer:
     async def embeddings(self, request: Request) -> Response:
         asked = EmbeddingRequest.parse(await request.body())
         if worker := self._workers.get(asked.model):
-            return await self._embed(asked, request, worker)
+            return await self._embed(asked, request, worker=worker)
         dimensions = hash_model.dimensions_of(asked.model)
         if dimensions is None:
             raise unknown_model(asked.model, [*self._workers, "hash-<dimensions>"])
@@ -96,7 +96,7 @@ class ModelServer:
             raise OpenAIError(400, f"{asked.model!r} has at most {dimensions} dimensions.", param="dimensions")
         return await self._hash.answer(asked, wanted, is_disconnected=request.is_disconnected)
 
-    async def _embed(self, asked: EmbeddingRequest, request: Request, worker: ModelWorker) -> Response:
+    async def _embed(self, asked: EmbeddingRequest, request: Request, *, worker: ModelWorker) -> Response:
         if asked.dimensions not in {None, worker.model.dimensions}:
             raise OpenAIError(400, f"{asked.model!r} has {worker.model.dimensions} dimensions.", param="dimensions")
         try:

@@ -122,10 +122,10 @@ def value_for(schema: Any, quotes: Sequence[Quote]) -> Any:
         if schema.get(alternatives):
             return value_for(schema[alternatives][0], quotes)
     kind = schema.get("type", "object" if "properties" in schema else "string")
-    return _value_of_type(kind[0] if isinstance(kind, list) else kind, schema, quotes)
+    return _value_of_type(kind[0] if isinstance(kind, list) else kind, schema, quotes=quotes)
 
 
-def _value_of_type(kind: str, schema: dict[str, Any], quotes: Sequence[Quote]) -> Any:
+def _value_of_type(kind: str, schema: dict[str, Any], *, quotes: Sequence[Quote]) -> Any:
     match kind:
         case "object":
             return {name: value_for(each, quotes) for name, each in (schema.get("properties") or {}).items()}

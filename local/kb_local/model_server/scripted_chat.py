@@ -110,7 +110,7 @@ class ScriptedChat:
         turn = turns[min(len(running.requests), len(turns) - 1)]
         running.requests = [*running.requests, request.model_dump(exclude_none=True)][-MOST_REMEMBERED:]
         if turn.delay_s:
-            await self._wait(running, turn.delay_s, is_disconnected)
+            await self._wait(running, turn.delay_s, is_disconnected=is_disconnected)
         if turn.status is not None:
             headers = {} if turn.retry_after_s is None else {"Retry-After": f"{turn.retry_after_s:g}"}
             raise OpenAIError(turn.status, "Asked for by the test.", code=turn.code, headers=headers)
@@ -143,12 +143,14 @@ class ScriptedChat:
         for event in events[:middle]:
             yield event
         if turn.stall_s:
-            await self._wait(self._of(request.model), turn.stall_s, is_disconnected)
+            await self._wait(self._of(request.model), turn.stall_s, is_disconnected=is_disconnected)
         if not turn.cut:
             for event in events[middle:]:
                 yield event
 
-    async def _wait(self, running: _Running, duration_s: float, is_disconnected: Callable[[], Awaitable[bool]]) -> None:
+    async def _wait(
+        self, running: _Running, duration_s: float, *, is_disconnected: Callable[[], Awaitable[bool]]
+    ) -> None:
         finished = False
         try:
             await wait(duration_s, is_disconnected=is_disconnected)

@@ -17,7 +17,7 @@ class Arguments:
         refuse: makes the error from its text.
     """
 
-    def __init__(self, source: object, where: str, refuse: Refusal) -> None:
+    def __init__(self, source: object, where: str, *, refuse: Refusal) -> None:
         self.where = where
         self._refuse = refuse
         if not isinstance(source, dict):
@@ -120,10 +120,10 @@ class Arguments:
         return value
 
     def child(self, name: str) -> "Arguments":
-        return Arguments(self.given(name), self.path(name), self._refuse)
+        return Arguments(self.given(name), self.path(name), refuse=self._refuse)
 
     def element(self, where: str, source: object) -> "Arguments":
-        return Arguments(source, where, self._refuse)
+        return Arguments(source, where, refuse=self._refuse)
 
     def close(self) -> None:
         """Refuse fields that were never asked for."""

@@ -80,7 +80,7 @@ class IndexBuilds:
         """Build a generation, let it answer, and keep it current."""
         collection = self._client[index.namespace.database][index.namespace.collection]
         try:
-            await generation.build(collection, self._feed, self._slots)
+            await generation.build(collection, self._feed, slots=self._slots)
             if not generation.recovering:
                 await until_done(lambda: self._store.set_main(index.id, generation.version))
             self.retire(index, index.promote(generation))

@@ -128,9 +128,9 @@ class Catalogue:
             self._forget_predecessors(namespace, collection_id)
             for request in requests:
                 self._check_same_definition(namespace, request)
-            return [await self._ensure(namespace, collection_id, request) for request in requests]
+            return [await self._ensure(namespace, collection_id, request=request) for request in requests]
 
-    async def update(self, namespace: Namespace, selector: Selector, definition: IndexDefinition) -> None:
+    async def update(self, namespace: Namespace, selector: Selector, *, definition: IndexDefinition) -> None:
         """Build the index again by another definition; the one before serves until that is done."""
         async with self._changing:
             index = await self._find_one(namespace, selector)
@@ -168,7 +168,7 @@ class Catalogue:
                 f"Index {request.name} already exists with a different definition. Drop it first if needed.",
             )
 
-    async def _ensure(self, namespace: Namespace, collection_id: bytes, request: IndexRequest) -> SearchIndex:
+    async def _ensure(self, namespace: Namespace, collection_id: bytes, *, request: IndexRequest) -> SearchIndex:
         existing = self._table.named(namespace, request.name)
         if existing is not None:
             return existing
@@ -179,7 +179,7 @@ class Catalogue:
             # Another node was faster.
             await self._reload(namespace)
             self._check_same_definition(namespace, request)
-            return await self._ensure(namespace, collection_id, request)
+            return await self._ensure(namespace, collection_id, request=request)
         self._adopt(StoredIndex(index, main=None))
         return self._table.with_id(index.id) or index
 

@@ -61,7 +61,7 @@ class SearchCommands:
                 of_type = await self._catalogue.type_of(namespace, selector)
                 source = command.get("definition")
                 definition = parse_definition(source, of_type=of_type, where="userCommand.definition")
-                await self._catalogue.update(namespace, selector, definition)
+                await self._catalogue.update(namespace, selector, definition=definition)
                 return IndexAnswer({"ok": 1.0})
             case "dropSearchIndex":
                 await self._catalogue.drop(namespace, _one_index(command))

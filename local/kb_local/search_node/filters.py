@@ -49,12 +49,12 @@ def parse_filter(source: object, where: str = "filter") -> Clause:
     """Read a filter document; `where` names it in error texts."""
     if not isinstance(source, dict):
         raise search_error(f'"{where}" must be a document')
-    return AllOf(tuple(_clause(key, value, where) for key, value in source.items()))
+    return AllOf(tuple(_clause(key, value, where=where) for key, value in source.items()))
 
 
-def _clause(key: str, value: Any, where: str) -> Clause:
+def _clause(key: str, value: Any, *, where: str) -> Clause:
     if not key.startswith("$"):
-        return _path_clause(key, value, f"{where}.{key}")
+        return _path_clause(key, value, where=f"{where}.{key}")
     if key not in ("$and", "$or", "$nor"):
         raise search_error(f'"{where}" unrecognized field "{key}"')
     if not isinstance(value, list):
@@ -67,13 +67,15 @@ def _clause(key: str, value: Any, where: str) -> Clause:
     return AnyOf(clauses) if key == "$or" else Not(AnyOf(clauses))
 
 
-def _path_clause(path: str, condition: Any, where: str) -> Clause:
+def _path_clause(path: str, condition: Any, *, where: str) -> Clause:
     if not (isinstance(condition, dict) and any(key.startswith("$") for key in condition)):
         condition = {"$eq": condition}
-    return AllOf(tuple(_operator_clause(path, operator, value, where) for operator, value in condition.items()))
+    return AllOf(
+        tuple(_operator_clause(path, operator, value=value, where=where) for operator, value in condition.items())
+    )
 
 
-def _operator_clause(path: str, operator: str, value: Any, where: str) -> Clause:
+def _operator_clause(path: str, operator: str, *, value: Any, where: str) -> Clause:
     where_operator = f"{where}.{operator}"
     clause: Clause
     match operator:
@@ -90,7 +92,7 @@ def _operator_clause(path: str, operator: str, value: Any, where: str) -> Clause
         case "$not":
             if not (isinstance(value, dict) and value and all(key.startswith("$") for key in value)):
                 raise search_error(f'"{where_operator}" must be a document of operators')
-            clause = Not(_path_clause(path, value, where_operator))
+            clause = Not(_path_clause(path, value, where=where_operator))
         case _:
             raise search_error(f'"{where}" unrecognized field "{operator}"')
     return Not(clause) if operator in ("$ne", "$nin") else clause

@@ -76,7 +76,7 @@ class Generation:
         if self.state in (GenerationState.READY, GenerationState.STALE) and self._delays.immediate:
             self._apply(self._queue.take_all())
 
-    async def build(self, collection: AsyncCollection[Document], feed: ChangeFeed, slots: asyncio.Semaphore) -> None:
+    async def build(self, collection: AsyncCollection[Document], feed: ChangeFeed, *, slots: asyncio.Semaphore) -> None:
         """Return when the index is built, or can't be (then it is FAILED). Waits for a mongod that is away."""
         began = time.monotonic()
         build_time_s = 0.0 if self.recovering else self._queue.build_time_s()

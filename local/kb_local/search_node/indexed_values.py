@@ -46,7 +46,7 @@ class IndexedValues:
 
     def find_values(self, document: Mapping[str, Any]) -> IndexedDocument:
         found = IndexedDocument()
-        self._walk(document, self._definition.mapping, "", found)
+        self._walk(document, self._definition.mapping, prefix="", found=found)
         return found
 
     def as_stored(self, path: str, keys: Iterable[FilterKey]) -> list[FilterKey]:
@@ -72,32 +72,34 @@ class IndexedValues:
             document = found.document if found is not None else None
         return found
 
-    def _walk(self, document: Mapping[str, Any], mapping: DocumentMapping, prefix: str, found: IndexedDocument) -> None:
+    def _walk(
+        self, document: Mapping[str, Any], mapping: DocumentMapping, *, prefix: str, found: IndexedDocument
+    ) -> None:
         for name, value in document.items():
             of_field = mapping.find_mapping(name)
             if of_field is not None:
-                self._index_value(value, of_field, prefix + name, found)
+                self._index_value(value, of_field, path=prefix + name, found=found)
 
-    def _index_value(self, value: Any, mapping: FieldMapping, path: str, found: IndexedDocument) -> None:
+    def _index_value(self, value: Any, mapping: FieldMapping, *, path: str, found: IndexedDocument) -> None:
         if isinstance(value, list):
             if mapping is DYNAMIC and _is_embedding(value):
                 found.paths.add(path)
                 return
             for element in value:
-                self._index_value(element, mapping, path, found)
+                self._index_value(element, mapping, path=path, found=found)
             return
         found.paths.add(path)
         if isinstance(value, dict):
             if mapping.document is not None:
-                self._walk(value, mapping.document, f"{path}.", found)
+                self._walk(value, mapping.document, prefix=f"{path}.", found=found)
             return
         if isinstance(value, str) and mapping.text is not None:
-            self._analyze(value, mapping.text, path, found)
+            self._analyze(value, mapping.text, path=path, found=found)
         key = filter_key(value)
         if key is not None and _is_indexed(key, mapping):
             found.keys.setdefault(path, []).append(_token(mapping, key))
 
-    def _analyze(self, text: str, settings: StringField, path: str, found: IndexedDocument) -> None:
+    def _analyze(self, text: str, settings: StringField, *, path: str, found: IndexedDocument) -> None:
         for name, of_field in ((None, settings), *settings.multi.items()):
             if of_field.longest is not None and len(text) > of_field.longest:
                 continue

@@ -46,7 +46,7 @@ class Searchable(Protocol):
 
     def rows_with_value(self, path: str, keys: Iterable[FilterKey]) -> Mask: ...
 
-    def rows_in_range(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask: ...
+    def rows_in_range(self, path: str, lower: Bound | None, *, upper: Bound | None) -> Mask: ...
 
     def rows_with_path(self, path: str) -> Mask: ...
 
@@ -56,13 +56,23 @@ def matches(clause: Clause, index: Searchable) -> Matches:
     found: Matches
     match clause:
         case Text():
-            found = _any_of(index, clause.paths, clause.queries, lambda *field: _text(clause, index.live, *field))
+            found = _any_of(
+                index,
+                clause.paths,
+                queries=clause.queries,
+                search=lambda field, terms: _text(field, terms, clause=clause, live=index.live),
+            )
         case Phrase(paths, queries, slop):
-            found = _any_of(index, paths, queries, lambda *field: _phrase(slop, index.live, *field))
+            found = _any_of(
+                index,
+                paths,
+                queries=queries,
+                search=lambda field, terms: [field.phrase(terms, index.live, slop=slop)],
+            )
         case OneOf(paths, keys):
             found = _constant(reduce(np.logical_or, (index.rows_with_value(path, keys) for path in paths)))
         case Range(paths, lower, upper):
-            found = _constant(reduce(np.logical_or, (index.rows_in_range(path, lower, upper) for path in paths)))
+            found = _constant(reduce(np.logical_or, (index.rows_in_range(path, lower, upper=upper) for path in paths)))
         case Exists(path):
             found = _constant(index.rows_with_path(path))
         case Scored():
@@ -117,6 +127,7 @@ def _should(found: Sequence[Matches]) -> _Optional:
 def _any_of(
     index: Searchable,
     paths: Sequence[TextPath],
+    *,
     queries: Sequence[str],
     search: Callable[[TextField, Terms], list[ScoredRows]],
 ) -> Matches:
@@ -131,9 +142,9 @@ def _any_of(
     return total
 
 
-def _text(clause: Text, live: Mask, field: TextField, terms: Terms) -> list[ScoredRows]:
+def _text(field: TextField, terms: Terms, *, clause: Text, live: Mask) -> list[ScoredRows]:
     searched = [term for term in terms if term is not None]
-    found = [_term(clause.fuzzy, field, term, live) for term in searched]
+    found = [_term(field, term, fuzzy=clause.fuzzy, live=live) for term in searched]
     if not clause.every_term or len(found) < 2:
         return found
     counts = np.zeros(len(live), np.int64)
@@ -142,11 +153,7 @@ def _text(clause: Text, live: Mask, field: TextField, terms: Terms) -> list[Scor
     return [ScoredRows(rows[every], scores[every]) for rows, scores in found for every in [counts[rows] == len(found)]]
 
 
-def _term(fuzzy: Fuzzy | None, field: TextField, term: str, live: Mask) -> ScoredRows:
+def _term(field: TextField, term: str, *, fuzzy: Fuzzy | None, live: Mask) -> ScoredRows:
     if fuzzy is None:
         return field.term(term, live)
     return field.similar_terms(term, live, edits=fuzzy.edits, prefix=fuzzy.prefix, most=fuzzy.expansions)
-
-
-def _phrase(slop: int, live: Mask, field: TextField, terms: Terms) -> list[ScoredRows]:
-    return [field.phrase(terms, live, slop=slop)]

@@ -197,10 +197,10 @@ def _paths(operator: Arguments) -> tuple[str, ...]:
 
 
 def _text_paths(operator: Arguments) -> tuple[TextPath, ...]:
-    return tuple(_text_path(operator, where, source) for where, source in operator.one_or_many("path"))
+    return tuple(_text_path(operator, where, source=source) for where, source in operator.one_or_many("path"))
 
 
-def _text_path(operator: Arguments, where: str, source: Any) -> TextPath:
+def _text_path(operator: Arguments, where: str, *, source: Any) -> TextPath:
     if isinstance(source, str):
         return FieldPath(source)
     if not isinstance(source, dict):

@@ -93,9 +93,9 @@ async def rewrite_pipeline(
         keep: scores whose hidden fields stay in the documents, because the pipeline around this one asks for them.
     """
     rest = list(pipeline)
-    head, rest = await _head(rest, namespace, searches)
+    head, rest = await _head(rest, namespace, searches=searches)
     rest = [
-        await _with_sub_pipeline(stage, rest[place + 1 :], namespace, searches, keep)
+        await _with_sub_pipeline(stage, rest[place + 1 :], namespace=namespace, searches=searches, keep=keep)
         for place, stage in enumerate(rest)
     ]
     for score in (VECTOR_SCORE, TEXT_SCORE):
@@ -104,7 +104,7 @@ async def rewrite_pipeline(
     return head + rest
 
 
-async def _head(pipeline: list[Stage], namespace: Namespace, searches: Searches) -> tuple[list[Stage], list[Stage]]:
+async def _head(pipeline: list[Stage], namespace: Namespace, *, searches: Searches) -> tuple[list[Stage], list[Stage]]:
     """Return the stages for the search that the pipeline begins with, if it does, and those that follow."""
     first = pipeline[0] if pipeline else {}
     if VECTOR_SEARCH in first:
@@ -137,7 +137,7 @@ def _wanted_hits(stages: Sequence[Stage]) -> int | None:
 
 
 async def _with_sub_pipeline(
-    stage: Stage, following: Sequence[Stage], namespace: Namespace, searches: Searches, keep: frozenset[Score]
+    stage: Stage, following: Sequence[Stage], *, namespace: Namespace, searches: Searches, keep: frozenset[Score]
 ) -> Stage:
     """Return the stage with the searches in its sub-pipeline done."""
     for name, key in (("$unionWith", "coll"), ("$lookup", "from")):

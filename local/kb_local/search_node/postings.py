@@ -73,7 +73,7 @@ class Postings:
             case OneOf(path, keys):
                 return self._one_of(path, keys, rows=rows)
             case Range(path, comparison, bound):
-                return self._range(path, comparison, bound, rows=rows)
+                return self._range(path, comparison, bound=bound, rows=rows)
 
     def _one_of(self, path: str, keys: tuple[FilterKey, ...], *, rows: int) -> Mask:
         if NULL in keys:
@@ -86,7 +86,7 @@ class Postings:
             return self._holding(path, keys[0], rows=rows)
         return self._of(set().union(*(self._rows[path].get(key, ()) for key in keys)), rows=rows)
 
-    def _range(self, path: str, comparison: str, bound: FilterKey, *, rows: int) -> Mask:
+    def _range(self, path: str, comparison: str, *, bound: FilterKey, rows: int) -> Mask:
         self._declared(path)
         compare = COMPARISONS[comparison]
         kind, limit = bound

@@ -220,9 +220,9 @@ class ClientConnection(_Connection):
             log.warning("command.interrupted error=%s", type(error).__name__)
             self.abort()
             return
-        self._send_answer(answer, message, frame)
+        self._send_answer(answer, message, frame=frame)
 
-    def _send_answer(self, answer: Answer, message: WireMessage, frame: bytes) -> None:
+    def _send_answer(self, answer: Answer, message: WireMessage, *, frame: bytes) -> None:
         request_id, flags = message.header.request_id, message.flags & ~CHECKSUM_PRESENT
         match answer:
             case PassThrough():

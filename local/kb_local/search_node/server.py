@@ -25,7 +25,7 @@ SOCKET_TIMEOUT_MS = 10_000
 class SearchNode:
     """A running node. `failed` gets an exception if it can't keep its indexes current any more."""
 
-    def __init__(self, server: asyncio.Server, catalogue: Catalogue, failed: asyncio.Future[None]) -> None:
+    def __init__(self, server: asyncio.Server, catalogue: Catalogue, *, failed: asyncio.Future[None]) -> None:
         host, port = server.sockets[0].getsockname()[:2]
         self.address: Address = (host, port)
         self.failed = failed
@@ -84,7 +84,7 @@ async def serve(
 
         server = await asyncio.get_running_loop().create_server(accept, *listen, backlog=BACKLOG)
         running = asyncio.create_task(catalogue.run())
-        node = SearchNode(server, catalogue, running)
+        node = SearchNode(server, catalogue, failed=running)
         address = "{}:{}".format(*node.address)
         try:
             yield node

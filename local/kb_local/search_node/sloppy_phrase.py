@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]], slop: int) -> float:
+def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]], *, slop: int) -> float:
     """Return the sum over all matches of 1 / (1 + how far the words are moved).
 
     Args:
@@ -33,7 +33,7 @@ def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]]
             places[word] += 1
             earliest = own[places[word]]
         moved = end - earliest
-        if moved <= slop and _are_distinct(positions, places, wanted):
+        if moved <= slop and _are_distinct(positions, places, wanted=wanted):
             frequency += 1 / (1 + moved)
         places[word] += 1
         if places[word] == len(own):
@@ -42,7 +42,7 @@ def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]]
         heapq.heappush(queue, (own[places[word]], word))
 
 
-def _are_distinct(positions: list[list[int]], places: list[int], wanted: Sequence[tuple[int, int]]) -> bool:
+def _are_distinct(positions: list[list[int]], places: list[int], *, wanted: Sequence[tuple[int, int]]) -> bool:
     """Tell whether a word that the phrase has twice was found twice."""
     found = {positions[word][places[word]] + wanted[word][0] for word in range(len(wanted))}
     return len(found) == len(wanted)

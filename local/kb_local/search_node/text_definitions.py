@@ -99,22 +99,22 @@ class TextDefinition:
 
 def parse_text_definition(source: object, *, where: str) -> TextDefinition:
     """Check a definition; `where` names it in error texts, such as `userCommand.definition`."""
-    definition = Arguments(source, where, definition_error)
+    definition = Arguments(source, where, refuse=definition_error)
     for key in DEFINITION_KEYS_IGNORED:
         definition.given(key)
     for key in ("synonyms", "typeSets", "sort", "storedSource"):
         if definition.given(key):
             raise not_implemented(f"{key} of a search index")
     custom = custom_analyzers(definition)
-    analyzer = _analyzer(definition, "analyzer", custom)
-    search_analyzer = _analyzer(definition, "searchAnalyzer", custom)
+    analyzer = _analyzer(definition, "analyzer", custom=custom)
+    search_analyzer = _analyzer(definition, "searchAnalyzer", custom=custom)
     definition.required("mappings")
     mapping = _mapping(definition.child("mappings"), custom)
     definition.close()
     return TextDefinition(dict(definition.source), mapping, analyzer, search_analyzer, custom)
 
 
-def _analyzer(holder: Arguments, key: str, custom: Collection[str]) -> str | None:
+def _analyzer(holder: Arguments, key: str, *, custom: Collection[str]) -> str | None:
     name = holder.text(key)
     if name in UNSUPPORTED:
         raise not_implemented(f"the analyzer {name}")
@@ -132,12 +132,12 @@ def _mapping(source: Arguments, custom: Collection[str]) -> DocumentMapping:
     fields: dict[str, FieldMapping] = {}
     if source.given("fields") is not None:
         named = source.child("fields")
-        fields = {name: _field(named, name, custom) for name in named.source}
+        fields = {name: _field(named, name, custom=custom) for name in named.source}
     source.close()
     return DocumentMapping(bool(dynamic), fields)
 
 
-def _field(fields: Arguments, name: str, custom: Collection[str]) -> FieldMapping:
+def _field(fields: Arguments, name: str, *, custom: Collection[str]) -> FieldMapping:
     if fields.given(name) is None:
         raise fields.refusal("cannot be null", name)
     types = [fields.element(where, one) for where, one in fields.one_or_many(name)]
@@ -174,17 +174,17 @@ def _string_field(source: Arguments, custom: Collection[str], *, within_multi: b
         if within_multi:
             raise source.refusal("multi definition cannot contain nested multi definition")
         named = source.child("multi")
-        multi = {name: _multi_field(named, name, custom) for name in named.source}
+        multi = {name: _multi_field(named, name, custom=custom) for name in named.source}
     return StringField(
-        analyzer=_analyzer(source, "analyzer", custom),
-        search_analyzer=_analyzer(source, "searchAnalyzer", custom),
+        analyzer=_analyzer(source, "analyzer", custom=custom),
+        search_analyzer=_analyzer(source, "searchAnalyzer", custom=custom),
         longest=source.integer("ignoreAbove", default=0, bounds=(1, None)) or None,
         norms=source.choice("norms", ("include", "omit"), default="include") == "include",
         multi=multi,
     )
 
 
-def _multi_field(named: Arguments, name: str, custom: Collection[str]) -> StringField:
+def _multi_field(named: Arguments, name: str, *, custom: Collection[str]) -> StringField:
     if "." in name:
         raise named.refusal('multi path cannot contain "."', name)
     source = named.child(name)

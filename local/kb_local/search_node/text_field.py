@@ -93,21 +93,23 @@ class TextField:
 
     def term(self, term: str, live: Mask) -> Scored:
         rows, frequencies = self._postings(term, live)
-        return self._scored(rows, frequencies, bm25.inverse_document_frequency(self._documents, len(rows)))
+        return self._scored(rows, frequencies, idf=bm25.inverse_document_frequency(self._documents, len(rows)))
 
     def similar_terms(self, term: str, live: Mask, *, edits: int, prefix: int, most: int) -> Scored:
         """Score rows by terms within a number of edits, as Lucene's FuzzyQuery does.
 
         All of them count as rare as the commonest, and each the less the more it differs.
         """
-        expanded = [(self._postings(one, live), boost) for one, boost in self._similar(term, edits, prefix)[:most]]
+        expanded = [
+            (self._postings(one, live), boost) for one, boost in self._similar(term, edits, prefix=prefix)[:most]
+        ]
         expanded = [(postings, boost) for postings, boost in expanded if len(postings[0])]
         if not expanded:
             return NONE_SCORED
         idf = bm25.inverse_document_frequency(self._documents, max(len(rows) for (rows, _), _ in expanded))
         scores = np.zeros(len(live), np.float32)
         for (rows, frequencies), boost in expanded:
-            scores[rows] += self._scored(rows, frequencies, idf).scores * np.float32(boost)
+            scores[rows] += self._scored(rows, frequencies, idf=idf).scores * np.float32(boost)
         matching = np.flatnonzero(scores)
         return Scored(matching, scores[matching])
 
@@ -118,11 +120,11 @@ class TextField:
             return self.term(places[0][1], live)
         if not places or any(term not in self._vocabulary for _, term in places):
             return NONE_SCORED
-        candidates, idf = self._having_all({term for _, term in places}, [term for _, term in places], live)
+        candidates, idf = self._having_all({term for _, term in places}, [term for _, term in places], live=live)
         wanted = [(place - places[0][0], self._vocabulary[term]) for place, term in places]
-        frequencies = self._phrase_frequencies(candidates, wanted, slop)
+        frequencies = self._phrase_frequencies(candidates, wanted, slop=slop)
         found = frequencies > 0
-        return self._scored(candidates[found], frequencies[found], idf)
+        return self._scored(candidates[found], frequencies[found], idf=idf)
 
     def compact(self, kept: RowNumbers) -> None:
         """Forget all rows but `kept`, which get the numbers 0, 1, 2 and so on; and terms that no row has any more."""
@@ -165,14 +167,14 @@ class TextField:
         counting = live[rows]
         return rows[counting], frequencies[counting].astype(np.float32)
 
-    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], idf: float) -> Scored:
+    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], *, idf: float) -> Scored:
         if not len(rows):
             return NONE_SCORED
         factors = bm25.length_factors(self._total_length / self._documents)
         codes = np.frombuffer(bytes(self._length_codes), np.uint8)[rows]
         return Scored(rows, np.float32(idf) * bm25.saturate_frequency(frequencies, factors[codes]))
 
-    def _similar(self, term: str, edits: int, prefix: int) -> list[tuple[str, float]]:
+    def _similar(self, term: str, edits: int, *, prefix: int) -> list[tuple[str, float]]:
         """Return terms with what they count, the most similar first."""
         self._group_by_length()
         found = []
@@ -190,7 +192,7 @@ class TextField:
                 self._by_length.setdefault(len(term), []).append(term)
         self._grouped = len(self._vocabulary)
 
-    def _having_all(self, distinct: set[str], terms: Sequence[str], live: Mask) -> tuple[RowNumbers, float]:
+    def _having_all(self, distinct: set[str], terms: Sequence[str], *, live: Mask) -> tuple[RowNumbers, float]:
         """Return the rows with every term, and how rare the terms are together."""
         rows = {term: self._postings(term, live)[0] for term in distinct}
         idf = sum(bm25.inverse_document_frequency(self._documents, len(rows[term])) for term in terms)
@@ -200,14 +202,14 @@ class TextField:
         return common, idf
 
     def _phrase_frequencies(
-        self, candidates: RowNumbers, wanted: Sequence[tuple[int, int]], slop: int
+        self, candidates: RowNumbers, wanted: Sequence[tuple[int, int]], *, slop: int
     ) -> NDArray[np.float32]:
         tokens, row_of = self._tokens_of(candidates)
         if slop:
             ends = np.searchsorted(row_of, candidates, side="right")
             begins = np.searchsorted(row_of, candidates)
             texts = (tokens[begin:end] for begin, end in zip(begins, ends, strict=True))
-            return np.asarray([sloppy_frequency(text, wanted, slop) for text in texts], np.float32)
+            return np.asarray([sloppy_frequency(text, wanted, slop=slop) for text in texts], np.float32)
         here = np.ones(len(tokens), bool)
         for offset, term in wanted:
             end = len(tokens) - offset

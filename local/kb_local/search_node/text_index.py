@@ -91,13 +91,17 @@ class TextIndex:
         searched = _Searched(live, self.definition, self._values, self._texts, self._fields, self._paths)
         found = matches(query.clause, searched)
         rows = np.flatnonzero(found.mask & live)
-        ordered = self._by_score(rows, found, most) if not query.sort else self._sorted(rows, found, query.sort)[:most]
+        ordered = (
+            self._by_score(rows, found, most=most)
+            if not query.sort
+            else self._sorted(rows, found, sort=query.sort)[:most]
+        )
         return Answer(Hits([self._ids[row] for row in ordered], found.scores[ordered].tolist()), len(rows))
 
     def _live_mask(self) -> Mask:
         return np.frombuffer(bytes(self._live), bool)
 
-    def _by_score(self, rows: RowNumbers, found: Matches, most: int | None) -> RowNumbers:
+    def _by_score(self, rows: RowNumbers, found: Matches, *, most: int | None) -> RowNumbers:
         scores = found.scores[rows]
         if most is not None and 0 < most < len(rows):
             # All that score like the last one are kept, because of equals the first rows are wanted.
@@ -106,7 +110,7 @@ class TextIndex:
             scores = found.scores[rows]
         return rows[np.argsort(-scores, kind="stable")][:most]
 
-    def _sorted(self, rows: RowNumbers, found: Matches, sort: Sequence[SortKey]) -> RowNumbers:
+    def _sorted(self, rows: RowNumbers, found: Matches, *, sort: Sequence[SortKey]) -> RowNumbers:
         ordered = rows.tolist()
         for key in reversed(sort):
             if key.path is None:
@@ -155,7 +159,7 @@ class _Searched:
         asked = self.values.as_stored(path, keys)
         return self.fields.get(path, NO_VALUES).rows_with_value(asked, count=len(self.live))
 
-    def rows_in_range(self, path: str, lower: Bound | None, upper: Bound | None) -> Mask:
+    def rows_in_range(self, path: str, lower: Bound | None, *, upper: Bound | None) -> Mask:
         lower, upper = self.values.bound_as_stored(path, lower), self.values.bound_as_stored(path, upper)
         return self.fields.get(path, NO_VALUES).rows_in_range(lower, upper, count=len(self.live))
 

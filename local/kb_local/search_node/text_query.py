@@ -49,7 +49,7 @@ class TextQuery:
 def parse_text_query(source: object) -> TextQuery:
     if not isinstance(source, dict):
         raise search_error("the argument of a search stage must be a document")
-    stage = Arguments(source, "", search_error)
+    stage = Arguments(source, "", refuse=search_error)
     for key in IGNORED_KEYS:
         stage.given(key)
     for key in UNSUPPORTED_KEYS:
@@ -88,7 +88,7 @@ def _sort(source: Any) -> tuple[SortKey, ...]:
 
 def _sort_key(path: str, order: Any) -> SortKey:
     if isinstance(order, dict):
-        options = Arguments(order, f"sort.{path}", search_error)
+        options = Arguments(order, f"sort.{path}", refuse=search_error)
         by_score = options.given("$meta")
         if by_score not in (None, "searchScore"):
             raise options.refusal("must be one of [searchScore]", "$meta")

@@ -43,7 +43,7 @@ class ValueField:
         return found
 
     def rows_in_range(self, lower: Bound | None, upper: Bound | None, *, count: int) -> Mask:
-        return self.rows_with_value([key for key in self._rows if _is_within(key, lower, upper)], count=count)
+        return self.rows_with_value([key for key in self._rows if _is_within(key, lower, upper=upper)], count=count)
 
     def sort_value(self, row: int, *, descending: bool) -> tuple[int, object]:
         """Return what a row is sorted by: of several values the one that comes first in this direction."""
@@ -82,7 +82,7 @@ class PathRows:
         self._rows = {path: rows for path, rows in kept.items() if rows}
 
 
-def _is_within(key: FilterKey, lower: Bound | None, upper: Bound | None) -> bool:
+def _is_within(key: FilterKey, lower: Bound | None, *, upper: Bound | None) -> bool:
     kind, value = key
     for bound, beyond, at_least in ((lower, operator.gt, operator.ge), (upper, operator.lt, operator.le)):
         if bound is None:

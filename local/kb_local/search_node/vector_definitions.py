@@ -88,14 +88,14 @@ def _check_field(field: object, where: str) -> None:
 
 
 def _check_vector_field(field: Mapping[str, Any], where: str) -> None:
-    dimensions = _integer(field, "numDimensions", where, bounds=(1, MOST_DIMENSIONS))
+    dimensions = _integer(field, "numDimensions", where=where, bounds=(1, MOST_DIMENSIONS))
     if dimensions is None:
         raise definition_error(f'"{where}.numDimensions" is required')
     if field.get("similarity") is None:
         raise definition_error(f'"{where}.similarity" is required')
-    _one_of(field, "similarity", where, SIMILARITIES)
-    _one_of(field, "quantization", where, QUANTIZATIONS)
-    _one_of(field, "indexingMethod", where, INDEXING_METHODS)
+    _one_of(field, "similarity", where=where, allowed=SIMILARITIES)
+    _one_of(field, "quantization", where=where, allowed=QUANTIZATIONS)
+    _one_of(field, "indexingMethod", where=where, allowed=INDEXING_METHODS)
     if field.get("quantization") == "binary" and dimensions % 8:
         raise definition_error(f'"{where}.numDimensions" must be divisible by 8 with binary quantization')
     options = field.get("hnswOptions", {})
@@ -106,10 +106,10 @@ def _check_vector_field(field: Mapping[str, Any], where: str) -> None:
     for key in options:
         if key not in HNSW_BOUNDS:
             raise definition_error(f'"{where}.hnswOptions" unrecognized field "{key}"')
-        _integer(options, key, f"{where}.hnswOptions", bounds=HNSW_BOUNDS[key])
+        _integer(options, key, where=f"{where}.hnswOptions", bounds=HNSW_BOUNDS[key])
 
 
-def _integer(holder: Mapping[str, Any], key: str, where: str, *, bounds: tuple[int, int]) -> int | None:
+def _integer(holder: Mapping[str, Any], key: str, *, where: str, bounds: tuple[int, int]) -> int | None:
     value = holder.get(key)
     if value is None:
         return None
@@ -120,7 +120,7 @@ def _integer(holder: Mapping[str, Any], key: str, where: str, *, bounds: tuple[i
     return int(value)
 
 
-def _one_of(holder: Mapping[str, Any], key: str, where: str, allowed: tuple[str, ...]) -> None:
+def _one_of(holder: Mapping[str, Any], key: str, *, where: str, allowed: tuple[str, ...]) -> None:
     if key in holder and holder[key] not in allowed:
         raise definition_error(f'"{where}.{key}" must be one of [{", ".join(allowed)}]')
 

@@ -70,8 +70,8 @@ class VectorIndex:
                 wanted &= self._postings.mask(query.filter, rows=count)
             rows = np.flatnonzero(wanted)
             if len(rows) * column.field.dimensions <= INLINE_FLOATS:
-                return self._rank(column, rows, query.vector, query.limit)
-            return await asyncio.to_thread(self._rank, column, rows, query.vector, query.limit)
+                return self._rank(column, rows, vector=query.vector, limit=query.limit)
+            return await asyncio.to_thread(self._rank, column, rows, vector=query.vector, limit=query.limit)
 
     def _column_for(self, query: VectorQuery) -> VectorColumn:
         column = self._columns.get(query.path)
@@ -86,7 +86,7 @@ class VectorIndex:
             raise search_error("Cosine similarity cannot be calculated against a zero vector.")
         return column
 
-    def _rank(self, column: VectorColumn, rows: NDArray[np.intp], vector: Vector, limit: int) -> Hits:
+    def _rank(self, column: VectorColumn, rows: NDArray[np.intp], *, vector: Vector, limit: int) -> Hits:
         if not len(rows):
             return NO_HITS
         scores = column.scores(rows, vector)

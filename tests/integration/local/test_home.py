@@ -89,7 +89,7 @@ with Home(Path({str(home.folder)!r})).locked():
         assert holder.stdout is not None
         holder.stdout.readline()
         assert home.is_locked()
-        with pytest.raises(UnusableHome, match="runs in"), home.locked():
+        with pytest.raises(UnusableHome, match="already running in"), home.locked():
             pass
         holder.kill()
     assert not home.is_locked()

@@ -103,7 +103,7 @@ def test_edit_distances_are_those_of_the_textbook(term: str, others: list[str]) 
 )
 def test_moved_words_make_a_phrase_count_less(text: str, phrase: str, slop: int, expected: float) -> None:
     wanted = [(offset, ord(term)) for offset, term in enumerate(phrase.split())]
-    found = sloppy_frequency(np.asarray([ord(term) for term in text.split()], np.uint32), wanted, slop)
+    found = sloppy_frequency(np.asarray([ord(term) for term in text.split()], np.uint32), wanted, slop=slop)
     assert found == pytest.approx(expected)
 
 
