@@ -78,7 +78,7 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
     async def forward(request: Request) -> Response:
         if request.scope["path"] in OPERATORS_PATHS:
             detail = "This path is served by each service on its own port, and not here."
-            return _problem(request, HTTPStatus.NOT_FOUND, slug="not-found", detail=detail)
+            return _problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)
         upstream = route_upstream(request.url.path)
         body = _RequestBody(request)
         outgoing = _build_outgoing(request, body, client=client, base_url=upstreams[upstream])
@@ -174,7 +174,7 @@ def _unavailable(request: Request, upstream: Upstream) -> Response:
     return _problem(
         request,
         HTTPStatus.SERVICE_UNAVAILABLE,
-        slug="service-unavailable",
+        "service-unavailable",
         detail=f"{upstream} does not run at the moment; the request was not sent. Try again, or see `kb status`.",
         headers={"retry-after": str(RETRY_AFTER_S)},
     )
@@ -184,13 +184,13 @@ def _connection_lost(request: Request, upstream: Upstream) -> Response:
     return _problem(
         request,
         HTTPStatus.BAD_GATEWAY,
-        slug="connection-lost",
+        "connection-lost",
         detail=f"{upstream} ended before it answered; whether it did what was asked is not known.",
     )
 
 
 def _problem(
-    request: Request, status: HTTPStatus, *, slug: str, detail: str, headers: Mapping[str, str] | None = None
+    request: Request, status: HTTPStatus, slug: str, *, detail: str, headers: Mapping[str, str] | None = None
 ) -> Response:
     request_id = request.headers.get("x-request-id") or uuid4().hex
     answer = JSONResponse(
