@@ -37,7 +37,7 @@ status: install  ## what runs, where, and how it is
 	@$(BIN)/kb status
 
 test: install  ## every test that fits in CI, against real servers
-	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 3 --dist loadfile --no-loadscope-reorder --quiet
+	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 3 --dist loadgroup --no-loadscope-reorder --quiet
 
 test-long: install  ## the long forms: more kills, more orders, more swaps, more examples
 	@$(BIN)/python -m pytest -m "$(LOCAL) and long" --timeout 7200

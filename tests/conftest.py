@@ -7,7 +7,8 @@ has them started as containers. The header of the run says which ones are used, 
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -52,6 +53,22 @@ class KafkaCluster:
     bootstrap: str
 
 
+MEMORY: Final = Path("/dev/shm")
+IN_MEMORY: Final = "kb-tests-"
+MIN_MEMORY_BYTES: Final = 8_000_000_000
+
+ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour")
+"""Folders whose tests share a running system: one worker runs them all, and stops the system after the last one."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each file to one worker (`--dist loadgroup`)."""
+    for item in items:
+        file = item.nodeid.partition("::")[0]
+        group = next((folder for folder in ONE_WORKER if file.startswith(f"{folder}/")), file)
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
 def pytest_collection_finish() -> None:
     """What is imported by now stays: looking through it for garbage, again and again, takes a twentieth of the CPU."""
     gc.collect()
@@ -86,7 +103,27 @@ def server_logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-async def mongod(server_logs: Path) -> AsyncIterator[MongoDeployment | Mongod]:
+def data_folder(server_logs: Path) -> Iterator[Path]:
+    """A folder in memory, where there is room for it: most of what tests wait for is a disk that syncs."""
+    if not MEMORY.is_dir() or shutil.disk_usage(MEMORY).free < MIN_MEMORY_BYTES:
+        yield server_logs
+        return
+    _remove_leftovers()
+    folder = MEMORY / f"{IN_MEMORY}{os.getpid()}"
+    folder.mkdir(mode=0o700)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def _remove_leftovers() -> None:
+    """Remove the folders of runs that were killed."""
+    for folder in MEMORY.glob(f"{IN_MEMORY}*"):
+        if not Path(f"/proc/{folder.name.removeprefix(IN_MEMORY)}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[MongoDeployment | Mongod]:
     """`.uri` of a plain replica set; one of ours can also be killed and paused, but is shared by the whole run."""
     backend = _backend()
     if backend.mongo_uri is not None:
@@ -100,7 +137,7 @@ async def mongod(server_logs: Path) -> AsyncIterator[MongoDeployment | Mongod]:
         return
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
     server = Mongod(
-        server_logs / "mongo",
+        data_folder / "mongo",
         port=free_port(),
         log=server_logs / "mongod.log",
         transaction_lifetime_s=5,

@@ -28,7 +28,7 @@ class Documented:
     variables: dict[str, str]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def stack(
     search_node: MongoDeployment | SearchNode,
     broker: KafkaCluster | Broker,
@@ -51,7 +51,7 @@ async def stack(
             await mongo.drop_database(name)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def documented(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Documented:
     """Run the tutorial: the other pages begin with its knowledge base."""
     printed_by_make_up = {

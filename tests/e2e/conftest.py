@@ -20,7 +20,7 @@ UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15
 """Nothing is killed here: a process that stalls for a moment keeps what it works on."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def world(
     search_node: MongoDeployment | SearchNode,
     broker: KafkaCluster | Broker,

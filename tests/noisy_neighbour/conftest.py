@@ -22,7 +22,7 @@ SILENT_CONNECTIONS: Final = 180
 SERVICES = ("kb_api", "kb_search", "kb_indexer")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def neighbourhood(
     search_node: MongoDeployment | SearchNode,
     broker: KafkaCluster | Broker,
@@ -56,7 +56,7 @@ async def neighbourhood(
         )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 async def measured(neighbourhood: Neighbourhood) -> AsyncIterator[MeasuredTenant]:
     async with start_measured_tenant(neighbourhood.measured) as measured:
         yield measured
