@@ -23,11 +23,14 @@ def complaint(function: Callable[[str], object], text_of: Callable[[int], str], 
         text_of: a text of about so many code points.
         longest: the last text has at least so many.
     """
-    length = _SHORTEST
-    took_s = _cpu_s(function, text_of(length))
-    while length < longest:
-        shorter_s, length = took_s, length * _STEP
-        took_s = _cpu_s(function, text_of(length))
+    lengths = [_SHORTEST]
+    while lengths[-1] < longest:
+        lengths.append(lengths[-1] * _STEP)
+    if _cpu_s(function, text_of(lengths[-1])) < _WORTH_MEASURING_S:
+        return ""
+    took_s = _cpu_s(function, text_of(lengths[0]))
+    for length in lengths[1:]:
+        shorter_s, took_s = took_s, _cpu_s(function, text_of(length))
         if took_s < _WORTH_MEASURING_S or took_s < _MOST_GROWTH * shorter_s:
             continue
         # Other work on the machine can only make a measurement longer: the shortest one of several counts.
