@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,6 +25,7 @@ class Refused(NamedTuple):
     instead: str
 
 
+@cache
 def refused_names() -> list[Refused]:
     lines = [line for line in LIST.read_text().splitlines() if line and not line.startswith("#")]
     return [Refused(re.compile(pattern), instead) for pattern, instead in (line.split(ARROW) for line in lines)]
@@ -33,10 +35,15 @@ def findings(name: str, text: str) -> list[str]:
     """Name each line of a file that has a refused name, and what to write instead."""
     return [
         f"{name}:{number}: {found.group()!r}: write {refused.instead}"
-        for number, line in enumerate(text.splitlines(), 1)
         for refused in refused_names()
+        for number, line in _lines_with(refused.pattern, text)
         if (found := refused.pattern.search(line))
     ]
+
+
+def _lines_with(pattern: re.Pattern[str], text: str) -> list[tuple[int, str]]:
+    """Number the lines of a text, if the pattern is in it at all."""
+    return list(enumerate(text.splitlines(), 1)) if re.search(pattern.pattern, text, re.MULTILINE) else []
 
 
 def test_no_tracked_file_has_a_refused_name() -> None:
