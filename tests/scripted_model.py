@@ -37,6 +37,10 @@ class ScriptedModel:
 
         assert await poll_until(asked, timeout_s=PATIENCE_S)
 
+    async def answers_now(self) -> None:
+        """End the delays of the answers that it has been asked for."""
+        (await self.http.post(f"/admin/chat/{self.name}/release")).raise_for_status()
+
     async def was_left_by_all(self) -> None:
         """Wait until nobody waits any more for what it was asked, if it was asked at all."""
 

@@ -56,6 +56,7 @@ def create_app(*, hash_only: bool = False) -> Starlette:
             Route("/admin/chat", server.put_script, methods=["PUT"]),
             Route("/admin/chat/{model}", server.chat_report, methods=["GET"]),
             Route("/admin/chat/{model}", server.reset_chat, methods=["DELETE"]),
+            Route("/admin/chat/{model}/release", server.release_chat, methods=["POST"]),
         ],
         exception_handlers={
             OpenAIError: _openai_error,
@@ -156,6 +157,10 @@ class ModelServer:
 
     async def chat_report(self, request: Request) -> Response:
         return JSONResponse(self._scripted.report(request.path_params["model"]))
+
+    async def release_chat(self, request: Request) -> Response:
+        self._scripted.release(request.path_params["model"])
+        return Response(status_code=204)
 
     async def reset_chat(self, request: Request) -> Response:
         self._scripted.reset(request.path_params["model"])

@@ -18,7 +18,7 @@ class Fault(BaseModel):
         kind: one of `FaultKind`.
         times: how many calls are hit; None is all of them.
         retry_after_s: the Retry-After header of a `status` fault, if it has one.
-        hang_s: how long `hang` waits before it answers as it should have.
+        hang_s: how long `hang` waits before it answers as it should have; another program or a reset ends it earlier.
         probability: of hitting a call that matches the conditions; drawn with the program's seed.
         model: only calls of this model.
         min_inputs: only calls with at least so many texts (a provider's 413).

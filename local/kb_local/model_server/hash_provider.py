@@ -77,7 +77,11 @@ class HashProvider:
         running = self._running
         fault = running.next_fault(request)
         hang_s = fault.hang_s if fault and fault.kind == "hang" else 0
-        await wait(running.delay_s + hang_s, is_disconnected=is_disconnected)
+        await wait(
+            running.delay_s + hang_s,
+            is_disconnected=is_disconnected,
+            is_released=lambda: self._running is not running,
+        )
         if fault:
             _raise_if_error(fault)
         if fault and fault.kind == "not_json":

@@ -50,7 +50,7 @@ class Turn(BaseModel):
     """Code of the error."""
     retry_after_s: float | None = Field(default=None, ge=0)
     delay_s: float = Field(default=0.0, ge=0)
-    """Before the answer."""
+    """Before the answer, or until `release` is called."""
     stall_s: float = Field(default=0.0, ge=0)
     """In the middle of a streamed answer."""
     cut: bool = False
@@ -77,6 +77,7 @@ class _Running:
     script: Script
     requests: list[dict[str, Any]] = field(default_factory=list)
     calls: int = 0
+    releases: int = 0
     left: int = 0
     """Answers whose caller did not wait for their end."""
 
@@ -92,6 +93,10 @@ class ScriptedChat:
 
     def reset(self, model: str) -> None:
         self._running.pop(model, None)
+
+    def release(self, model: str) -> None:
+        """End the delays and stalls that are under way."""
+        self._of(model).releases += 1
 
     def report(self, model: str) -> dict[str, Any]:
         """Return the requests to the model, in order, and how many callers left early."""
@@ -151,9 +156,13 @@ class ScriptedChat:
     async def _wait(
         self, running: _Running, duration_s: float, *, is_disconnected: Callable[[], Awaitable[bool]]
     ) -> None:
-        finished = False
+        finished, releases = False, running.releases
         try:
-            await wait(duration_s, is_disconnected=is_disconnected)
+            await wait(
+                duration_s,
+                is_disconnected=is_disconnected,
+                is_released=lambda: running.releases > releases,
+            )
             finished = True
         finally:
             running.left += not finished

@@ -95,11 +95,12 @@ async def test_while_a_provider_is_asked_for_a_new_knowledge_base_other_requests
 ) -> None:
     creator = await new_caller()
     await creator.ok("POST", "/tags", json={"tag_id": "t", "name": "t"})
-    await provider({"kind": "hang", "hang_s": 2, "model": UNKNOWN_MODEL})
+    await provider({"kind": "hang", "hang_s": 60, "model": UNKNOWN_MODEL})
     body: dict[str, Any] = new_knowledge_base("t", embedding_model=UNKNOWN_MODEL)
     async with hold_turns(queue, "somebody-else"):
         creating = asyncio.create_task(creator.request("POST", "/knowledge-bases", json=body))
         await until(lambda: has_active(queue, creator.organization_id))
         await creator.ok("GET", "/tags")
         assert not creating.done()
+        await provider()
         assert (await creating).status_code == 201

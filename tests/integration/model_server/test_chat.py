@@ -71,6 +71,19 @@ async def test_a_stream_that_is_cut_ends_without_its_end(http: httpx.AsyncClient
     assert "[DONE]" not in text
 
 
+async def test_a_delayed_answer_comes_when_it_is_released(http: httpx.AsyncClient) -> None:
+    await script(http, {"text": "one two", "delay_s": 600})
+    asking = asyncio.create_task(say(http))
+
+    async def asked() -> bool:
+        return bool((await report(http))["requests"])
+
+    assert await poll_until(asked, timeout_s=30)
+    assert (await http.post(f"/admin/chat/{MODEL}/release")).status_code == 204
+
+    assert (await asking)["choices"][0]["message"]["content"] == "one two"
+
+
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_caller_who_leaves_a_stalled_answer_is_noticed(http: httpx.AsyncClient, stream: bool) -> None:
     await script(http, {"text": "one two three four five", **({"stall_s": 60} if stream else {"delay_s": 60})})

@@ -154,6 +154,19 @@ async def test_a_call_that_hung_is_answered_as_it_should_have_been(http: httpx.A
     assert is_right(await ask(http))
 
 
+async def test_a_call_that_hangs_is_answered_when_another_program_is_put(http: httpx.AsyncClient) -> None:
+    await program(http, {"kind": "hang", "hang_s": 600})
+    asking = asyncio.create_task(ask(http))
+
+    async def has_arrived() -> bool:
+        return bool((await http.get("/admin/hash")).json()["calls"])
+
+    await until(has_arrived)
+    await program(http)
+
+    assert is_right(await asking)
+
+
 async def test_every_answer_can_be_delayed_without_delaying_each_other(http: httpx.AsyncClient) -> None:
     # Longer than the test waits: whatever has arrived is still being delayed.
     await program(http, delay_ms=600_000)

@@ -23,7 +23,8 @@ from tests.waiting import until
 
 SEARCH = {"tool_calls": [call("search_knowledge_base", json.dumps({"query": FENCE}))]}
 ANSWER = {"text": "A fence is a write that fails, as passage [1] says."}
-HANG_S = 2.0
+HANG_S = 60.0
+"""A test ends each hang itself."""
 
 Ask: TypeAlias = Callable[[Author, str, str], Coroutine[Any, Any, str]]
 """Search by an author in a knowledge base, if need be with a model of that name; return the answer as text."""
@@ -94,8 +95,8 @@ async def test_while_the_vector_of_a_query_is_waited_for_another_search_is_answe
             answer = await served.ask("POST", f"/knowledge-bases/{knowledge.kb.kb_id}/search", text_search)
             assert not hanging.done()
             assert answer.json()["results"]
+            (await http.delete("/admin/hash")).raise_for_status()
             assert "fence" in await hanging
-        (await http.delete("/admin/hash")).raise_for_status()
 
 
 @pytest.mark.parametrize("ask", [run, streamed_run])
@@ -108,6 +109,7 @@ async def test_while_a_model_thinks_a_search_is_answered(
         await scripted.was_asked(2)
         assert "fence" in await search(served, knowledge.kb.kb_id, "")
         assert not thinking.done()
+        await scripted.answers_now()
         assert "fence" in await thinking
 
 
@@ -119,6 +121,7 @@ async def test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_a
     running = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
     await scripted.was_asked(1)
     async with hold_turns(queue, ORGANIZATION):
+        await scripted.answers_now()
         await until(lambda: has_waiting(queue, ORGANIZATION) or running.done())
         assert not running.done()
         assert len(await scripted.requests()) == 1
