@@ -26,6 +26,7 @@ from benchmarks.retrieval_quality.measures import measure
 from kb_search.retrieval.fusion import WEIGHTS, QueryShape, Weights, classify_query, fuse
 from kb_shared.mongo import index_queries, knowledge_bases, vectors
 from kb_shared.mongo.database import Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.vectors import document_of
 
 VECTOR_WEIGHTS = (0.0, 0.01, 0.1, 0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0, 1.01, 1.05, 1.1, 1.25, 1.5, 2.0)
@@ -101,7 +102,7 @@ async def _ask_all(
         _client_of(kb) as client,
     ):
         database = client[kb.stack.database]
-        found = await knowledge_bases.get(database, kb.stack.organization_id, kb.kb_id)
+        found = await knowledge_bases.get(database, KnowledgeBaseKey(kb.stack.organization_id, kb.kb_id))
         chunks = vectors.chunks_of(database, found)
 
         async def ask(query: Query) -> Legs:

@@ -19,6 +19,7 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, schema
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import until
@@ -42,7 +43,7 @@ async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: 
             if not handled:
                 # The consumer would hand it over again.
                 await until(lambda: _handles(database), within_s=WITHIN_S)
-            document = await documents.find(database, ORGANIZATION, "d")
+            document = await documents.find(database, DocumentKey(ORGANIZATION, "d"))
             assert document is not None, "its offset was committed, and nobody knows of it"
         finally:
             await database.client.close()

@@ -5,6 +5,7 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import OcrCompleted
 from kb_shared.mongo.document_texts import text_id
+from kb_shared.mongo.keys import DocumentKey
 from tests.chaos.oracle import read_body
 from tests.chaos.workload import paragraph
 from tests.e2e.world import World
@@ -24,7 +25,7 @@ def _malformed_records(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
     def with_envelope(**changes: Any) -> bytes:
         return json.dumps({name: value for name, value in (envelope | changes).items() if value is not None}).encode()
 
-    foreign = text_id("others", good.document_id, FOREIGN_TEXT, ())
+    foreign = text_id(DocumentKey("others", good.document_id), FOREIGN_TEXT, ())
     return [
         (None, "no-value"),
         (b"", "not-json"),
@@ -102,7 +103,7 @@ async def _let_others_have_a_text(world: World, document_id: str) -> None:
     event = world.upstream.ocr(document_id, [], tags=["theirs"])
     theirs = event.model_copy(update={"organization_id": "others", "text": FOREIGN_TEXT})
     await world.system.events.publish(theirs)
-    reference = text_id("others", document_id, FOREIGN_TEXT, ())
+    reference = text_id(DocumentKey("others", document_id), FOREIGN_TEXT, ())
 
     async def is_stored() -> bool:
         return await world.system.database.document_texts.find_one({"_id": reference}) is not None

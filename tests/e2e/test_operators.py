@@ -4,6 +4,7 @@ from typing import Any
 
 from kb_contracts.cloudevents import encode
 from kb_shared.mongo.document_texts import text_id
+from kb_shared.mongo.keys import DocumentKey
 from tests.chaos.workload import paragraph
 from tests.e2e.system import System
 from tests.e2e.world import World
@@ -32,7 +33,7 @@ async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: 
     document_id = f"late-{tag}"
     whole = world.upstream.ocr(document_id, [paragraph(f"{document_id}-{n}") for n in range(20)], tags=[tag])
     text = whole.text or ""
-    reference = text_id(system.organization_id, document_id, text, ())
+    reference = text_id(DocumentKey(system.organization_id, document_id), text, ())
     event = whole.model_copy(update={"text": None, "text_ref": reference})
     await world.send_malformed(
         encode(event, source="/tests/upstream"), key=f"{system.organization_id}/{document_id}".encode()

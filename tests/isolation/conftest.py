@@ -34,6 +34,7 @@ from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import Request
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.tags import Tag
 from kb_shared.secrets.key_ring import KeyRing
@@ -162,7 +163,9 @@ async def _start_job(database: Database, victim: Knowledge) -> str:
     async def start(session: MongoSession) -> str:
         kind = backfills.Kind.RETRY_FAILED
         kb_id = victim.kb.kb_id
-        return (await backfills.start(database, session, VICTIM, kb_id, kind=kind, traceparent="")).job_id
+        return (
+            await backfills.start(database, session, KnowledgeBaseKey(VICTIM, kb_id), kind=kind, traceparent="")
+        ).job_id
 
     return await in_transaction(database, start)
 

@@ -17,6 +17,7 @@ from kb_shared.membership import Action
 from kb_shared.mongo import index_jobs, knowledge_bases, leases
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.embedding.test_provider import Echo
 from tests.integration.indexer.conftest import Provider
@@ -70,10 +71,10 @@ async def test_w2_a_document_the_provider_refuses_does_not_harm_its_knowledge_ba
     await indexer.work()
 
     await tenant.assert_holds(kb, sound)
-    job = await index_jobs.find(tenant.database, tenant.organization_id, kb.kb_id, "poison")
+    job = await index_jobs.find(tenant.database, MembershipKey(tenant.organization_id, kb.kb_id, "poison"))
     assert job is not None
     assert (job.state, job.error_type) == (IndexJobState.FAILED, "text_refused")
-    stored = await knowledge_bases.find(tenant.database, tenant.organization_id, kb.kb_id)
+    stored = await knowledge_bases.find(tenant.database, KnowledgeBaseKey(tenant.organization_id, kb.kb_id))
     assert stored is not None
     assert stored.status is Status.ACTIVE
 

@@ -7,6 +7,7 @@ from kb_shared import failpoints
 from kb_shared.mongo import backfills, document_texts
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, paragraph, text_of
 
 TEXTS = {f"d{n}": text_of(n, n + 10) for n in range(5)}
@@ -29,7 +30,11 @@ async def test_w3_a_knowledge_base_that_is_changed_and_indexed_again_keeps_what_
 
     async def start(session: MongoSession) -> None:
         await backfills.start(
-            tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=Kind.REINDEX
+            tenant.database,
+            session,
+            KnowledgeBaseKey(tenant.organization_id, kb.kb_id),
+            traceparent="",
+            kind=Kind.REINDEX,
         )
 
     await in_transaction(tenant.database, start)

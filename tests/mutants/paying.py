@@ -64,7 +64,11 @@ MUTANTS: Final = (
     Mutant(
         "ledger-charges-again-after-an-unknown-commit",
         _PURCHASES,
-        old="return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())",
+        old=(
+            "return await embedding_cache.paid_by(\n"
+            "            database, session, purchase.space, chunk_hashes=hashes, ledger_ids=ledger_ids.values()\n"
+            "        )"
+        ),
         new="return set()",
         caught_by=in_file(_TESTS, "test_a_commit_that_was_not_heard_of_charges_once"),
     ),

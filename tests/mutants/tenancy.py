@@ -78,7 +78,7 @@ MUTANTS: Final = (
     Mutant(
         "text-of-another-document-is-referred-to",
         "shared/kb_shared/mongo/document_texts.py",
-        old='return reference.startswith(f"{organization_id}/{document_id}/") and',
+        old="return reference.startswith(_prefix(document)) and",
         new="return",
         caught_by=in_file(
             f"{_INDEXER}/test_fan_out.py",

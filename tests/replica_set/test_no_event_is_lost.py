@@ -20,6 +20,7 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import documents, schema
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
 from tests.integration.indexer.support import Post, record
@@ -113,5 +114,5 @@ async def handles(database: Database, event: DocumentEvent = EVENT) -> bool:
 
 
 async def knows(database: Database) -> bool:
-    document = await documents.find(database, ORGANIZATION, "d")
+    document = await documents.find(database, DocumentKey(ORGANIZATION, "d"))
     return document is not None and not document.alive

@@ -69,7 +69,7 @@ class Acknowledgements:
             if not await document_index.acknowledge(self._database, session, revisions):
                 raise _Changed
             document_ids = {each.indexed.document_id for each in unchanged}
-            fences = await documents.raise_fences(self._database, session, organization_id, document_ids)
+            fences = await documents.raise_fences(self._database, session, organization_id, document_ids=document_ids)
             await announce(
                 self._database, session, *(each.build_announcement(fences) for each in unchanged), source=SOURCE
             )

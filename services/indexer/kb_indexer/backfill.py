@@ -21,7 +21,6 @@ from kb_shared.mongo import backfills, document_index, documents, index_jobs, kn
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJobState
-from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import tracing
@@ -79,13 +78,13 @@ class BackfillRunner:
         tracing.start(scan.traceparent)
         # After `take`, which is a write: what these find is no older than the scan, and a majority has it.
         async with majority_reads(self._database) as majority:
-            kb = await knowledge_bases.find(majority, scan.organization_id, scan.kb_id)
+            kb = await knowledge_bases.find(majority, scan.knowledge_base)
         if kb is None or kb.status is Status.DELETING:
             await backfills.finish(self._database, scan, owner=self._owner)
             return True
         if kb.status not in (Status.INDEXING, Status.ACTIVE):
             return False
-        outstanding = await index_jobs.count_open(self._database, scan.organization_id, scan.kb_id, limit=BACKLOG_LIMIT)
+        outstanding = await index_jobs.count_open(self._database, scan.knowledge_base, limit=BACKLOG_LIMIT)
         allowance = min(BACKLOG_LIMIT - outstanding, _STRETCH)
         if allowance <= 0:
             return False
@@ -120,9 +119,9 @@ class BackfillRunner:
 
     async def _withdraw_if_cancelled(self, scan: Backfill) -> None:
         async with majority_reads(self._database) as majority:
-            now = await backfills.find(majority, scan.organization_id, scan.kb_id, scan.job_id)
+            now = await backfills.find(majority, scan.knowledge_base, scan.job_id)
         if now is not None and now.state is backfills.BackfillState.CANCELLED:
-            await index_jobs.unforce(self._database, scan.organization_id, scan.kb_id, backfill_id=scan.job_id)
+            await index_jobs.unforce(self._database, scan.knowledge_base, backfill_id=scan.job_id)
 
     async def _next_phase(self, scan: Backfill) -> None:
         if scan.next_phase is not None:
@@ -136,17 +135,14 @@ class BackfillRunner:
 
 async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:
     """The next documents of the scan's phase."""
-    organization_id, kb_id = scan.organization_id, scan.kb_id
     match scan.phase:
         case Phase.DOCUMENTS:
-            tagged = documents.with_tags(database, organization_id, kb.tag_ids, after=scan.cursor, limit=limit)
+            tagged = documents.with_tags(database, scan.organization_id, kb.tag_ids, after=scan.cursor, limit=limit)
             return [document.document_id async for document in tagged]
         case Phase.INDEXED:
-            rows = document_index.of_kb(
-                database, KnowledgeBaseKey(organization_id, kb_id), after=scan.cursor, limit=limit
-            )
+            rows = document_index.of_kb(database, scan.knowledge_base, after=scan.cursor, limit=limit)
             return [row.document_id async for row in rows]
         case _:
             return await index_jobs.in_states(
-                database, organization_id, kb_id, _STATES[scan.phase], after=scan.cursor, limit=limit
+                database, scan.knowledge_base, _STATES[scan.phase], after=scan.cursor, limit=limit
             )

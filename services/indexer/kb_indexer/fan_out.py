@@ -47,6 +47,7 @@ from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import NewText
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 
@@ -139,7 +140,7 @@ class FanOut:
             )
             for kb in concerned
         ]
-        backlogged = {kb.kb_id for kb in concerned if await self._backlog.is_long(event.organization_id, kb.kb_id)}
+        backlogged = {kb.kb_id for kb in concerned if await self._backlog.is_long(kb.key)}
         for bulk in (False, True):
             await self._requests.request(
                 [command for command in commands if (command.kb_id in backlogged) is bulk],
@@ -178,7 +179,7 @@ class FanOut:
             if pages[-1][2] > len(referred.text):
                 raise Rejected("bad-data", "pages reach beyond the end of the text")
             text = referred.text
-        return NewText(event.organization_id, event.document_id, text or "", pages)
+        return NewText(DocumentKey(event.organization_id, event.document_id), text or "", pages)
 
     async def _store(self, texts: Sequence[NewText]) -> Mapping[NewText, None]:
         await document_texts.put_all(self._database, texts)
@@ -191,7 +192,7 @@ class FanOut:
         # Young again, as the sweep of texts that no document refers to must not be faster than the projection. And the
         # write finds a text that a majority read right after a change of the primary might not find yet.
         is_there = document_texts.belongs_to(
-            reference, event.organization_id, event.document_id
+            reference, DocumentKey(event.organization_id, event.document_id)
         ) and await document_texts.touch(self._database, event.organization_id, reference)
         found = await self._state_reader.text(OrganizationKey(event.organization_id, reference)) if is_there else None
         if found is None:

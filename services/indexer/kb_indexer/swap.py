@@ -128,21 +128,15 @@ async def remove_document(
     return await _commit(database, work, runs, lifetime_s=lifetime_s)
 
 
-async def keep_while_paused(database: Database, job: IndexJob, kb: KnowledgeBase) -> bool:
-    """Keep `job` until `kb` is resumed; False if it has been requested again meanwhile.
+async def keep_while_paused(database: Database, job: IndexJob) -> bool:
+    """Keep `job` until its KB is resumed; False if it has been requested again meanwhile.
 
     Raises:
         FenceBroken: the KB has been resumed, and what it kept is being asked for already.
     """
 
     async def work(session: MongoSession) -> bool:
-        paused = await kb_slots.fence_paused(
-            database,
-            session,
-            organization_id=kb.organization_id,
-            kb_id=kb.kb_id,
-            document_id=job.document_id,
-        )
+        paused = await kb_slots.fence_paused(database, session, job.key)
         if not paused:
             raise FenceBroken
         return await index_jobs.pause(database, job, session)
@@ -252,9 +246,7 @@ async def _fence_slot(write: _Write, before: IndexedDocument | None, after: Inde
     passed = await kb_slots.fence(
         write.database,
         write.session,
-        organization_id=write.kb.organization_id,
-        kb_id=write.kb.kb_id,
-        document_id=write.document_id,
+        write.key,
         tags_version=write.kb.tags_version,
         documents=(after is not None) - (before is not None),
         chunks=(after.chunk_count if after else 0) - (before.chunk_count if before else 0),
@@ -277,7 +269,7 @@ async def _write_chunks(
     snapshot = _snapshot(document)
     if chunks is None:
         if before is None or before.snapshot_digest != indexed.snapshot_digest:
-            await vectors.set_snapshot(write.chunks, write.session, write.document_id, snapshot)
+            await vectors.set_snapshot(write.chunks, write.session, write.document_id, snapshot=snapshot)
         return (), 0
     changes = vectors.changes(
         scope=write.chunks.scope,

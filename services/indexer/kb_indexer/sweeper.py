@@ -66,7 +66,7 @@ class Sweeper:
     async def _publish(self, jobs: list[IndexJob]) -> None:
         lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
         for job in jobs:
-            bulk = job.reason in _NOBODY_WAITS or await self._backlog.is_long(job.organization_id, job.kb_id)
+            bulk = job.reason in _NOBODY_WAITS or await self._backlog.is_long(job.key.knowledge_base)
             lanes[bulk].append(job.command())
         for bulk, commands in lanes.items():
             await self._requests.publish(commands, bulk=bulk)

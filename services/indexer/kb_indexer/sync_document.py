@@ -189,7 +189,7 @@ class SyncDocumentHandler:
                 await self._leases.close_job(job, finished=swapped.finished)
             log.info("document.removed", chunks=swapped.retired)
         elif kb.paused_at is not None:
-            await self._leases.close_job(job, finished=await keep_while_paused(self._database, job, kb))
+            await self._leases.close_job(job, finished=await keep_while_paused(self._database, job))
             log.info("document.kept_back", action=action)
         elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
             swapped = await self._replace(job, kb, document, None)

@@ -109,7 +109,9 @@ class SyncFailures:
                 error_type=error_type,
                 message=message,
             )
-            fences = await documents.raise_fences(self._database, session, job.organization_id, [job.document_id])
+            fences = await documents.raise_fences(
+                self._database, session, job.organization_id, document_ids=[job.document_id]
+            )
             await announce(
                 self._database, session, Announcement(failure, fences.get(job.document_id, 0)), source=SOURCE
             )

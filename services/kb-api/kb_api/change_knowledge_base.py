@@ -13,6 +13,7 @@ from kb_shared.http.authentication import Caller
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, index_jobs, kb_slots, knowledge_bases, rate_limits
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.observability import tracing
@@ -36,13 +37,13 @@ async def change_knowledge_base(
         NotFound: there is none.
         RequestError: 422 `unknown-tag`, `validation-error`; 409 `concurrent-change`.
     """
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     fields = await _changed_fields(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     if not fields:
         return await _confirm_unchanged(database, kb, requested=requested, max_chunks_limit=max_chunks_limit)
     changed = await _store(database, kb, fields=fields | {"updated_by": caller.key_id}, retag="tag_ids" in fields)
     if changed is None:
-        await knowledge_bases.get(database, caller.organization_id, kb_id)
+        await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
         raise _changed_meanwhile()
     if "rate_limits" in fields:
         await _apply_new_limits(database, changed)
@@ -56,7 +57,7 @@ async def _confirm_unchanged(
     """Return a KB that needs no change, read in a transaction: its commit confirms that a majority has it."""
 
     async def read(session: MongoSession) -> KnowledgeBase:
-        return await knowledge_bases.get(database, kb.organization_id, kb.kb_id, session)
+        return await knowledge_bases.get(database, kb.key, session=session)
 
     current = await in_transaction(database, read)
     if await _changed_fields(database, current, requested=requested, max_chunks_limit=max_chunks_limit):
@@ -110,11 +111,11 @@ async def _store(database: Database, kb: KnowledgeBase, *, fields: dict[str, Any
     more_fits = fields.get("max_chunks_per_document", 0) > kb.max_chunks_per_document
 
     async def store(session: MongoSession) -> KnowledgeBase | None:
-        changed = await knowledge_bases.change(database, session, kb, fields, raise_tags_version=retag)
+        changed = await knowledge_bases.change(database, session, kb, fields=fields, raise_tags_version=retag)
         if changed is None:
             return None
         if retag:
-            await kb_slots.set_tags_version(database, session, kb.organization_id, kb.kb_id, changed.tags_version)
+            await kb_slots.set_tags_version(database, session, kb.key, tags_version=changed.tags_version)
         if retag or more_fits:
             changed = await _start_scan(database, session, kb=changed)
         outcome = KnowledgeBaseChanged(organization_id=kb.organization_id, kb_id=kb.kb_id)
@@ -122,12 +123,12 @@ async def _store(database: Database, kb: KnowledgeBase, *, fields: dict[str, Any
         return changed
 
     if retag:
-        await kb_slots.hold(database, kb.organization_id, kb.kb_id)
+        await kb_slots.hold(database, kb.key)
     return await in_transaction(database, store)
 
 
 async def _start_scan(database: Database, session: MongoSession, *, kb: KnowledgeBase) -> KnowledgeBase:
-    await backfills.start(database, session, kb.organization_id, kb.kb_id, traceparent=tracing.current())
+    await backfills.start(database, session, kb.key, traceparent=tracing.current())
     if kb.status is not Status.ACTIVE:
         return kb
-    return await knowledge_bases.change(database, session, kb, {"status": Status.INDEXING}) or kb
+    return await knowledge_bases.change(database, session, kb, fields={"status": Status.INDEXING}) or kb

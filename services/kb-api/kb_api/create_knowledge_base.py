@@ -98,8 +98,8 @@ class KnowledgeBaseCreator:
             await organizations.fence(self._database, session, kb.organization_id)
             await self._require_quota(kb.organization_id, session)
             await knowledge_bases.insert(self._database, session, kb)
-            await kb_slots.create(self._database, session, kb.organization_id, kb.kb_id, kb.tags_version)
-            await backfills.start(self._database, session, kb.organization_id, kb.kb_id, traceparent=tracing.current())
+            await kb_slots.create(self._database, session, kb.key, tags_version=kb.tags_version)
+            await backfills.start(self._database, session, kb.key, traceparent=tracing.current())
             outcome = KnowledgeBaseCreated(organization_id=kb.organization_id, kb_id=kb.kb_id)
             await announce(self._database, session, Announcement(outcome, seq=1), source=SOURCE)
 

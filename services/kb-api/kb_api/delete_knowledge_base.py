@@ -4,17 +4,19 @@ from kb_api.life_cycle import LifeCycle
 from kb_shared.http.authentication import Caller
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
 async def delete_knowledge_base(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> None:
     """Mark a KB as deleted. Raises NotFound, also while it is being deleted."""
+    key = KnowledgeBaseKey(caller.organization_id, kb_id)
 
     async def delete(session: MongoSession) -> None:
-        kb = await knowledge_bases.get(database, caller.organization_id, kb_id, session)
-        await knowledge_bases.mark_deleting(database, session, caller.organization_id, kb_id)
-        await kb_slots.close(database, session, caller.organization_id, kb_id)
-        await agents.keep_name_of_knowledge_base(database, session, caller.organization_id, kb_id, name=kb.name)
+        kb = await knowledge_bases.get(database, key, session=session)
+        await knowledge_bases.mark_deleting(database, session, key)
+        await kb_slots.close(database, session, key)
+        await agents.keep_name_of_knowledge_base(database, session, key, name=kb.name)
 
-    await kb_slots.hold(database, caller.organization_id, kb_id)
+    await kb_slots.hold(database, key)
     await in_transaction(database, delete)
     life_cycle.wake()

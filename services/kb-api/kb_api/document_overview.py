@@ -10,6 +10,7 @@ from kb_shared.membership import membership
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import Document
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.mongo.outbox import Unsendable
 
@@ -27,7 +28,7 @@ class DocumentOverview:
 async def load_overview(database: Database, organization_id: str, *, document_id: str) -> DocumentOverview:
     """Read a document and its state in each KB. Raises NotFound if the document is not known."""
     accepted_revision = await document_revisions.find(database, organization_id, document_id)
-    document = await documents.find(database, organization_id, document_id)
+    document = await documents.find(database, DocumentKey(organization_id, document_id))
     if document is None and accepted_revision is None:
         raise NotFound("document")
     document = document or Document(organization_id, document_id)

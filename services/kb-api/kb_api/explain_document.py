@@ -45,11 +45,12 @@ class Explanation:
 
 async def explain_document(database: Database, organization_id: str, *, kb_id: str, document_id: str) -> Explanation:
     """Find out why a document is, or is not, in a KB. Raises NotFound if there is no such KB or document."""
-    kb = await knowledge_bases.get(database, organization_id, kb_id)
+    key = MembershipKey(organization_id, kb_id, document_id)
+    kb = await knowledge_bases.get(database, key.knowledge_base)
     # Read what is indexed before what should be, for the reason given in `kb_shared.drift`.
-    indexed = await document_index.find(database, MembershipKey(organization_id, kb_id, document_id))
-    document = await documents.find(database, organization_id, document_id)
-    job = await index_jobs.find(database, organization_id, kb_id, document_id)
+    indexed = await document_index.find(database, key)
+    document = await documents.find(database, key.document)
+    job = await index_jobs.find(database, key)
     if document is None and indexed is None and job is None:
         raise NotFound("document")
     listed = await find_document(database, kb, document_id)
@@ -59,7 +60,7 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
         status=status,
         reason=reason(document, kb, indexed, status),
         document=document,
-        events=await documents.last_events(database, organization_id, document_id),
+        events=await documents.last_events(database, key.document),
         indexed=indexed,
         job=job,
         listed=listed,

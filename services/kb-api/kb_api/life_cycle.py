@@ -113,7 +113,7 @@ async def _tell_that_it_waits(database: Database, kb: KnowledgeBase) -> None:
 async def _find(database: Database, kb: KnowledgeBase) -> KnowledgeBase | None:
     """The KB as a majority has it: what is deleted by what might be rolled back would be missing then."""
     async with majority_reads(database) as majority:
-        return await knowledge_bases.find(majority, kb.organization_id, kb.kb_id)
+        return await knowledge_bases.find(majority, kb.key)
 
 
 async def _create(database: Database, kb: KnowledgeBase) -> bool:
@@ -165,10 +165,10 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 
     async def settle(session: MongoSession) -> bool:
         # One snapshot, and a write to the KB's row: whoever starts a scan writes that row too.
-        scanned_at = await backfills.all_finished_at(database, session, kb.organization_id, kb.kb_id)
+        scanned_at = await backfills.all_finished_at(database, session, kb.key)
         if scanned_at is None:
             return False
-        if await index_jobs.any_open(database, session, kb.organization_id, kb.kb_id, requested_by=scanned_at):
+        if await index_jobs.any_open(database, session, kb.key, requested_by=scanned_at):
             return False
         return await knowledge_bases.set_status(database, kb, Status.ACTIVE, only_from=Status.INDEXING, session=session)
 
@@ -182,12 +182,12 @@ async def _delete(database: Database, kb: KnowledgeBase) -> bool:
     """Everything of the KB, itself last. Its slots are closed: no work in flight brings anything back."""
     await vector_collection.drop(database, kb)
     await document_index.delete_of_kb(database, kb.key)
-    await index_jobs.delete_of_kb(database, kb.organization_id, kb.kb_id)
-    await backfills.delete_of_kb(database, kb.organization_id, kb.kb_id)
+    await index_jobs.delete_of_kb(database, kb.key)
+    await backfills.delete_of_kb(database, kb.key)
 
     async def delete_rows(session: MongoSession) -> None:
-        await kb_slots.delete(database, session, kb.organization_id, kb.kb_id)
-        await knowledge_bases.delete(database, session, kb.organization_id, kb.kb_id)
+        await kb_slots.delete(database, session, kb.key)
+        await knowledge_bases.delete(database, session, kb.key)
         outcome = KnowledgeBaseDeleted(organization_id=kb.organization_id, kb_id=kb.kb_id)
         await announce(database, session, Announcement(outcome, seq=kb.tags_version + 1), source=SOURCE)
 

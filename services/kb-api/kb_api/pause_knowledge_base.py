@@ -11,6 +11,7 @@ from kb_shared.http.authentication import Caller
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 from kb_shared.stored_time import now
@@ -38,35 +39,28 @@ async def resume_knowledge_base(
 async def _set_paused(
     database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle, paused: bool
 ) -> KnowledgeBase:
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
     async def store(session: MongoSession) -> KnowledgeBase:
-        current = await knowledge_bases.get(database, caller.organization_id, kb_id, session)
+        current = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id), session=session)
         if (current.paused_at is not None) is paused:
             return current
         fields = {"paused_at": now() if paused else None, "updated_by": caller.key_id}
         if not paused and current.status is Status.ACTIVE:
             # It becomes active again when the documents that waited are indexed.
             fields["status"] = Status.INDEXING
-        changed = await knowledge_bases.change(database, session, current, fields)
+        changed = await knowledge_bases.change(database, session, current, fields=fields)
         if changed is None:
             raise RequestError(409, "concurrent-change", "This knowledge base was changed by another request; retry.")
-        await kb_slots.set_paused(database, session, kb.organization_id, kb_id, paused=paused)
+        await kb_slots.set_paused(database, session, kb.key, paused=paused)
         if not paused:
-            await backfills.start(
-                database,
-                session,
-                kb.organization_id,
-                kb_id,
-                kind=backfills.Kind.RESUME,
-                traceparent=tracing.current(),
-            )
+            await backfills.start(database, session, kb.key, kind=backfills.Kind.RESUME, traceparent=tracing.current())
         outcome = KnowledgeBaseChanged(organization_id=kb.organization_id, kb_id=kb_id)
         await announce(database, session, Announcement(outcome, changed.tags_version, tracing.current()), source=SOURCE)
         return changed
 
     if (kb.paused_at is not None) is not paused:
-        await kb_slots.hold(database, kb.organization_id, kb_id)
+        await kb_slots.hold(database, kb.key)
     # Even without a change: the commit confirms that a majority has the state.
     changed = await in_transaction(database, store)
     life_cycle.wake()

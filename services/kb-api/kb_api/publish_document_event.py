@@ -18,6 +18,7 @@ from kb_shared.messaging.outbox_relay import headers_of_ours
 from kb_shared.mongo import document_texts, documents, outbox
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.documents import Document
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.observability import tracing
 
 _MARGIN_BYTES: Final = 32
@@ -55,7 +56,7 @@ class DocumentEventPublisher:
         organization_id, document_id = event.organization_id, event.document_id
 
         async def store(session: MongoSession) -> Published:
-            document = await documents.find(self._database, organization_id, document_id, session)
+            document = await documents.find(self._database, DocumentKey(organization_id, document_id), session=session)
             before = await document_revisions.of_facets(self._database, session, organization_id, document_id)
             accepted = await document_revisions.accept(
                 self._database,
@@ -94,7 +95,7 @@ class DocumentEventPublisher:
         if isinstance(event, OcrCompleted) and event.text is not None:
             await self._stored_bytes.require_room(event.organization_id)
         if isinstance(event, OcrCompleted) and event.text_ref is not None:
-            belongs = document_texts.belongs_to(event.text_ref, event.organization_id, event.document_id)
+            belongs = document_texts.belongs_to(event.text_ref, DocumentKey(event.organization_id, event.document_id))
             if not belongs or not await document_texts.touch(self._database, event.organization_id, event.text_ref):
                 raise RequestError(
                     422,

@@ -44,12 +44,12 @@ async def redrive_dead_letter(
     """
 
     async def redrive(session: MongoSession) -> DeadLetter:
-        letter = await dead_letters.find(database, visible, letter_id, session)
+        letter = await dead_letters.find(database, visible, letter_id, session=session)
         if letter is None:
             raise NotFound("dead letter")
         if await dead_letters.mark_redriven(database, session, letter, by=by):
             await _send(database, session, letter=letter, message_limits=message_limits)
-        return await dead_letters.find(database, visible, letter_id, session) or letter
+        return await dead_letters.find(database, visible, letter_id, session=session) or letter
 
     return await in_transaction(database, redrive)
 

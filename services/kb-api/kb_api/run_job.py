@@ -10,6 +10,7 @@ from kb_shared.http.authentication import Caller
 from kb_shared.mongo import backfills, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, BackfillState, Kind
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.observability import tracing
 
@@ -45,7 +46,7 @@ async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, li
 
     Raises NotFound.
     """
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     total = await documents.count_with_tags(database, kb.organization_id, kb.tag_ids)
     return await _start(database, kb, kind=Kind.REINDEX, total=total, life_cycle=life_cycle)
 
@@ -55,15 +56,15 @@ async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life
 
     Raises NotFound.
     """
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
-    total = await index_jobs.count_failed(database, kb.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
+    total = await index_jobs.count_failed(database, kb.key)
     return await _start(database, kb, kind=Kind.RETRY_FAILED, total=total, life_cycle=life_cycle)
 
 
 async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: int, life_cycle: LifeCycle) -> Start:
     async def start(session: MongoSession) -> Start:
-        current = await knowledge_bases.get(database, kb.organization_id, kb.kb_id, session)
-        latest = await backfills.latest(database, session, kb.organization_id, kb.kb_id, kind)
+        current = await knowledge_bases.get(database, kb.key, session=session)
+        latest = await backfills.latest(database, session, kb.key, kind=kind)
         if latest is not None and await _covers(database, latest, session=session, failed=total):
             return Start(latest, is_new=False)
         if kind is Kind.RETRY_FAILED and not total:
@@ -71,17 +72,9 @@ async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: in
         # The KB becomes active again when the job is over. Both of two concurrent starts write its row, so that the
         # second one sees the job of the first.
         status = Status.INDEXING if current.status is Status.ACTIVE else current.status
-        if await knowledge_bases.change(database, session, current, {"status": status}) is None:
+        if await knowledge_bases.change(database, session, current, fields={"status": status}) is None:
             raise NotFound("knowledge base")
-        job = await backfills.start(
-            database,
-            session,
-            kb.organization_id,
-            kb.kb_id,
-            kind=kind,
-            total=total,
-            traceparent=tracing.current(),
-        )
+        job = await backfills.start(database, session, kb.key, kind=kind, total=total, traceparent=tracing.current())
         return Start(job, is_new=True)
 
     started = await in_transaction(database, start)
@@ -95,7 +88,7 @@ async def _covers(database: Database, job: Backfill, *, session: MongoSession, f
         return True
     if job.state is BackfillState.CANCELLED or (job.kind is Kind.RETRY_FAILED and failed):
         return False
-    undone, _ = await index_jobs.count_of_backfill(database, job.organization_id, job.kb_id, job.job_id, session)
+    undone, _ = await index_jobs.count_of_backfill(database, job.knowledge_base, job.job_id, session=session)
     return undone > 0
 
 
@@ -103,11 +96,11 @@ async def measure_progress(
     database: Database, caller: Caller, *, kb_id: str, job_id: str, session: MongoSession | None = None
 ) -> JobProgress:
     """Count how far a job has come. Raises NotFound if there is no such KB, or no such job on it."""
-    await knowledge_bases.get(database, caller.organization_id, kb_id, session)
-    job = await backfills.find(database, caller.organization_id, kb_id, job_id, session)
+    await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id), session=session)
+    job = await backfills.find(database, KnowledgeBaseKey(caller.organization_id, kb_id), job_id, session=session)
     if job is None:
         raise NotFound("job")
-    undone, failed = await index_jobs.count_of_backfill(database, job.organization_id, kb_id, job_id, session)
+    undone, failed = await index_jobs.count_of_backfill(database, job.knowledge_base, job_id, session=session)
     done = max(0, job.queued - undone)
     total = max(job.total, job.queued) if job.state is BackfillState.RUNNING else job.queued
     status: JobStatus = "running" if job.state is BackfillState.RUNNING or undone else "done"
@@ -138,5 +131,5 @@ async def cancel_job(database: Database, caller: Caller, *, kb_id: str, job_id: 
             database, lambda session: measure_progress(database, caller, kb_id=kb_id, job_id=job_id, session=session)
         )
     await backfills.cancel(database, before.job)
-    await index_jobs.unforce(database, before.job.organization_id, kb_id, backfill_id=job_id)
+    await index_jobs.unforce(database, before.job.knowledge_base, backfill_id=job_id)
     return await measure_progress(database, caller, kb_id=kb_id, job_id=job_id)

@@ -11,6 +11,7 @@ from kb_shared.errors import RequestError
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import DocumentKey
 
 
 async def store_text(
@@ -31,7 +32,7 @@ async def store_text(
     _check_media_type(request)
     await stored_bytes.require_room(organization_id)
     pieces = _check_utf8(_read_limited(request, max_bytes=max_bytes))
-    return await document_texts.put_stream(database, organization_id, document_id, pieces)
+    return await document_texts.put_stream(database, DocumentKey(organization_id, document_id), pieces)
 
 
 def _check_media_type(request: Request) -> None:

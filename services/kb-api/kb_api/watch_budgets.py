@@ -54,7 +54,7 @@ async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
     async def tell(session: MongoSession) -> bool:
         # In the same commit as the message: it is told once, whoever dies, and whichever replica is first.
         is_news = await budgets.note_warning(
-            database, session, exceeded.organization_id, exceeded.unit, month=exceeded.month
+            database, session, exceeded.organization_id, unit=exceeded.unit, month=exceeded.month
         )
         if is_news:
             await announce(database, session, Announcement(exceeded, seq=0), source=SOURCE)

@@ -37,7 +37,7 @@ async def _repair(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
     if not await leases.acquire(database, lease, owner=owner, length=LEASE):
         return False
     try:
-        current = await knowledge_bases.find(database, kb.organization_id, kb.kb_id)
+        current = await knowledge_bases.find(database, kb.key)
         if current is None or current.status is not Status.ACTIVE:
             return False
         await chunk_indexes.ensure(database[current.vector_collection], current)

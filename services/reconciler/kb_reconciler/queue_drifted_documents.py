@@ -64,7 +64,7 @@ async def _queue_kb(
     for scan in (_find_indexed, _find_tagged):
         async for document_ids in _read_pages(scan, database, kb):
             # The queue stays short: the next pass finds the rest.
-            open_jobs = await index_jobs.count_open(database, kb.organization_id, kb.kb_id, limit=BACKLOG_LIMIT)
+            open_jobs = await index_jobs.count_open(database, kb.key, limit=BACKLOG_LIMIT)
             if open_jobs >= BACKLOG_LIMIT:
                 return queued
             actions = await find_drift(database, kb, document_ids)
@@ -106,7 +106,7 @@ async def _request_documents(
     database: Database, requests: IndexRequests, kb: KnowledgeBase, actions: Mapping[str, Action]
 ) -> Counter[str]:
     # A document with a job is being worked on, or has failed and waits for a change.
-    with_job = await index_jobs.open_ids(database, kb.organization_id, kb.kb_id, list(actions))
+    with_job = await index_jobs.open_ids(database, kb.key, list(actions))
     left = {document_id: action for document_id, action in actions.items() if document_id not in with_job}
     await requests.request(
         [

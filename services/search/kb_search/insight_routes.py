@@ -14,6 +14,7 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import knowledge_bases
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 DEFAULT_RANGE: Final = timedelta(days=30)
 
@@ -75,7 +76,7 @@ async def documents(
 ) -> DocumentInsights:
     """From the runs, which are kept for 90 days. A document that has left since is among those that are cited."""
     organization_id = caller.organization_id
-    await knowledge_bases.get(database, organization_id, kb_id)
+    await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
     since, until = _time_range(since, until)
     if by == "most_cited":
         cited, total = await runs.most_cited(

@@ -104,12 +104,14 @@ async def _store_and_charge(
         NewVector(bought.chunk_hash, to_binary(bought.vector), ledger_ids[bought.purpose]) for bought in purchase.bought
     ]
     new = await embedding_cache.store(
-        database, session, purchase.space, rows, lifetime=purchase.lifetime, all_new=all_new
+        database, session, purchase.space, vectors=rows, lifetime=purchase.lifetime, all_new=all_new
     )
     if not new:
         # Others were first and paid, or an earlier attempt of ours was committed without our hearing of it.
         hashes = [bought.chunk_hash for bought in purchase.bought]
-        return await embedding_cache.paid_by(database, session, purchase.space, hashes, ledger_ids.values())
+        return await embedding_cache.paid_by(
+            database, session, purchase.space, chunk_hashes=hashes, ledger_ids=ledger_ids.values()
+        )
     charges = _charges(new, ledger_ids, purchase)
     await spu_ledger.charge(database, session, charges)
     await announce(database, session, *map(_build_announcement, charges), source=SOURCE)

@@ -9,6 +9,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "agents"
@@ -81,7 +82,7 @@ async def count(database: Database, organization_id: str) -> int:
 
 
 async def change(
-    database: Database, organization_id: str, agent_id: str, fields: Mapping[str, Any], *, by: str
+    database: Database, organization_id: str, agent_id: str, *, fields: Mapping[str, Any], by: str
 ) -> Agent:
     """Change anything but the tools. Raises NotFound."""
     return _found(
@@ -102,14 +103,14 @@ async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeB
 
 
 async def keep_name_of_knowledge_base(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, name: str
+    database: Database, session: MongoSession, key: KnowledgeBaseKey, *, name: str
 ) -> None:
     """Store the last name of a KB in the tools that search it: its own row will be gone."""
     await database[NAME].update_many(
-        {"organization_id": organization_id, "tools.kb_id": kb_id},
+        {"organization_id": key.organization_id, "tools.kb_id": key.kb_id},
         # The version makes a change of the tools that has read the old name read them again.
         {"$set": {"tools.$[tool].kb_name": name}, "$inc": {"version": 1}},
-        array_filters=[{"tool.kb_id": kb_id}],
+        array_filters=[{"tool.kb_id": key.kb_id}],
         session=session,
     )
 

@@ -20,6 +20,7 @@ from bson import ObjectId
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.majority import seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
 
@@ -79,6 +80,10 @@ class Backfill:
     created_at: datetime
 
     @property
+    def knowledge_base(self) -> KnowledgeBaseKey:
+        return KnowledgeBaseKey(self.organization_id, self.kb_id)
+
+    @property
     def force(self) -> bool:
         return self.kind is Kind.REINDEX and self.phase is Phase.DOCUMENTS
 
@@ -100,8 +105,7 @@ _ROWS: Final = RowMapper(
 async def start(
     database: Database,
     session: MongoSession,
-    organization_id: str,
-    kb_id: str,
+    key: KnowledgeBaseKey,
     *,
     traceparent: str,
     kind: Kind = Kind.SCAN,
@@ -109,8 +113,8 @@ async def start(
 ) -> Backfill:
     row = {
         "_id": str(ObjectId()),
-        "organization_id": organization_id,
-        "kb_id": kb_id,
+        "organization_id": key.organization_id,
+        "kb_id": key.kb_id,
         "kind": kind,
         "state": BackfillState.RUNNING,
         "phase": PHASES[kind][0],
@@ -128,20 +132,18 @@ async def start(
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, job_id: str, session: MongoSession | None = None
+    database: Database, key: KnowledgeBaseKey, job_id: str, *, session: MongoSession | None = None
 ) -> Backfill | None:
     row = await database[NAME].find_one(
-        {"_id": job_id, "organization_id": organization_id, "kb_id": kb_id}, session=session
+        {"_id": job_id, "organization_id": key.organization_id, "kb_id": key.kb_id}, session=session
     )
     return _ROWS.read(row) if row else None
 
 
-async def latest(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, kind: Kind
-) -> Backfill | None:
+async def latest(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, kind: Kind) -> Backfill | None:
     """The one of its kind that was started last."""
     row = await database[NAME].find_one(
-        {"organization_id": organization_id, "kb_id": kb_id, "kind": kind},
+        {"organization_id": key.organization_id, "kb_id": key.kb_id, "kind": kind},
         sort=[("_id", DESCENDING)],
         session=session,
     )
@@ -205,16 +207,14 @@ def _end(state: BackfillState) -> list[Row]:
     return [{"$set": {"state": state, "finished_at": "$$NOW", "lease_owner": None, "lease_until": None}}]
 
 
-async def all_finished_at(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str
-) -> datetime | None:
+async def all_finished_at(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> datetime | None:
     """When the last one of a KB ended, by the server's clock; None while one runs."""
     rows = database[NAME].find(
-        {"organization_id": organization_id, "kb_id": kb_id}, {"finished_at": 1}, session=session
+        {"organization_id": key.organization_id, "kb_id": key.kb_id}, {"finished_at": 1}, session=session
     )
     ends = [row["finished_at"] async for row in rows]
     return None if None in ends else max(ends, default=datetime.fromtimestamp(0, UTC))
 
 
-async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
-    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
+async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:
+    await database[NAME].delete_many({"organization_id": key.organization_id, "kb_id": key.kb_id})

@@ -131,7 +131,10 @@ async def reserve(
         "until": {"$add": ["$$NOW", int(lifetime.total_seconds() * 1000)]},
     }
     fits = {
-        "$and": [*_fits(count, "used", "count", "hard"), *_fits(nano_usd, "used_nano_usd", "nano_usd", "hard_nano_usd")]
+        "$and": [
+            *_fits(count, used="used", reserved="count", hard="hard"),
+            *_fits(nano_usd, used="used_nano_usd", reserved="nano_usd", hard="hard_nano_usd"),
+        ]
     }
     with_it = {"$concatArrays": ["$reservations", [entry]]}
     row = await database[NAME].find_one_and_update(
@@ -217,7 +220,7 @@ async def to_warn_of(database: Database) -> list[str]:
 
 
 async def note_warning(
-    database: Database, session: MongoSession, organization_id: str, unit: Unit, *, month: str
+    database: Database, session: MongoSession, organization_id: str, *, unit: Unit, month: str
 ) -> bool:
     """Note that the soft limit of this month was told of; False if that was done before, or for a later month."""
     told = _UNITS[unit].told
@@ -227,7 +230,7 @@ async def note_warning(
     return written.modified_count == 1
 
 
-def _fits(amount: int, used: str, reserved: str, hard: str) -> list[Row]:
+def _fits(amount: int, *, used: str, reserved: str, hard: str) -> list[Row]:
     """Build the condition that there is room for `amount`; what costs nothing needs none."""
     if not amount:
         return []

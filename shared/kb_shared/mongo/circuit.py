@@ -81,7 +81,7 @@ def succeeded(circuit: Circuit, admission: Admission) -> Circuit:
     return Circuit(generation=circuit.generation + 1)
 
 
-def failed(circuit: Circuit, admission: Admission, cause: Cause, now: datetime) -> Circuit:
+def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetime) -> Circuit:
     """The provider is out, in a way that concerns all calls and not this one alone."""
     if admission.generation != circuit.generation:
         return circuit

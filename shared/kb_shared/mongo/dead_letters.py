@@ -95,7 +95,7 @@ async def page(
 
 
 async def find(
-    database: Database, visible: Visible, letter_id: str, session: MongoSession | None = None
+    database: Database, visible: Visible, letter_id: str, *, session: MongoSession | None = None
 ) -> DeadLetter | None:
     row = await database[NAME].find_one({"_id": letter_id, **_seen_by(visible)}, session=session)
     return _ROWS.read(row) if row else None

@@ -20,6 +20,7 @@ from pymongo.errors import DuplicateKeyError
 
 from kb_shared.errors import TransientError
 from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import seen_by_later_reads
 
 NAME = "document_texts"
@@ -52,45 +53,41 @@ class StoredText:
 class NewText:
     """A text to be stored; `identity` is what it is referred to by."""
 
-    def __init__(
-        self, organization_id: str, document_id: str, text: str, pages: Sequence[tuple[int, int, int]] = ()
-    ) -> None:
+    def __init__(self, document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]] = ()) -> None:
         self.text = text
         self.encoded = text.encode()
-        self.identity = text_id(organization_id, document_id, text, pages)
-        self.key = {"_id": self.identity, "organization_id": organization_id}
+        self.identity = text_id(document, text, pages)
+        self.key = {"_id": self.identity, "organization_id": document.organization_id}
         self.fields = {
-            "document_id": document_id,
+            "document_id": document.document_id,
             "pages": [list(page) for page in pages],
             "bytes": len(self.encoded),
         }
 
 
-def text_id(organization_id: str, document_id: str, text: str, pages: Sequence[tuple[int, int, int]]) -> str:
-    """The same content always has the same id, so that storing it twice stores it once."""
-    return _identity(organization_id, document_id, hashlib.sha256(text.encode()), pages)
+def text_id(document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]]) -> str:
+    """Compute the id of a text. The same content always has the same id, so that storing it twice stores it once."""
+    return _identity(document, hashlib.sha256(text.encode()), pages)
 
 
-def _identity(
-    organization_id: str, document_id: str, of_text: "hashlib._Hash", pages: Sequence[tuple[int, int, int]]
-) -> str:
+def _identity(document: DocumentKey, of_text: "hashlib._Hash", pages: Sequence[tuple[int, int, int]]) -> str:
     of_text.update(repr(tuple(pages)).encode())
-    return f"{organization_id}/{document_id}/{of_text.hexdigest()}"
+    return f"{_prefix(document)}{of_text.hexdigest()}"
 
 
-def belongs_to(reference: str, organization_id: str, document_id: str) -> bool:
-    return reference.startswith(f"{organization_id}/{document_id}/") and reference.count("/") == 2
+def _prefix(document: DocumentKey) -> str:
+    return f"{document.organization_id}/{document.document_id}/"
+
+
+def belongs_to(reference: str, document: DocumentKey) -> bool:
+    return reference.startswith(_prefix(document)) and reference.count("/") == 2
 
 
 async def put(
-    database: Database,
-    organization_id: str,
-    document_id: str,
-    text: str,
-    pages: Sequence[tuple[int, int, int]] = (),
+    database: Database, document: DocumentKey, text: str, *, pages: Sequence[tuple[int, int, int]] = ()
 ) -> str:
     """Store a text durably and return its id. Storing it again changes nothing."""
-    new = NewText(organization_id, document_id, text, tuple(pages))
+    new = NewText(document, text, tuple(pages))
     await put_all(database, [new])
     return new.identity
 
@@ -121,7 +118,7 @@ async def _put_large(database: Database, text: NewText) -> None:
     await _insert_large(database, {**text.key, **text.fields, "file_id": file_id})
 
 
-async def put_stream(database: Database, organization_id: str, document_id: str, pieces: AsyncIterator[bytes]) -> str:
+async def put_stream(database: Database, document: DocumentKey, pieces: AsyncIterator[bytes]) -> str:
     """Store a text without pages as it comes, in UTF-8; returns its id. If `pieces` raises, nothing is stored."""
     digest = hashlib.sha256()
     beginning = bytearray()
@@ -136,17 +133,22 @@ async def put_stream(database: Database, organization_id: str, document_id: str,
                 continue
             beginning += piece
             if len(beginning) > _INLINE_BYTES:
-                file = _files(database).open_upload_stream_with_id(file_id, f"{organization_id}/{document_id}")
+                file = _files(database).open_upload_stream_with_id(file_id, _prefix(document).removesuffix("/"))
                 await file.write(bytes(beginning))
     except BaseException:
         if file is not None:
             await file.abort()
         raise
     if file is None:
-        return await put(database, organization_id, document_id, beginning.decode())
+        return await put(database, document, beginning.decode())
     await file.close()
-    identity = _identity(organization_id, document_id, digest, ())
-    row = {"_id": identity, "organization_id": organization_id, "document_id": document_id, "pages": []}
+    identity = _identity(document, digest, ())
+    row = {
+        "_id": identity,
+        "organization_id": document.organization_id,
+        "document_id": document.document_id,
+        "pages": [],
+    }
     await _insert_large(database, {**row, "bytes": received_bytes, "file_id": file_id})
     return identity
 

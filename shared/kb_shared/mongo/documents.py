@@ -108,22 +108,18 @@ def row_id(organization_id: str, document_id: str) -> str:
     return f"{organization_id}/{document_id}"
 
 
-async def find(
-    database: Database, organization_id: str, document_id: str, session: MongoSession | None = None
-) -> Document | None:
+async def find(database: Database, key: DocumentKey, *, session: MongoSession | None = None) -> Document | None:
     row = await database[NAME].find_one(
-        {"_id": row_id(organization_id, document_id), "organization_id": organization_id},
+        _filter(key),
         _WITHOUT_EVENTS,
         session=session,
     )
     return _from_row(row) if row else None
 
 
-async def last_events(database: Database, organization_id: str, document_id: str) -> list[AppliedEvent]:
+async def last_events(database: Database, key: DocumentKey) -> list[AppliedEvent]:
     """The last events that changed the document, newest first; of those that came too late there is no trace."""
-    row = await database[NAME].find_one(
-        {"_id": row_id(organization_id, document_id), "organization_id": organization_id}, {"events": 1}
-    )
+    row = await database[NAME].find_one(_filter(key), {"events": 1})
     events = [_EVENTS.read(event) for event in (row or {}).get("events", [])]
     return events[::-1]
 
@@ -244,7 +240,7 @@ async def fence_projection(database: Database, session: MongoSession, document: 
 
 
 async def raise_fences(
-    database: Database, session: MongoSession, organization_id: str, document_ids: Collection[str]
+    database: Database, session: MongoSession, organization_id: str, *, document_ids: Collection[str]
 ) -> dict[str, int]:
     """By document, the next number in the order of what is told about it; one never heard of is absent."""
     rows = {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id}
@@ -283,6 +279,10 @@ async def count_with_tags(database: Database, organization_id: str, tag_ids: Seq
     return await database[NAME].count_documents(
         {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "alive": True}
     )
+
+
+def _filter(key: DocumentKey) -> Row:
+    return {"_id": row_id(key.organization_id, key.document_id), "organization_id": key.organization_id}
 
 
 def _to_fields(document: Document) -> Row:

@@ -84,8 +84,8 @@ async def store(
     database: Database,
     session: MongoSession,
     space: VectorSpace,
-    vectors: Sequence[NewVector],
     *,
+    vectors: Sequence[NewVector],
     lifetime: timedelta,
     all_new: bool,
 ) -> list[NewVector]:
@@ -132,6 +132,7 @@ async def paid_by(
     database: Database,
     session: MongoSession,
     space: VectorSpace,
+    *,
     chunk_hashes: Collection[str],
     ledger_ids: Collection[str],
 ) -> set[str]:

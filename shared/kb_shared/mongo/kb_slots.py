@@ -14,6 +14,7 @@ import pymongo
 from pymongo import ASCENDING, IndexModel, InsertOne
 
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 NAME = "kb_slots"
 INDEXES = [IndexModel([("kb_id", ASCENDING)])]
@@ -30,16 +31,14 @@ def row_id(kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{stripe}"
 
 
-async def create(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, tags_version: int
-) -> None:
+async def create(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, tags_version: int) -> None:
     await database[NAME].bulk_write(
         [
             InsertOne(
                 {
-                    "_id": f"{kb_id}/{stripe}",
-                    "kb_id": kb_id,
-                    "organization_id": organization_id,
+                    "_id": f"{key.kb_id}/{stripe}",
+                    "kb_id": key.kb_id,
+                    "organization_id": key.organization_id,
                     "state": "live",
                     "tags_version": tags_version,
                     "documents": 0,
@@ -55,10 +54,8 @@ async def create(
 async def fence(
     database: Database,
     session: MongoSession,
+    key: MembershipKey,
     *,
-    organization_id: str,
-    kb_id: str,
-    document_id: str,
     tags_version: int,
     documents: int,
     chunks: int,
@@ -73,8 +70,8 @@ async def fence(
     """
     written = await database[NAME].update_one(
         {
-            "_id": row_id(kb_id, document_id),
-            "organization_id": organization_id,
+            "_id": row_id(key.kb_id, key.document_id),
+            "organization_id": key.organization_id,
             "state": "live",
             "tags_version": tags_version,
             **({} if even_if_paused else _NOT_PAUSED),
@@ -87,19 +84,22 @@ async def fence(
     return written.matched_count == 1
 
 
-async def fence_paused(
-    database: Database, session: MongoSession, *, organization_id: str, kb_id: str, document_id: str
-) -> bool:
+async def fence_paused(database: Database, session: MongoSession, key: MembershipKey) -> bool:
     """Return whether the KB is paused, and stays so until the transaction of `session` ends. False means abort."""
     written = await database[NAME].update_one(
-        {"_id": row_id(kb_id, document_id), "organization_id": organization_id, "paused": True, **_DOOR_IS_OPEN},
+        {
+            "_id": row_id(key.kb_id, key.document_id),
+            "organization_id": key.organization_id,
+            "paused": True,
+            **_DOOR_IS_OPEN,
+        },
         {"$inc": {"writes": 1}},
         session=session,
     )
     return written.matched_count == 1
 
 
-async def hold(database: Database, organization_id: str, kb_id: str) -> None:
+async def hold(database: Database, key: KnowledgeBaseKey) -> None:
     """Close the door for swaps, and wait for those inside, so that a transaction on all slots conflicts with none.
 
     Without it such a transaction loses to the swaps of a busy KB, attempt after attempt. A single write waits its turn
@@ -112,32 +112,28 @@ async def hold(database: Database, organization_id: str, kb_id: str) -> None:
     until = {"$add": ["$$NOW", int(HELD_FOR.total_seconds() * 1000)]}
     # Waiting longer would be for nothing: the slots closed first would be open again.
     with pymongo.timeout(HELD_FOR.total_seconds()):
-        await database[NAME].update_many(_of_kb(organization_id, kb_id), [{"$set": {"closed_until": until}}])
+        await database[NAME].update_many(_of_kb(key), [{"$set": {"closed_until": until}}])
 
 
 async def set_tags_version(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, tags_version: int
+    database: Database, session: MongoSession, key: KnowledgeBaseKey, *, tags_version: int
 ) -> None:
     """From the commit on no swap decided for the old tags goes through; `hold` first."""
-    await _write_all(database, session, organization_id, kb_id, {"tags_version": tags_version})
+    await _write_all(database, session, key, fields={"tags_version": tags_version})
 
 
-async def set_paused(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, paused: bool
-) -> None:
+async def set_paused(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, paused: bool) -> None:
     """From the commit on no swap of this KB goes through, or they do again; `hold` first."""
-    await _write_all(database, session, organization_id, kb_id, {"paused": paused})
+    await _write_all(database, session, key, fields={"paused": paused})
 
 
-async def close(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
+async def close(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> None:
     """From the commit on no swap of this KB goes through; `hold` first."""
-    await _write_all(database, session, organization_id, kb_id, {"state": "deleting"})
+    await _write_all(database, session, key, fields={"state": "deleting"})
 
 
-async def _write_all(database: Database, session: MongoSession, organization_id: str, kb_id: str, fields: Row) -> None:
-    await database[NAME].update_many(
-        _of_kb(organization_id, kb_id), {"$set": {**fields, "closed_until": None}}, session=session
-    )
+async def _write_all(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, fields: Row) -> None:
+    await database[NAME].update_many(_of_kb(key), {"$set": {**fields, "closed_until": None}}, session=session)
 
 
 async def totals(database: Database, organization_id: str, kb_ids: list[str]) -> dict[str, tuple[int, int]]:
@@ -173,9 +169,9 @@ async def count_documents(database: Database) -> int:
     return sum([row["documents"] async for row in rows])
 
 
-async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
-    await database[NAME].delete_many(_of_kb(organization_id, kb_id), session=session)
+async def delete(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> None:
+    await database[NAME].delete_many(_of_kb(key), session=session)
 
 
-def _of_kb(organization_id: str, kb_id: str) -> Row:
-    return {"organization_id": organization_id, "kb_id": kb_id}
+def _of_kb(key: KnowledgeBaseKey) -> Row:
+    return {"organization_id": key.organization_id, "kb_id": key.kb_id}

@@ -133,9 +133,9 @@ async def insert(database: Database, session: MongoSession, kb: KnowledgeBase) -
 
 
 async def find(
-    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
+    database: Database, key: KnowledgeBaseKey, *, session: MongoSession | None = None
 ) -> KnowledgeBase | None:
-    row = await database[NAME].find_one({"_id": kb_id, "organization_id": organization_id}, session=session)
+    row = await database[NAME].find_one(_filter(key), session=session)
     return ROWS.read(row) if row else None
 
 
@@ -151,11 +151,9 @@ def united_with(organization_id: str, kb_ids: Collection[str]) -> Row:
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
-async def get(
-    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
-) -> KnowledgeBase:
+async def get(database: Database, key: KnowledgeBaseKey, *, session: MongoSession | None = None) -> KnowledgeBase:
     """Raises the same NotFound for an id that is malformed, missing, another organization's or being deleted."""
-    return require(await find(database, organization_id, kb_id, session) if is_kb_id(kb_id) else None)
+    return require(await find(database, key, session=session) if is_kb_id(key.kb_id) else None)
 
 
 def require(kb: KnowledgeBase | None) -> KnowledgeBase:
@@ -262,8 +260,8 @@ async def change(
     database: Database,
     session: MongoSession,
     kb: KnowledgeBase,
-    fields: Mapping[str, Any],
     *,
+    fields: Mapping[str, Any],
     raise_tags_version: bool = False,
 ) -> KnowledgeBase | None:
     """Write `fields` unless the KB is being deleted or its tags changed since `kb` was read; None if so."""
@@ -297,23 +295,25 @@ async def set_filters_built(database: Database, kb: KnowledgeBase) -> bool:
     return written.matched_count == 1
 
 
-async def mark_deleting(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> bool:
+async def mark_deleting(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> bool:
     written = await database[NAME].update_one(
-        {"_id": kb_id, "organization_id": organization_id},
+        _filter(key),
         {"$set": {"status": Status.DELETING, "updated_at": datetime.now(UTC)}},
         session=session,
     )
     return written.matched_count == 1
 
 
-async def touch_searched(database: Database, organization_id: str, kb_id: str, at: datetime) -> None:
-    await database[NAME].update_one(
-        {"_id": kb_id, "organization_id": organization_id}, {"$max": {"last_searched_at": at}}
-    )
+async def touch_searched(database: Database, key: KnowledgeBaseKey, *, at: datetime) -> None:
+    await database[NAME].update_one(_filter(key), {"$max": {"last_searched_at": at}})
 
 
-async def delete(database: Database, session: MongoSession, organization_id: str, kb_id: str) -> None:
-    await database[NAME].delete_one({"_id": kb_id, "organization_id": organization_id}, session=session)
+async def delete(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> None:
+    await database[NAME].delete_one(_filter(key), session=session)
+
+
+def _filter(key: KnowledgeBaseKey) -> Row:
+    return {"_id": key.kb_id, "organization_id": key.organization_id}
 
 
 _PLAIN = (

@@ -198,7 +198,7 @@ async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) 
         await chunks.collection.bulk_write(list(writes), ordered=False, session=session)
 
 
-async def set_snapshot(chunks: Chunks, session: MongoSession, document_id: str, snapshot: ChunkMetadata) -> None:
+async def set_snapshot(chunks: Chunks, session: MongoSession, document_id: str, *, snapshot: ChunkMetadata) -> None:
     """Update what the live chunks carry of their document; vectors stay."""
     await chunks.collection.update_many(
         {**chunks.filter_document(document_id), "until": None},

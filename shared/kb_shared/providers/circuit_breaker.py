@@ -136,7 +136,7 @@ class CircuitBreaker:
 
     async def _note_outage(self, circuit_id: CircuitId, admission: Admission, cause: Cause) -> None:
         def decide(before: Circuit, now: datetime) -> tuple[Circuit, bool]:
-            after = circuit.failed(before, admission, cause, now)
+            after = circuit.failed(before, admission, cause=cause, now=now)
             return after, after.generation != before.generation
 
         if await self._change(circuit_id, decide):

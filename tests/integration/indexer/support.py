@@ -356,7 +356,9 @@ class Tenant:
 
         async def work(session: MongoSession) -> None:
             await knowledge_bases.insert(self.database, session, kb)
-            await kb_slots.create(self.database, session, self.organization_id, kb_id, kb.tags_version)
+            await kb_slots.create(
+                self.database, session, KnowledgeBaseKey(self.organization_id, kb_id), tags_version=kb.tags_version
+            )
 
         collection = await self.database.create_collection(kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)
@@ -399,7 +401,7 @@ class Tenant:
         return {
             (kb_id, job.document_id): job
             for kb_id in kb_ids
-            async for job in index_jobs.of_kb(self.database, self.organization_id, kb_id)
+            async for job in index_jobs.of_kb(self.database, KnowledgeBaseKey(self.organization_id, kb_id))
         }
 
     async def spus(self) -> int:

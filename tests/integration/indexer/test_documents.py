@@ -14,7 +14,7 @@ from kb_local.python_server import ModelServer
 from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import IndexJobState
-from kb_shared.mongo.keys import MembershipKey
+from kb_shared.mongo.keys import DocumentKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import (
     UPLOADED,
@@ -270,14 +270,14 @@ async def test_duplicates_and_late_events_change_nothing(tenant: Tenant, indexer
     newest = tenant.ocr("d", CHANGED, revision=10, metadata={"n": 2})
     await indexer.publish(newest)
     await indexer.work()
-    state = await documents.find(tenant.database, tenant.organization_id, "d")
+    state = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
     chunks = await rows_of(tenant, kb)
 
     await indexer.publish(newest, *late, newest)
     await indexer.work()
 
     assert await rows_of(tenant, kb) == chunks
-    after = await documents.find(tenant.database, tenant.organization_id, "d")
+    after = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
     assert state is not None
     assert after is not None
     assert (after.text, after.tags, after.metadata) == (state.text, state.tags, state.metadata)
@@ -423,7 +423,7 @@ async def test_twenty_orders_of_the_same_events_end_in_the_same_rows(tenant: Ten
                 await indexer.work()
     await indexer.work()
 
-    states = [await documents.find(tenant.database, tenant.organization_id, f"d{n}") for n in range(20)]
+    states = [await documents.find(tenant.database, DocumentKey(tenant.organization_id, f"d{n}")) for n in range(20)]
     assert [(s.tag_ids, s.metadata_values, s.deleted_revision) for s in states if s] == [(("a",), {"n": 2}, 2)] * 20
     await tenant.assert_holds(kbs[0], {f"d{n}": CHANGED for n in range(20)})
     await tenant.assert_holds(kbs[1], {})

@@ -19,6 +19,7 @@ from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.mongo import document_texts, documents, index_jobs, tags
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import DocumentKey
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, decoded, text_of
 from tests.integration.indexer.tenancy import organizations_named, queries_without_organization
 from tests.waiting import until
@@ -165,7 +166,7 @@ async def test_a_text_is_found_by_its_reference_and_by_no_other_organization_or_
 ) -> None:
     other = Tenant(tenant.database)
     kb, theirs = await tenant.create_kb("a"), await other.create_kb("a")
-    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+    reference = await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), TEXT)
 
     for event in (
         other.ocr("d", None, text_ref=reference),
@@ -177,7 +178,7 @@ async def test_a_text_is_found_by_its_reference_and_by_no_other_organization_or_
             await indexer.publish(event)
         assert rejected.value.reason == "unknown-text-ref"
         assert rejected.value.detail == "no text is stored under this text_ref for this document"
-    assert await documents.find(tenant.database, tenant.organization_id, "d") is None
+    assert await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d")) is None
 
     await indexer.publish(tenant.ocr("d", None, text_ref=reference))
     await indexer.work()
@@ -190,7 +191,7 @@ async def test_of_the_texts_that_events_refer_to_few_are_in_memory_at_once(
 ) -> None:
     documents_at_once = [f"d{number}" for number in range(40)]
     references = [
-        await document_texts.put(tenant.database, tenant.organization_id, document_id, TEXT)
+        await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, document_id), TEXT)
         for document_id in documents_at_once
     ]
     project, at_work, most = FanOut._project, 0, 0
@@ -220,7 +221,7 @@ async def test_of_the_texts_that_events_refer_to_few_are_in_memory_at_once(
 
 async def test_pages_given_with_a_reference_must_be_pages_of_its_text(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
-    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+    reference = await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), TEXT)
     event = tenant.ocr("d", None, text_ref=reference)
 
     with pytest.raises(Rejected) as rejected:
@@ -235,8 +236,8 @@ async def test_pages_given_with_a_reference_must_be_pages_of_its_text(tenant: Te
 
 async def test_a_text_of_many_megabytes_is_stored_and_found(tenant: Tenant) -> None:
     text = "Größe " * 500_000
-    reference = await document_texts.put(tenant.database, tenant.organization_id, "d", text)
-    assert await document_texts.put(tenant.database, tenant.organization_id, "d", text) == reference
+    reference = await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), text)
+    assert await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), text) == reference
 
     found = await document_texts.find(tenant.database, tenant.organization_id, reference)
 
@@ -257,7 +258,7 @@ async def test_events_of_one_document_at_once_are_all_applied(tenant: Tenant, in
     await rival.work()
 
     await tenant.assert_holds(kb, {"d": TEXT})
-    document = await documents.find(tenant.database, tenant.organization_id, "d")
+    document = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
     assert document is not None
     assert (document.tag_ids, document.metadata_values) == (("a",), {"n": 1})
     await tenant.assert_settled()
@@ -314,7 +315,7 @@ async def test_tags_seen_on_a_document_register_themselves_and_deleted_ones_stay
         "gone",
         "unheard-of",
     }
-    document = await documents.find(tenant.database, organization_id, "d")
+    document = await documents.find(tenant.database, DocumentKey(organization_id, "d"))
     assert document is not None
     assert document.tag_ids == ("gone",), "a deleted tag changes no document"
 

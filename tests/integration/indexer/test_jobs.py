@@ -22,6 +22,7 @@ from kb_shared.messaging import index_requests
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
 from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, Request
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 from tests.integration.indexer.conftest import Provider
@@ -523,7 +524,7 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
     await indexer.publish(tenant.ocr("d", TEXT))
     await set_attempts(tenant, MAX_ATTEMPTS - 1)
     async with tenant.database.client.start_session() as session, await session.start_transaction():
-        await documents.raise_fences(tenant.database, session, tenant.organization_id, ["d"])
+        await documents.raise_fences(tenant.database, session, tenant.organization_id, document_ids=["d"])
         asked_at = datetime.now(UTC)
         await indexer.handle_commands()
 
@@ -591,7 +592,7 @@ async def test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_write
     await indexer.publish(tenant.ocr("d", CHANGED, revision=2))
     await indexer.work()
     await indexer.publish(tenant.ocr("d", TEXT, revision=3))
-    document = await documents.find(tenant.database, tenant.organization_id, "d")
+    document = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
     assert document is not None
 
     with pytest.raises(FenceBroken):

@@ -15,6 +15,7 @@ from pymongo.errors import OperationFailure
 from kb_shared import failpoints
 from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import MongoSession
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, record, text_of
 from tests.waiting import DEADLINE_S, until
@@ -187,17 +188,14 @@ async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) 
         return await kb_slots.fence(
             scene.tenant.database,
             session,
-            organization_id=scene.kb.organization_id,
-            kb_id=scene.kb.kb_id,
-            document_id="d",
+            MembershipKey(scene.kb.organization_id, scene.kb.kb_id, "d"),
             tags_version=scene.kb.tags_version,
             documents=0,
             chunks=0,
         )
 
     async def pause(session: MongoSession) -> None:
-        scope = scene.kb.organization_id, scene.kb.kb_id
-        await kb_slots.set_paused(scene.tenant.database, session, *scope, paused=True)
+        await kb_slots.set_paused(scene.tenant.database, session, scene.kb.key, paused=True)
 
     client = scene.tenant.database.client
     async with client.start_session() as swap, client.start_session() as other, await swap.start_transaction():

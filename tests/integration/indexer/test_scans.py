@@ -19,6 +19,7 @@ from kb_shared.mongo import backfills, index_jobs, knowledge_bases, outbox
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import (
@@ -50,7 +51,9 @@ def asked_for(messages: Sequence[ProducerMessage]) -> list[str]:
 
 async def start_scan(tenant: Tenant, kb: KnowledgeBase, kind: Kind = Kind.SCAN) -> None:
     async def work(session: MongoSession) -> None:
-        await backfills.start(tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=kind)
+        await backfills.start(
+            tenant.database, session, KnowledgeBaseKey(tenant.organization_id, kb.kb_id), traceparent="", kind=kind
+        )
 
     await in_transaction(tenant.database, work)
 
@@ -60,7 +63,7 @@ async def let_leases_of_scans_expire(database: Database) -> None:
 
 
 async def open_jobs(tenant: Tenant, kb: KnowledgeBase) -> int:
-    return await index_jobs.count_open(tenant.database, tenant.organization_id, kb.kb_id)
+    return await index_jobs.count_open(tenant.database, KnowledgeBaseKey(tenant.organization_id, kb.kb_id))
 
 
 @pytest.fixture
@@ -207,7 +210,9 @@ async def test_cancelling_a_reindexing_while_it_asks_for_documents_withdraws_tho
     async def cancel() -> None:
         row = await own_tenant.database[backfills.NAME].find_one({"kb_id": kb.kb_id, "state": "running"})
         assert row is not None
-        scan = await backfills.find(own_tenant.database, own_tenant.organization_id, kb.kb_id, row["_id"])
+        scan = await backfills.find(
+            own_tenant.database, KnowledgeBaseKey(own_tenant.organization_id, kb.kb_id), row["_id"]
+        )
         assert scan is not None
         await backfills.cancel(own_tenant.database, scan)
 

@@ -8,6 +8,7 @@ from kb_shared.mongo import backfills
 from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.integration.indexer.support import Replica, Tenant, chunks_of_text, text_of
 
@@ -30,7 +31,11 @@ async def publish(tenant: Tenant, indexer: Replica, document_id: str, text: str,
 async def retry_failed(tenant: Tenant, kb: KnowledgeBase) -> None:
     async def start(session: MongoSession) -> None:
         await backfills.start(
-            tenant.database, session, tenant.organization_id, kb.kb_id, traceparent="", kind=Kind.RETRY_FAILED
+            tenant.database,
+            session,
+            KnowledgeBaseKey(tenant.organization_id, kb.kb_id),
+            traceparent="",
+            kind=Kind.RETRY_FAILED,
         )
 
     await in_transaction(tenant.database, start)

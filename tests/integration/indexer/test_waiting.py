@@ -18,6 +18,7 @@ from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import Limits
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJob, IndexJobState
+from kb_shared.mongo.keys import DocumentKey
 from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
 
@@ -226,7 +227,7 @@ async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_n
 
 async def test_a_text_that_an_event_refers_to_is_young_again(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
-    identity = await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+    identity = await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), TEXT)
     long_ago = datetime.now(UTC) - timedelta(days=3)
     await tenant.database[document_texts.NAME].update_one({"_id": identity}, {"$set": {"created_at": long_ago}})
 
@@ -236,7 +237,7 @@ async def test_a_text_that_an_event_refers_to_is_young_again(tenant: Tenant, ind
 
 
 async def test_old_texts_are_listed_without_being_read(tenant: Tenant) -> None:
-    await document_texts.put(tenant.database, tenant.organization_id, "d", TEXT)
+    await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), TEXT)
     explained = await tenant.database.command(
         "explain",
         {

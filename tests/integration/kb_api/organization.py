@@ -13,7 +13,7 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
 from kb_shared.mongo.index_jobs import IndexJob, Request
-from kb_shared.mongo.keys import MembershipKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.waiting import until
 
@@ -64,7 +64,7 @@ class Organization:
         return await self.ok("POST", "/knowledge-bases", json={"name": "A knowledge base", **fields})
 
     async def stored(self, kb_id: str) -> KnowledgeBase:
-        kb = await knowledge_bases.find(self.database, self.organization_id, kb_id)
+        kb = await knowledge_bases.find(self.database, KnowledgeBaseKey(self.organization_id, kb_id))
         assert kb is not None
         return kb
 
@@ -139,9 +139,7 @@ class Organization:
             passed = await kb_slots.fence(
                 self.database,
                 session,
-                organization_id=self.organization_id,
-                kb_id=kb_id,
-                document_id=document_id,
+                MembershipKey(self.organization_id, kb_id, document_id),
                 tags_version=kb.tags_version,
                 documents=1,
                 chunks=chunks,

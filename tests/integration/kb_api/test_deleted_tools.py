@@ -7,6 +7,7 @@ import pytest
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from tests.integration.kb_api.organization import Organization
 from tests.waiting import until
 
@@ -30,7 +31,7 @@ async def test_a_tool_keeps_the_last_name_of_a_knowledge_base_that_is_deleted(or
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
 
     async def gone() -> bool:
-        return await knowledge_bases.find(database, organization_id, kb_id) is None
+        return await knowledge_bases.find(database, KnowledgeBaseKey(organization_id, kb_id)) is None
 
     await until(gone)
     after = await agents.get(database, organization_id, agent.agent_id)

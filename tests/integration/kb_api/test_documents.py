@@ -27,6 +27,7 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import to_kafka
 from kb_shared.mongo import document_texts, outbox
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import KafkaCluster
 from tests.integration.indexer.support import Post, record
 from tests.integration.kb_api.organization import Organization
@@ -328,7 +329,7 @@ async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organizati
     answers = [(await put_text(organization, pieces)).raise_for_status().json() for _ in range(2)]
     text_ref = answers[0]["text_ref"]
     assert answers[0] == answers[1]
-    assert text_ref == document_texts.text_id(organization.organization_id, "d1", text, ())
+    assert text_ref == document_texts.text_id(DocumentKey(organization.organization_id, "d1"), text, ())
     stored = await document_texts.find(organization.database, organization.organization_id, text_ref)
     assert stored is not None
     assert stored.text == text

@@ -7,6 +7,7 @@ import pytest
 
 from kb_shared.mongo import documents
 from kb_shared.mongo.documents import AppliedEvent
+from kb_shared.mongo.keys import DocumentKey
 from tests.integration.kb_api.organization import TRACE, Organization
 from tests.integration.search import knowledge
 from tests.integration.search.knowledge import Document
@@ -75,7 +76,7 @@ async def test_a_document_nobody_has_heard_of_is_not_found(organization: Organiz
 async def test_only_the_last_events_of_a_document_are_remembered(organization: Organization, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     for number in range(7):
-        document = await documents.find(organization.database, organization.organization_id, "d")
+        document = await documents.find(organization.database, DocumentKey(organization.organization_id, "d"))
         assert document is not None
         event = AppliedEvent(f"e{number}", "document.tags_changed.v1", number, TRACE, datetime.now(UTC))
         assert await documents.write(organization.database, document, event)

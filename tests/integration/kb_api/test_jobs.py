@@ -10,6 +10,7 @@ from kb_indexer.backfill import BackfillRunner
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.index_jobs import IndexJobState
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from tests.integration.indexer.support import Post
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import INDEXER, Organization
@@ -46,7 +47,7 @@ async def job_of(organization: Organization, kb_id: str, job_id: str) -> dict[st
 
 async def finish(organization: Organization, kb_id: str, document_id: str) -> None:
     """As the indexer does when a document is indexed."""
-    job = await index_jobs.find(organization.database, organization.organization_id, kb_id, document_id)
+    job = await index_jobs.find(organization.database, MembershipKey(organization.organization_id, kb_id, document_id))
     assert job is not None
     assert await index_jobs.finish(organization.database, await organization.claim(job.command()))
 
@@ -108,7 +109,7 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
     started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
     assert started["document_count"] == 4
     await scan(organization)
-    begun = await index_jobs.find(organization.database, organization.organization_id, kb_id, "d1")
+    begun = await index_jobs.find(organization.database, MembershipKey(organization.organization_id, kb_id, "d1"))
     assert begun is not None
     await organization.claim(begun.command())
 
@@ -117,7 +118,7 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
     assert (await organization.ok("DELETE", path))["status"] == "cancelled", "again"
     jobs = {
         job.document_id: (job.state, job.force)
-        async for job in index_jobs.of_kb(organization.database, organization.organization_id, kb_id)
+        async for job in index_jobs.of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     }
     assert jobs == {
         "d1": (IndexJobState.RUNNING, True),

@@ -11,6 +11,7 @@ from kb_api.bootstrap import KbApi, create_app
 from kb_api.stored_bytes import StoredBytes
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import DocumentKey
 from tests.integration.kb_api.organization import Organization
 
 
@@ -133,6 +134,6 @@ async def test_the_bytes_of_a_text_are_counted_however_it_is_stored(
         yield text.encode()
 
     for _ in range(2):
-        await document_texts.put(database, organization_id, "one", text)
-        await document_texts.put_stream(database, organization_id, "two", pieces())
+        await document_texts.put(database, DocumentKey(organization_id, "one"), text)
+        await document_texts.put_stream(database, DocumentKey(organization_id, "two"), pieces())
     assert await document_texts.stored_bytes(database, organization_id) == 4 * characters

@@ -10,6 +10,7 @@ from kb_shared.errors import ProviderKeyMissing
 from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.circuit import Admission, Cause, failed
 from kb_shared.mongo.circuits import CircuitId
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.kb_api.organization import Organization
@@ -85,7 +86,7 @@ async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: O
     await circuits.change(
         organization.database,
         circuit_id,
-        lambda before, now: (failed(before, Admission(before.generation, probe=False), Cause.KEY, now), None),
+        lambda before, now: (failed(before, Admission(before.generation, probe=False), cause=Cause.KEY, now=now), None),
     )
     assert (await circuits.read(organization.database, circuit_id))[0].cause is Cause.KEY
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
@@ -130,7 +131,7 @@ async def test_what_waits_for_a_key_is_due_when_there_is_another(organization: O
 
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
 
-    jobs = index_jobs.of_kb(organization.database, organization.organization_id, kb["kb_id"])
+    jobs = index_jobs.of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb["kb_id"]))
     assert {job.document_id: job.postponed_until is None async for job in jobs} == {"d": True, "e": False}
     owing = {"_id": bucket.row_id}
     assert await organization.database[rate_limits.NAME].count_documents(owing) == 0

@@ -9,6 +9,7 @@ import pytest
 from kb_shared.errors import BudgetExhausted
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import index_jobs, spu_ledger
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.prices import NANO_USD
 from tests.integration.kb_api.organization import Organization
 
@@ -150,7 +151,7 @@ async def test_a_higher_budget_lets_documents_that_waited_for_it_be_tried_at_onc
     await organization.ok("PUT", "/budget", json={"soft": None, "hard": 100})
     listed = (await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status="pending"))["documents"]
     assert {one["document_id"]: one["next_attempt_at"] is None for one in listed} == {"poor": True, "limited": False}
-    poor = await index_jobs.find(organization.database, organization.organization_id, kb_id, "poor")
+    poor = await index_jobs.find(organization.database, MembershipKey(organization.organization_id, kb_id, "poor"))
     assert poor is not None
     assert poor.next_attempt_at is not None
     assert poor.next_attempt_at <= datetime.now(UTC)

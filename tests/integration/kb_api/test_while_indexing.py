@@ -15,6 +15,7 @@ from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases
 from kb_shared.mongo.database import mongo_errors
+from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.kb_api.organization import FenceClosed, Organization
 from tests.waiting import DEADLINE_S, until
@@ -43,14 +44,14 @@ class Swaps:
 
 
 async def _live(organization: Organization, kb_id: str) -> KnowledgeBase | None:
-    kb = await knowledge_bases.find(organization.database, organization.organization_id, kb_id)
+    kb = await knowledge_bases.find(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     return None if kb is None or kb.status is Status.DELETING else kb
 
 
 async def _keep_swapping(organization: Organization, kb_id: str, document_id: str, swaps: Swaps) -> None:
     """As an indexer does whose document changes all the time, until the KB is gone."""
     await organization.project(document_id, name="Name", tag_ids=("a",))
-    document = await documents.find(organization.database, organization.organization_id, document_id)
+    document = await documents.find(organization.database, DocumentKey(organization.organization_id, document_id))
     assert document is not None
     job = await organization.running_job(kb_id, document_id)
     while (kb := await _live(organization, kb_id)) is not None:
@@ -103,7 +104,7 @@ async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organ
 
 async def test_the_door_opens_by_itself_when_whoever_held_it_is_gone(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
-    await kb_slots.hold(organization.database, organization.organization_id, kb_id)
+    await kb_slots.hold(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     slots = organization.database[kb_slots.NAME]
     assert await slots.count_documents({"kb_id": kb_id, "$expr": {"$gt": ["$closed_until", "$$NOW"]}}) == 16
     with pytest.raises(FenceClosed):

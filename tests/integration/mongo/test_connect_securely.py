@@ -13,6 +13,7 @@ from kb_shared.errors import TransientError
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import document_texts, schema
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 from tests.integration.mongo.secured import Certificates, SecuredMongod, make_certificates
@@ -79,7 +80,7 @@ async def _store_large_text(database: Database) -> None:
         for _ in range(3):
             yield b"x" * 500_000
 
-    text_ref = await document_texts.put_stream(database, "acme", "d", pieces())
+    text_ref = await document_texts.put_stream(database, DocumentKey("acme", "d"), pieces())
     assert await document_texts.touch(database, "acme", text_ref)
 
 

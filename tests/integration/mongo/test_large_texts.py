@@ -7,6 +7,7 @@ from pymongo import AsyncMongoClient
 
 from kb_local.mongod import Mongod
 from kb_shared.mongo import document_texts
+from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import MongoDeployment
 from tests.integration.indexer.support import CommandLog
 
@@ -30,7 +31,7 @@ async def test_a_large_text_is_written_in_parts_while_it_comes(
 
     async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True, event_listeners=[log]) as client:
         database = client[database_name]
-        reference = await document_texts.put_stream(database, "acme", "d", pieces())
+        reference = await document_texts.put_stream(database, DocumentKey("acme", "d"), pieces())
         stored = await document_texts.find(database, "acme", reference)
         await client.drop_database(database_name)
     assert stored is not None

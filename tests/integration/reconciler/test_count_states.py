@@ -14,6 +14,7 @@ from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import IndexJobState, Request
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOW = datetime.now(UTC)
@@ -28,7 +29,7 @@ async def indexed(database: Database, organization_id: str, documents: int) -> s
     kb_id = new_kb_id()
 
     async def create(session: MongoSession) -> None:
-        await kb_slots.create(database, session, organization_id, kb_id, 1)
+        await kb_slots.create(database, session, KnowledgeBaseKey(organization_id, kb_id), tags_version=1)
 
     await in_transaction(database, create)
     for n in range(documents):
@@ -37,9 +38,7 @@ async def indexed(database: Database, organization_id: str, documents: int) -> s
             assert await kb_slots.fence(
                 database,
                 session,
-                organization_id=organization_id,
-                kb_id=kb_id,
-                document_id=document_id,
+                MembershipKey(organization_id, kb_id, document_id),
                 tags_version=1,
                 documents=1,
                 chunks=2,

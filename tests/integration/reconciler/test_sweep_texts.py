@@ -11,6 +11,7 @@ from pymongo.asynchronous.database import AsyncDatabase
 from kb_reconciler.sweep_texts import sweep_texts
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.documents import AppliedEvent, Document, TextFacet
+from kb_shared.mongo.keys import DocumentKey
 
 Database = AsyncDatabase[dict[str, Any]]
 
@@ -19,7 +20,7 @@ LARGE = "x" * 1_100_000
 
 
 async def put(database: Database, document_id: str, text: str, *, age: timedelta) -> str:
-    text_id = await document_texts.put(database, "org", document_id, text)
+    text_id = await document_texts.put(database, DocumentKey("org", document_id), text)
     made = {"created_at": datetime.now(UTC) - age}
     await database[document_texts.NAME].update_one({"_id": text_id}, {"$set": made})
     return text_id
@@ -98,15 +99,15 @@ async def test_a_young_text_stays_for_the_document_that_is_about_to_refer_to_it(
 
 async def test_an_old_text_that_comes_back_is_young_again(database: Database) -> None:
     old = await put(database, "d", "once more", age=2 * AN_HOUR)
-    assert await document_texts.put(database, "org", "d", "once more") == old
+    assert await document_texts.put(database, DocumentKey("org", "d"), "once more") == old
     assert await sweep_texts(database, age=AN_HOUR) == 0
     assert await stored(database) == {old}
 
 
 async def test_a_large_text_reads_as_it_was_stored(database: Database) -> None:
     pages = [(1, 0, 10), (2, 10, len(LARGE))]
-    text_id = await document_texts.put(database, "org", "d", LARGE, pages)
-    assert await document_texts.put(database, "org", "d", LARGE, pages) == text_id
+    text_id = await document_texts.put(database, DocumentKey("org", "d"), LARGE, pages=pages)
+    assert await document_texts.put(database, DocumentKey("org", "d"), LARGE, pages=pages) == text_id
     found = await document_texts.find(database, "org", text_id)
     assert found is not None
     assert (found.text, found.pages) == (LARGE, tuple(pages))

@@ -7,6 +7,7 @@ from typing import Any
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
+from kb_shared.mongo.keys import DocumentKey
 
 MARCH = datetime(2026, 3, 15, tzinfo=UTC)
 TAGS = TagsFacet(1, "d", ("nobodys-tag",))
@@ -17,7 +18,7 @@ async def hear_of_text(
     database: Database, organization_id: str, document_id: str, text: str, *, name: str = "a.pdf", revision: int = 1
 ) -> None:
     """The text comes, or comes again."""
-    text_id = await document_texts.put(database, organization_id, document_id, text)
+    text_id = await document_texts.put(database, DocumentKey(organization_id, document_id), text)
     facet = TextFacet(revision, f"d{revision}", text_id, name, MARCH)
     await _write(database, organization_id, document_id, text=facet, tags=TAGS)
 
@@ -32,6 +33,8 @@ async def hear_of_deletion(database: Database, organization_id: str, document_id
 
 
 async def _write(database: Database, organization_id: str, document_id: str, **fields: Any) -> None:
-    before = await documents.find(database, organization_id, document_id) or Document(organization_id, document_id)
+    before = await documents.find(database, DocumentKey(organization_id, document_id)) or Document(
+        organization_id, document_id
+    )
     event = AppliedEvent("e", "test", 1, "", MARCH)
     assert await documents.write(database, replace(before, **fields), event)

@@ -12,7 +12,7 @@ from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slo
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
-from kb_shared.mongo.keys import MembershipKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from kb_shared.text import text_normalization
@@ -107,9 +107,7 @@ class Knowledge:
         await kb_slots.fence(
             self.database,
             session,
-            organization_id=organization_id,
-            kb_id=kb_id,
-            document_id=document.document_id,
+            MembershipKey(organization_id, kb_id, document.document_id),
             tags_version=self.kb.tags_version,
             documents=int(version == 1),
             chunks=len(changes.inserted) - changes.retired,
@@ -166,7 +164,7 @@ class Knowledge:
         await self.chunks.collection.drop()
         await in_transaction(
             self.database,
-            lambda session: knowledge_bases.delete(self.database, session, self.kb.organization_id, self.kb.kb_id),
+            lambda session: knowledge_bases.delete(self.database, session, self.kb.key),
         )
 
 
@@ -201,7 +199,7 @@ async def create(
 
     async def insert(session: MongoSession) -> None:
         await knowledge_bases.insert(database, session, knowledge.kb)
-        await kb_slots.create(database, session, organization_id, kb_id, tags_version=1)
+        await kb_slots.create(database, session, KnowledgeBaseKey(organization_id, kb_id), tags_version=1)
 
     await in_transaction(database, insert)
     if "vector_collection" not in fields:

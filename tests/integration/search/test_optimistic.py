@@ -19,6 +19,7 @@ from kb_shared.mongo import api_keys, index_queries, knowledge_bases, spu_ledger
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.observability.metrics import SEARCH_RESTARTS
 from tests.integration.indexer.support import CommandLog
@@ -222,7 +223,9 @@ async def test_that_a_kb_was_searched_is_no_reason_to_search_it_again(
 ) -> None:
     await watched.search(library, QUERY, mode="text")
     organization_id, kb_id = library.kb.organization_id, library.kb.kb_id
-    await knowledge_bases.touch_searched(search_database, organization_id, kb_id, datetime.now(UTC))
+    await knowledge_bases.touch_searched(
+        search_database, KnowledgeBaseKey(organization_id, kb_id), at=datetime.now(UTC)
+    )
     command_log.clear()
     await watched.search(library, QUERY, mode="text")
     assert command_log.names().count(f"aggregate {library.chunks.collection.name}") == 2

@@ -18,6 +18,7 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import index_queries, knowledge_bases, spu_ledger, vectors
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
 from tests.integration.search.conftest import NewSearcher, Searcher
 from tests.integration.search.knowledge import Document, Knowledge, create, relevance
@@ -203,7 +204,7 @@ async def test_the_kb_says_when_it_was_last_searched(
     await searcher.search(knowledge)
 
     async def written() -> bool:
-        kb = await knowledge_bases.find(search_database, "acme", knowledge.kb.kb_id)
+        kb = await knowledge_bases.find(search_database, KnowledgeBaseKey("acme", knowledge.kb.kb_id))
         assert kb is not None
         # MongoDB keeps milliseconds.
         return kb.last_searched_at is not None and (before - kb.last_searched_at).total_seconds() < 0.001

@@ -71,7 +71,7 @@ class Replicas(RuleBasedStateMachine):
     @rule(data=st.data(), cause=st.sampled_from(Cause))
     def a_call_fails(self, data: st.DataObject, cause: Cause) -> None:
         before, admission = self.circuit, self.end_of_one(data)
-        self.circuit = circuit.failed(before, admission, cause, self.now)
+        self.circuit = circuit.failed(before, admission, cause=cause, now=self.now)
         if admission.generation != before.generation:
             assert self.circuit == before, "it began in another time"
         elif admission.probe or cause is not Cause.OUTAGE or before.failures + 1 == OUTAGES_TO_OPEN:
@@ -105,7 +105,7 @@ def opened(cause: Cause = Cause.QUOTA, *, times: int = 1) -> tuple[Circuit, date
         now = current.open_until or now
         current, answer = admit(current, now)
         assert isinstance(answer, Admission)
-        current = circuit.failed(current, answer, cause, now)
+        current = circuit.failed(current, answer, cause=cause, now=now)
     return current, now
 
 
@@ -121,7 +121,7 @@ def test_outages_of_now_and_then_open_nothing() -> None:
     current = Circuit()
     for _ in range(10):
         for _ in range(OUTAGES_TO_OPEN - 1):
-            current = circuit.failed(current, Admission(0, probe=False), Cause.OUTAGE, START)
+            current = circuit.failed(current, Admission(0, probe=False), cause=Cause.OUTAGE, now=START)
         current = circuit.succeeded(current, Admission(0, probe=False))
     assert current.cause is None
 

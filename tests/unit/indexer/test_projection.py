@@ -10,6 +10,7 @@ from kb_contracts.documents import DocumentDeleted, DocumentEvent, MetadataChang
 from kb_indexer.projection import apply
 from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.documents import Document
+from kb_shared.mongo.keys import DocumentKey
 
 EMPTY = Document("acme", "d")
 UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
@@ -49,7 +50,7 @@ def deleted(revision: int) -> DocumentDeleted:
 
 
 def step(state: Document, event: DocumentEvent) -> Document:
-    stored = text_id("acme", "d", event.text or "", []) if isinstance(event, OcrCompleted) else None
+    stored = text_id(DocumentKey("acme", "d"), event.text or "", []) if isinstance(event, OcrCompleted) else None
     return apply(state, event, text_id=stored)
 
 

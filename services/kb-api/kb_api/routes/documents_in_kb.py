@@ -17,7 +17,7 @@ from kb_shared.mongo import document_index, knowledge_bases, vectors
 from kb_shared.mongo.database import MongoSession, Row, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJobState
-from kb_shared.mongo.keys import MembershipKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
@@ -179,7 +179,7 @@ async def list_chunks(
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChunkList:
     """The chunks of a document as they are indexed now: texts and positions, no vectors."""
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
     async def read(session: MongoSession) -> ChunkList:
         indexed = await document_index.find(

@@ -14,6 +14,7 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases, search_indexes, spu_ledger, tags
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort
 
 router = organization_router("knowledge bases")
@@ -60,7 +61,7 @@ async def list_all(
 
 @router.get("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView)
 async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseView:
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
@@ -156,7 +157,7 @@ async def list_its_documents(
     name_search: NameSearch | None = None,
 ) -> DocumentList:
     """Documents of the KB: without `status` those that are indexed; `all` shows what is open for them, too."""
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
     return DocumentList(documents=[DocumentView.from_listed(one) for one in listed], total_count=total_count)
 
@@ -179,7 +180,7 @@ class KnowledgeBaseStats(BaseModel):
 @router.get("/knowledge-bases/{kb_id}/stats", response_model=KnowledgeBaseStats)
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
     """How much is in the KB against how much carries its tags, what it cost, and how its search indexes are."""
-    kb = await knowledge_bases.get(database, caller.organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     totals = await kb_slots.totals(database, kb.organization_id, [kb.kb_id])
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
     return KnowledgeBaseStats(

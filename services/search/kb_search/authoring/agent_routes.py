@@ -15,6 +15,7 @@ from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.stored_time import now
 
@@ -112,7 +113,7 @@ async def change(
     fields = body.model_dump(exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
-    changed = await agents.change(database, caller.organization_id, agent_id, fields, by=caller.key_id)
+    changed = await agents.change(database, caller.organization_id, agent_id, fields=fields, by=caller.key_id)
     return (await _views(database, caller, [changed]))[0]
 
 
@@ -125,7 +126,7 @@ async def delete(database: Database, caller: Writer, agent_id: str) -> MessageRe
 @router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
 async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
     await agents.get(database, caller.organization_id, agent_id)
-    kb = await knowledge_bases.get(database, caller.organization_id, body.kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
     tool_id = new_id()
     return await _change_tools(
         database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)

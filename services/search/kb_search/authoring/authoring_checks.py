@@ -11,6 +11,7 @@ from kb_shared.http.authentication import Caller
 from kb_shared.http.quotas import require_quota
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
 class AuthoringChecks:
@@ -42,7 +43,7 @@ class AuthoringChecks:
     async def check_knowledge_bases(self, caller: Caller, kb_ids: Iterable[str]) -> None:
         """Raises NotFound unless all are there and of the caller's organization."""
         for kb_id in kb_ids:
-            await knowledge_bases.get(self.database, caller.organization_id, kb_id)
+            await knowledge_bases.get(self.database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
     async def usable_model(self, caller: Caller, name: str | None) -> str:
         """The name of a model that can be asked; the deployment's where none is named. Raises RequestError 422."""

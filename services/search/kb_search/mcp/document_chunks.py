@@ -7,7 +7,7 @@ from itertools import accumulate
 from kb_shared.errors import NotFound
 from kb_shared.mongo import document_index, knowledge_bases, vectors
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
-from kb_shared.mongo.keys import MembershipKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 
@@ -41,7 +41,7 @@ async def document_chunks(
     Raises:
         NotFound: no such KB of the organization, or the document is not in it.
     """
-    kb = await knowledge_bases.get(database, organization_id, kb_id)
+    kb = await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
 
     async def read(session: MongoSession) -> DocumentChunks:
         membership = MembershipKey(organization_id, kb_id, document_id)

@@ -12,6 +12,7 @@ from kb_shared.errors import NotFound, RequestError, TransientError
 from kb_shared.mongo import document_texts, documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.documents import TextFacet
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.text.tokens import count_tokens, token_starts
 
 _MOST_CHARACTERS_PER_TOKEN: Final = 10
@@ -60,7 +61,7 @@ async def read_discussed(
 
 
 async def _current_text(database: Database, organization_id: str, document_id: str) -> TextFacet:
-    document = await documents.find(database, organization_id, document_id)
+    document = await documents.find(database, DocumentKey(organization_id, document_id))
     if document is None:
         raise NotFound("document")
     if document.text is not None:

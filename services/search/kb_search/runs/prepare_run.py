@@ -29,6 +29,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 RUNS_REMEMBERED: Final = 20
 """Number of the newest runs of a thread that the next one knows."""
@@ -144,7 +145,7 @@ class Preparation:
 
     async def _check(self, organization_id: str, kb_ids: Sequence[str]) -> None:
         for kb_id in kb_ids:
-            await knowledge_bases.get(self._database, organization_id, kb_id)
+            await knowledge_bases.get(self._database, KnowledgeBaseKey(organization_id, kb_id))
 
     async def _history(
         self, organization_id: str, thread_id: str | None, delimiter: PromptDelimiter, *, max_tokens: int

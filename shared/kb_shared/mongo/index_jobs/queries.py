@@ -8,14 +8,17 @@ from pymongo import ASCENDING
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.index_jobs.job import NAME, ROWS, UNDONE, IndexJob, IndexJobState, row_id
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 BACKLOG_LIMIT: Final = 200
 """Number of open jobs of a KB. Backfills and the reconciler request no more; commands of events beyond it take the bulk
 lane."""
 
 
-async def find(database: Database, organization_id: str, kb_id: str, document_id: str) -> IndexJob | None:
-    row = await database[NAME].find_one({"_id": row_id(kb_id, document_id), "organization_id": organization_id})
+async def find(database: Database, key: MembershipKey) -> IndexJob | None:
+    row = await database[NAME].find_one(
+        {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id}
+    )
     return ROWS.read(row) if row else None
 
 
@@ -33,20 +36,20 @@ async def of_documents(
     return found
 
 
-async def open_ids(database: Database, organization_id: str, kb_id: str, document_ids: Collection[str]) -> set[str]:
+async def open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]) -> set[str]:
     """Return the `document_ids` with a job in the KB, whatever its state."""
     rows = database[NAME].find(
-        {"_id": {"$in": [row_id(kb_id, i) for i in document_ids]}, "organization_id": organization_id},
+        {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id},
         {"document_id": 1},
     )
     return {row["document_id"] async for row in rows}
 
 
-async def count_open(database: Database, organization_id: str, kb_id: str, *, limit: int = 0) -> int:
+async def count_open(database: Database, key: KnowledgeBaseKey, *, limit: int = 0) -> int:
     """Pending and running jobs of a KB, counted up to `limit`."""
     query = {
-        "organization_id": organization_id,
-        "kb_id": kb_id,
+        "organization_id": key.organization_id,
+        "kb_id": key.kb_id,
         "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
     }
     if limit:
@@ -54,13 +57,11 @@ async def count_open(database: Database, organization_id: str, kb_id: str, *, li
     return await database[NAME].count_documents(query)
 
 
-async def any_open(
-    database: Database, session: MongoSession, organization_id: str, kb_id: str, *, requested_by: datetime
-) -> bool:
+async def any_open(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, requested_by: datetime) -> bool:
     """Return whether a KB has open jobs, paused or not, requested up to a time of the server's clock."""
     query = {
-        "organization_id": organization_id,
-        "kb_id": kb_id,
+        "organization_id": key.organization_id,
+        "kb_id": key.kb_id,
         "state": {"$in": list(UNDONE)},
         "requested_at": {"$lte": requested_by},
     }
@@ -79,34 +80,31 @@ async def count_by_state(database: Database) -> dict[IndexJobState, int]:
 
 async def in_states(
     database: Database,
-    organization_id: str,
-    kb_id: str,
+    key: KnowledgeBaseKey,
     states: Collection[IndexJobState],
     *,
     after: str | None,
     limit: int,
 ) -> list[str]:
     """Documents of a KB whose job is in one of `states`, by document id."""
-    query: Row = {"organization_id": organization_id, "kb_id": kb_id, "state": {"$in": list(states)}}
+    query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": {"$in": list(states)}}
     if after is not None:
         query["document_id"] = {"$gt": after}
     rows = database[NAME].find(query, {"document_id": 1}).sort("document_id", ASCENDING).limit(limit)
     return [row["document_id"] async for row in rows]
 
 
-async def count_failed(
-    database: Database, organization_id: str, kb_id: str, session: MongoSession | None = None
-) -> int:
-    query = {"organization_id": organization_id, "kb_id": kb_id, "state": IndexJobState.FAILED}
+async def count_failed(database: Database, key: KnowledgeBaseKey, *, session: MongoSession | None = None) -> int:
+    query = {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": IndexJobState.FAILED}
     return await database[NAME].count_documents(query, session=session)
 
 
 async def count_of_backfill(
-    database: Database, organization_id: str, kb_id: str, backfill_id: str, session: MongoSession | None = None
+    database: Database, key: KnowledgeBaseKey, backfill_id: str, *, session: MongoSession | None = None
 ) -> tuple[int, int]:
     """How many jobs that a backfill asked for are open, paused ones among them, and how many failed."""
     stages: list[Row] = [
-        {"$match": {"organization_id": organization_id, "kb_id": kb_id, "backfill_id": backfill_id}},
+        {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id, "backfill_id": backfill_id}},
         {"$group": {"_id": "$state", "jobs": {"$sum": 1}}},
     ]
     rows = await database[NAME].aggregate(stages, session=session)
@@ -115,14 +113,14 @@ async def count_of_backfill(
 
 
 async def of_kb(
-    database: Database, organization_id: str, kb_id: str, state: IndexJobState | None = None
+    database: Database, key: KnowledgeBaseKey, *, state: IndexJobState | None = None
 ) -> AsyncIterator[IndexJob]:
-    query: Row = {"organization_id": organization_id, "kb_id": kb_id}
+    query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id}
     if state is not None:
         query["state"] = state
     async for row in database[NAME].find(query).sort("document_id", ASCENDING):
         yield ROWS.read(row)
 
 
-async def delete_of_kb(database: Database, organization_id: str, kb_id: str) -> None:
-    await database[NAME].delete_many({"organization_id": organization_id, "kb_id": kb_id})
+async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:
+    await database[NAME].delete_many({"organization_id": key.organization_id, "kb_id": key.kb_id})

@@ -19,6 +19,7 @@ from kb_shared.mongo.index_jobs.job import (
     milliseconds,
     row_id,
 )
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -123,14 +124,14 @@ def _later(time: str, by: timedelta) -> Row:
     return {"$add": [time, milliseconds(by)]}
 
 
-async def unforce(database: Database, organization_id: str, kb_id: str, *, backfill_id: str) -> None:
+async def unforce(database: Database, key: KnowledgeBaseKey, *, backfill_id: str) -> None:
     """Let jobs of a backfill that nobody has begun look whether anything is to be done, instead of doing it anyway.
 
     They are not deleted: an event may have asked for the same document.
     """
     unbegun = {
-        "organization_id": organization_id,
-        "kb_id": kb_id,
+        "organization_id": key.organization_id,
+        "kb_id": key.kb_id,
         "backfill_id": backfill_id,
         "state": {"$in": [IndexJobState.PENDING, IndexJobState.PAUSED]},
         "lease_owner": None,
