@@ -21,7 +21,7 @@ from kb_search import bootstrap as kb_search
 from kb_search.settings import Settings as SearchSettings
 from kb_search.store import indexes, prompts, runs
 from kb_search.store.prompts import Prompt
-from kb_search.store.runs import Run, Status, Thread
+from kb_search.store.runs import Run, RunStatus, Thread
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.errors import MessageRefused
@@ -217,7 +217,7 @@ async def _write(database: Database, victim: Knowledge) -> dict[str, str]:
     await runs.insert_thread(database, Thread(ids["thread_id"], VICTIM, CANARY, **by))
     now = datetime.now(UTC)
     asked = [{"role": "user", "content": CANARY}]
-    run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", Status.COMPLETED, asked, now, now)
+    run = Run(ids["run_id"], VICTIM, ids["thread_id"], None, None, "key", "m", RunStatus.COMPLETED, asked, now, now)
     await runs.begin(database, replace(run, answer=CANARY, finished_at=now))
     return ids
 

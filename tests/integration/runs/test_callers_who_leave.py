@@ -19,7 +19,7 @@ from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServer
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.store import runs
-from kb_search.store.runs import Run, Status
+from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.mongo.database import Database
@@ -94,13 +94,13 @@ class Watched:
         question = [{"role": "user", "content": "?"}]
         return {"messages": question, "kb_ids": [self.kb_id], "model": self.scripted.name}
 
-    async def status(self) -> Status:
+    async def status(self) -> RunStatus:
         """Of the only run, once it is over."""
         await until(self._is_over)
         return (await self.run()).status
 
     async def _is_over(self) -> bool:
-        return (await self.run()).status is not Status.RUNNING
+        return (await self.run()).status is not RunStatus.RUNNING
 
     async def run(self) -> Run:
         [run], _ = await runs.page(self.database, ORGANIZATION, skip=0, limit=10)
@@ -158,7 +158,7 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_an
         await scripted.was_asked(2)
     assert await work.ends_within_a_second()
     await scripted.was_left()
-    assert await watched.status() is Status.CANCELLED
+    assert await watched.status() is RunStatus.CANCELLED
     assert (work.begun, len(await scripted.requests())) == (3, 2), "nothing is begun for a caller who is gone"
     run = await watched.run()
     assert run.iterations == 2
@@ -174,7 +174,7 @@ async def test_a_caller_who_leaves_ends_the_search_within_a_second_and_the_model
     async with caller(watched.author, watched.body):
         await work.is_at(2)
     assert await work.ends_within_a_second()
-    assert await watched.status() is Status.CANCELLED
+    assert await watched.status() is RunStatus.CANCELLED
     assert (work.begun, len(await scripted.requests())) == (2, 1), "nothing is begun for a caller who is gone"
     # The service waits for the embedding when it ends, since that is paid for.
     await hanging_embeddings()

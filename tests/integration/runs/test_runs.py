@@ -11,7 +11,7 @@ from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.loop import MAX_CALLS_AT_ONCE
 from kb_search.store import runs
-from kb_search.store.runs import Status
+from kb_search.store.runs import RunStatus
 from kb_shared.errors import TransientError
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
@@ -155,7 +155,7 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (call(TOOL, "{not json"), "no JSON"),
+        (call(TOOL, "{not json"), "not JSON"),
         (call("drop_everything", "{}"), "no such tool"),
         (call(TOOL, '{"query": "x", "organization_id": "victim"}'), "can't be used"),
         (search(metadata_filter={"$where": "1"}), "metadata_filter"),
@@ -288,7 +288,7 @@ async def test_a_search_that_is_given_up_after_it_was_charged_counts(
     running.cancel()
     await asyncio.wait({running})
     [run], _ = await runs.page(search_database, ORGANIZATION, skip=0, limit=10)
-    assert (run.status, run.spus) == (Status.CANCELLED, 1)
+    assert (run.status, run.spus) == (RunStatus.CANCELLED, 1)
 
 
 async def test_an_answer_leads_nowhere_that_the_run_has_not_been(asked: Asked, knowledge: Knowledge) -> None:

@@ -13,7 +13,7 @@ from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayServer
 from kb_local.server import poll_until
 from kb_search.store import runs
-from kb_search.store.runs import Status
+from kb_search.store.runs import RunStatus
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import FENCE, Author, streamed
 from tests.integration.search.conftest import ORGANIZATION
@@ -138,7 +138,7 @@ async def test_a_caller_who_leaves_stops_the_work_and_the_run_is_kept_as_cancell
     await scripted.was_left()
 
     async def is_cancelled() -> bool:
-        return (await runs.get(search_database, ORGANIZATION, started["run_id"])).status is Status.CANCELLED
+        return (await runs.get(search_database, ORGANIZATION, started["run_id"])).status is RunStatus.CANCELLED
 
     assert await poll_until(is_cancelled, timeout_s=PATIENCE_S)
     kept = await runs.get(search_database, ORGANIZATION, started["run_id"])

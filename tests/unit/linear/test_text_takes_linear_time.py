@@ -21,20 +21,20 @@ from kb_indexer.chunking import ChunkerType, ChunkingConfig
 from kb_indexer.chunking.counted_text import CountedText
 from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.tables import find_tables
-from kb_search.authoring.agent_tools import quick_name
+from kb_search.authoring.agent_tools import default_tool_name
 from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.mcp.shown import shown_chunks
 from kb_search.retrieval.coalescing import Piece, merge_pieces
 from kb_search.retrieval.context_budget import BudgetedPassage, cut_beginning, fit_passages
 from kb_search.retrieval.fusion import classify_query
 from kb_search.retrieval.query import SearchQuery
-from kb_search.runs.addresses import addresses_in, neutral
-from kb_search.runs.citations import citations_of, without_marks
-from kb_search.runs.clean_answers import CleanPieces
-from kb_search.runs.discussed_document import discussed
+from kb_search.runs.addresses import find_addresses, neutralize_addresses
+from kb_search.runs.citations import remove_marks, resolve_citations
+from kb_search.runs.clean_answers import AnswerStreamCleaner
+from kb_search.runs.discussed_document import cut_document
 from kb_search.runs.json_strings import clean_json
-from kb_search.runs.marks import with_known_marks
-from kb_search.runs.passages import PassageBook, PromptDelimiter, cleaned
+from kb_search.runs.marks import remove_unknown_marks
+from kb_search.runs.passages import PromptDelimiter, RunPassages, remove_invisible_characters
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
@@ -67,7 +67,7 @@ def _fit(text: str) -> object:
 
 
 def _stream(text: str) -> object:
-    answer, characters = CleanPieces(PassageBook().has, frozenset()), WholeCharacters()
+    answer, characters = AnswerStreamCleaner(RunPassages().has, frozenset()), WholeCharacters()
     for start in range(0, len(text), PIECE):
         answer.feed(characters.feed(text[start : start + PIECE]))
     return answer.end()
@@ -82,23 +82,23 @@ def _parse(text: str) -> object:
 
 OF_SEARCH: Final[dict[str, Function]] = {
     "MCP: chunks": _show_chunk,
-    "cleaned": cleaned,
+    "cleaned": remove_invisible_characters,
     "beginning": lambda text: cut_beginning(text, MAX_TOKENS),
     "fit": _fit,
-    "discussed document": lambda text: discussed("d", "name", text, max_tokens=MAX_TOKENS),
+    "discussed document": lambda text: cut_document("d", "name", text, max_tokens=MAX_TOKENS),
     "merged": lambda text: merge_pieces([Piece(text, 0, len(text)), Piece(text[100:], 100, len(text))]),
-    "fence": lambda text: PromptDelimiter.fresh().around({"text": text}),
+    "fence": lambda text: PromptDelimiter.create().wrap({"text": text}),
     "words of a query": lambda text: SearchQuery(text).text_for_index(FOLDED),
     "shape of a query": classify_query,
-    "name of a tool": lambda text: quick_name(text, ()),
-    "citations": lambda text: citations_of(text, PassageBook()),
-    "citations in JSON": lambda text: citations_of(json.dumps([text]), PassageBook(), is_json=True),
-    "without unknown citations": lambda text: with_known_marks(text, PassageBook().has),
-    "without marks": without_marks,
-    "without marks in JSON": lambda text: without_marks(json.dumps([text, {text: text}]), is_json=True),
-    "addresses": lambda text: addresses_in([text]),
-    "neutral": lambda text: neutral(text, frozenset()),
-    "neutral JSON": lambda text: clean_json(json.dumps([text]), partial(neutral, known=frozenset())),
+    "name of a tool": lambda text: default_tool_name(text, ()),
+    "citations": lambda text: resolve_citations(text, RunPassages()),
+    "citations in JSON": lambda text: resolve_citations(json.dumps([text]), RunPassages(), is_json=True),
+    "without unknown citations": lambda text: remove_unknown_marks(text, RunPassages().has),
+    "without marks": remove_marks,
+    "without marks in JSON": lambda text: remove_marks(json.dumps([text, {text: text}]), is_json=True),
+    "addresses": lambda text: find_addresses([text]),
+    "neutral": lambda text: neutralize_addresses(text, frozenset()),
+    "neutral JSON": lambda text: clean_json(json.dumps([text]), partial(neutralize_addresses, known=frozenset())),
     "streamed answer": _stream,
     "whole characters": lambda text: whole_characters(text + "\ud800"),
     "JSON": _parse,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.runs.addresses import NeutralPieces, addresses_in, neutral
+from kb_search.runs.addresses import AddressStreamFilter, find_addresses, neutralize_addresses
 
-KNOWN = addresses_in(
+KNOWN = find_addresses(
     ["See [the site](https://known.example/a?b=c), or www.known.example.", '"https://known.example/q=",']
 )
 TAG_WITH_ATTRIBUTES = re.compile(r"<(?:style\b|[a-z][^>]*=)")
@@ -64,9 +64,9 @@ LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
     ],
 )
 def test_an_answer_leads_only_where_the_run_has_been_and_only_by_a_click(written: str, shown: str) -> None:
-    assert neutral(written, KNOWN) == shown
+    assert neutralize_addresses(written, KNOWN) == shown
     for size in (1, 4):
-        stream = NeutralPieces(KNOWN)
+        stream = AddressStreamFilter(KNOWN)
         pieces = [written[start : start + size] for start in range(0, len(written), size)]
         assert "".join([*(stream.feed(piece) for piece in pieces), stream.end()]) == shown, "also if it is streamed"
 
@@ -102,13 +102,13 @@ PIECES = st.lists(
 
 @given(PIECES)
 def test_pieces_come_to_the_same_as_the_whole_and_hold_no_link(pieces: list[str]) -> None:
-    stream = NeutralPieces(KNOWN)
+    stream = AddressStreamFilter(KNOWN)
     shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
-    assert shown == neutral("".join(pieces), KNOWN)
+    assert shown == neutralize_addresses("".join(pieces), KNOWN)
     assert LINK.search(shown) is None
     assert TAG_WITH_ATTRIBUTES.search(shown) is None
     assert REFERENCE_TO_A_COLON.search(shown) is None
-    assert neutral(shown, KNOWN) == shown
+    assert neutralize_addresses(shown, KNOWN) == shown
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_pieces_come_to_the_same_as_the_whole_and_hold_no_link(pieces: list[str]
 )
 def test_an_answer_in_many_pieces_takes_time_that_grows_with_its_length(first: str, part: str) -> None:
     def seconds(pieces: int) -> float:
-        stream = NeutralPieces(KNOWN)
+        stream = AddressStreamFilter(KNOWN)
         began = process_time()
         stream.feed(first)
         for _ in range(pieces):

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from kb_search.runs.answer_schema import MAX_CPU_S, MAX_SCHEMA_CHARACTERS, UnusableSchema, check_schema, violations
+from kb_search.runs.answer_schema import MAX_CPU_S, MAX_SCHEMA_CHARACTERS, UnusableSchema, check_schema, find_violations
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -96,7 +96,7 @@ def test_a_schema_that_would_take_for_ever_is_refused_and_costs_no_more_than_one
 def test_an_answer_is_checked_in_time_whatever_the_schema(schema: dict[str, Any], answer: str) -> None:
     check_schema(schema)
     began = time.thread_time()
-    violations(answer, schema)
+    find_violations(answer, schema)
     assert time.thread_time() - began < 3 * MAX_CPU_S
 
 
@@ -111,8 +111,8 @@ def test_no_schema_makes_the_service_ask_an_address(monkeypatch: pytest.MonkeyPa
 def test_items_that_must_be_unique_are() -> None:
     schema = {"type": "array", "uniqueItems": True}
     check_schema(schema)
-    assert violations('[1, true, "1", {"a": 1, "b": 2}, {"b": 2}]', schema) == []
-    assert violations('[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', schema) == ["$: has elements that are not unique"]
+    assert find_violations('[1, true, "1", {"a": 1, "b": 2}, {"b": 2}]', schema) == []
+    assert find_violations('[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', schema) == ["$: has elements that are not unique"]
 
 
 class Part(BaseModel):
@@ -132,18 +132,18 @@ def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
     check_schema(schema)
     check_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema})
     machine = {"kind": "pump", "tags": ["a"], "part": {"name": "x", "parts": [{"name": "y", "parts": []}]}}
-    assert violations(json.dumps(machine), schema) == []
+    assert find_violations(json.dumps(machine), schema) == []
     machine["part"]["parts"][0]["name"] = ""  # type: ignore[index]
-    assert [each.partition(":")[0] for each in violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
+    assert [each.partition(":")[0] for each in find_violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
 
 
 def test_what_is_wrong_with_a_name_that_is_no_text_is_said_in_text() -> None:
-    [wrong] = violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
+    [wrong] = find_violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
     wrong.encode()
 
 
 def test_a_number_too_large_to_divide_breaks_nothing() -> None:
-    assert violations("1" + "0" * 400, {"multipleOf": 0.5}) == ["the answer can't be checked against the schema"]
+    assert find_violations("1" + "0" * 400, {"multipleOf": 0.5}) == ["the answer can't be checked against the schema"]
 
 
 def test_a_property_may_be_called_pattern() -> None:
@@ -153,10 +153,10 @@ def test_a_property_may_be_called_pattern() -> None:
 
 def test_what_is_wrong_is_said_with_its_place() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a", "b"]}
-    found = violations('{"a": "x"}', schema)
+    found = find_violations('{"a": "x"}', schema)
     assert sorted(each.partition(":")[0] for each in found) == ["$", "$.a"]
-    assert violations('{"a": 1, "b": null}', schema) == []
-    assert violations("{", schema) == ["the answer is not JSON"]
+    assert find_violations('{"a": 1, "b": null}', schema) == []
+    assert find_violations("{", schema) == ["the answer is not JSON"]
 
 
 @given(JSON.filter(lambda value: isinstance(value, dict)), JSON)
@@ -165,4 +165,4 @@ def test_any_schema_is_taken_or_refused_and_any_answer_is_checked(schema: dict[s
         check_schema(schema)
     except UnusableSchema:
         return
-    violations(json.dumps(answer), schema)
+    find_violations(json.dumps(answer), schema)

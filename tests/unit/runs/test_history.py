@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kb_search.runs.prepare_run import newest_turns
+from kb_search.runs.prepare_run import select_newest_messages
 from kb_shared.chat.provider import estimate_message_tokens
 
 
@@ -13,7 +13,9 @@ def turn(number: int) -> list[dict[str, Any]]:
 def test_the_newest_turns_that_there_is_room_for_are_told_whole_and_in_their_order() -> None:
     turns = [turn(number) for number in range(5)]
     one = estimate_message_tokens(turn(0))
-    assert newest_turns(turns, max_tokens=5 * one) == [message for each in turns for message in each]
-    assert newest_turns(turns, max_tokens=3 * one - 1) == [*turn(3), *turn(4)]
-    assert newest_turns(turns, max_tokens=one - 1) == []
-    assert newest_turns([turn(0), [{"role": "user", "content": "x" * 1_000}], turn(2)], max_tokens=2 * one) == turn(2)
+    assert select_newest_messages(turns, max_tokens=5 * one) == [message for each in turns for message in each]
+    assert select_newest_messages(turns, max_tokens=3 * one - 1) == [*turn(3), *turn(4)]
+    assert select_newest_messages(turns, max_tokens=one - 1) == []
+    assert select_newest_messages(
+        [turn(0), [{"role": "user", "content": "x" * 1_000}], turn(2)], max_tokens=2 * one
+    ) == turn(2)

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.runs.addresses import addresses_in, neutral
-from kb_search.runs.json_strings import CleanJsonPieces, clean_json
+from kb_search.runs.addresses import find_addresses, neutralize_addresses
+from kb_search.runs.json_strings import JsonStreamCleaner, clean_json
 
-KNOWN = addresses_in(["https://known.example/a"])
-CLEAN = partial(neutral, known=KNOWN)
+KNOWN = find_addresses(["https://known.example/a"])
+CLEAN = partial(neutralize_addresses, known=KNOWN)
 TEXTS = st.lists(
     st.sampled_from(
         ["https://evil.example/", "https://known.example/a", "![x](", ")", '"', "\\", "<a b=", " ", "é", "\n"]
@@ -28,11 +28,11 @@ VALUES = st.recursive(
 def cleaned(value: Any) -> Any:
     match value:
         case str():
-            return neutral(value, KNOWN)
+            return neutralize_addresses(value, KNOWN)
         case list():
             return [cleaned(each) for each in value]
         case dict():
-            return {neutral(name, KNOWN): cleaned(each) for name, each in value.items()}
+            return {neutralize_addresses(name, KNOWN): cleaned(each) for name, each in value.items()}
     return value
 
 
@@ -43,7 +43,7 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
     answer = json.dumps(value, ensure_ascii=ascii_only)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(answer)), max_size=5)))
     pieces = [answer[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(answer)], strict=True)]
-    stream = CleanJsonPieces(CLEAN)
+    stream = JsonStreamCleaner(CLEAN)
     shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
     assert shown == clean_json(answer, CLEAN)
     assert json.loads(shown) == cleaned(value)

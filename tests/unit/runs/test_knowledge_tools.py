@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.authoring.agent_tools import MAX_NAME, quick_name
+from kb_search.authoring.agent_tools import MAX_NAME, default_tool_name
 from kb_search.runs.knowledge_tools import KnowledgeTool, UnusableCall, build_search_parameters, parse_call
 from kb_shared.chat.completion import ToolCall
 
@@ -86,7 +86,7 @@ def test_calls_that_ask_the_same_have_the_same_key() -> None:
 def test_a_quick_name_is_safe_and_its_own(kb_name: str, others: list[str]) -> None:
     taken: set[str] = set()
     for name in (kb_name, kb_name, *others):
-        made = quick_name(name, taken)
+        made = default_tool_name(name, taken)
         assert made not in taken
         assert len(made) <= MAX_NAME
         assert made.isascii()
@@ -96,4 +96,4 @@ def test_a_quick_name_is_safe_and_its_own(kb_name: str, others: list[str]) -> No
 
 
 def test_a_quick_name_says_the_kbs() -> None:
-    assert quick_name("Permissive libraries", set()) == "search_permissive_libraries"
+    assert default_tool_name("Permissive libraries", set()) == "search_permissive_libraries"

@@ -14,14 +14,14 @@ from kb_search.runs.loop import (
     CallTools,
     ModelAnswered,
     Repair,
-    RunBudget,
+    RunLimits,
     RunState,
     StopRun,
     UnusableAnswer,
 )
 from kb_shared.chat.completion import Completion, ToolCall
 
-BUDGET = RunBudget(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
+BUDGET = RunLimits(max_iterations=3, max_tokens=1_000, max_spus=10, max_seconds=60)
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
 START = RunState([{"role": "user", "content": "?"}])
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_search.runs.marks import KnownMarkPieces, numbers_in, with_known_marks
+from kb_search.runs.marks import MarkStreamFilter, find_numbers, remove_unknown_marks
 
 PIECES = st.lists(
     st.sampled_from(["[", "]", "1", "9", ",", " ", "\n", "a", "[1]", "[9]", " [9]"])
@@ -39,18 +39,18 @@ def is_known(number: int) -> bool:
     ],
 )
 def test_a_mark_of_what_was_never_found_is_not_shown_as_one(written: str, shown: str) -> None:
-    assert with_known_marks(written, is_known) == shown
+    assert remove_unknown_marks(written, is_known) == shown
 
 
 @given(PIECES)
 def test_pieces_come_to_the_same_as_the_whole_and_cite_only_what_is_known(pieces: list[str]) -> None:
-    stream = KnownMarkPieces(is_known)
+    stream = MarkStreamFilter(is_known)
     shown = "".join([*(stream.feed(piece) for piece in pieces), stream.end()])
-    assert shown == with_known_marks("".join(pieces), is_known)
-    assert all(map(is_known, numbers_in(shown)))
+    assert shown == remove_unknown_marks("".join(pieces), is_known)
+    assert all(map(is_known, find_numbers(shown)))
 
 
 @pytest.mark.parametrize("text", ["So it is", "So [1]: `rows[0]` and so", "A list [1, 2], then"])
 def test_what_can_become_no_mark_is_passed_on_at_once(text: str) -> None:
-    stream = KnownMarkPieces(is_known)
+    stream = MarkStreamFilter(is_known)
     assert "".join(map(stream.feed, text)) == text

@@ -4,7 +4,7 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from kb_search.authoring.agent_tools import with_change, with_tool, without_tool
+from kb_search.authoring.agent_tools import append_tool, drop_tool, replace_tool
 from kb_search.authoring.requests import AddTool, ChangeAgent, ChangeNamedTool, ChangeTool, CreateAgent
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_shared.errors import TransientError
@@ -129,26 +129,26 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
     tool_id = new_id()
     return await _change_tools(
-        database, caller, agent_id, lambda tools: with_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
+        database, caller, agent_id, lambda tools: append_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
     )
 
 
 @router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool")
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
     fields = _given(body)
-    return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, tool_id, fields))
+    return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, tool_id, fields))
 
 
 @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool that the body names", deprecated=True)
 async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _given(body)
-    return await _change_tools(database, caller, agent_id, lambda tools: with_change(tools, body.tool_id, fields))
+    return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, body.tool_id, fields))
 
 
 @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
 async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
-    return await _change_tools(database, caller, agent_id, lambda tools: without_tool(tools, tool_id))
+    return await _change_tools(database, caller, agent_id, lambda tools: drop_tool(tools, tool_id))
 
 
 @router.get("/agents/{agent_id}/available-knowledge-bases", summary="What an agent can be given, with figures")

@@ -1,4 +1,4 @@
-"""What all authors of prompts and agents need: their KBs looked at and their models known."""
+"""Checks of prompts and agents before they are stored: quotas, KBs, models and schemas."""
 
 import json
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
 class AuthoringChecks:
-    """Made once a process."""
+    """Checks for the routes of prompts and agents. There is one in each process."""
 
     def __init__(self, database: Database, preparation: Preparation, settings: Settings) -> None:
         self.database = database
@@ -41,15 +41,15 @@ class AuthoringChecks:
         )
 
     async def check_knowledge_bases(self, caller: Caller, kb_ids: Iterable[str]) -> None:
-        """Raises NotFound unless all are there and of the caller's organization."""
+        """Raise NotFound unless all KBs exist in the caller's organization."""
         for kb_id in kb_ids:
             await knowledge_bases.get(self.database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
     async def usable_model(self, caller: Caller, name: str | None) -> str:
-        """The name of a model that can be asked; the deployment's where none is named. Raises RequestError 422."""
-        return (await self._preparation.model(caller.organization_id, name or self._settings.chat_model)).name
+        """Return the name of a usable model, by default that of the deployment. Raises RequestError 422."""
+        return (await self._preparation.require_model(caller.organization_id, name or self._settings.chat_model)).name
 
     async def stored_schema(self, caller: Caller, schema: dict[str, Any] | None) -> str | None:
-        """Return a prompt's schema as it is stored. Raises RequestError 422 unless it can be used."""
+        """Return the schema of a prompt as it is stored. Raises RequestError 422 if it can't be used."""
         await self._preparation.check_answer_schema(caller.organization_id, "schema", schema)
         return None if schema is None else json.dumps(schema, ensure_ascii=False)

@@ -8,7 +8,7 @@ from kb_search.mcp.document_chunks import DocumentChunks
 from kb_search.retrieval.coalescing import Piece, merge_pieces
 from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
-from kb_search.runs.passages import cleaned
+from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
@@ -84,7 +84,7 @@ def _follows(result: Result, before: Result) -> bool:
 
 def _block(passage: Sequence[Result]) -> str:
     content = merge_pieces([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
-    body = _LIKE_A_HEADER.sub(r"\1\\[document", cleaned(content))
+    body = _LIKE_A_HEADER.sub(r"\1\\[document", remove_invisible_characters(content))
     return f"{_header(passage)}\n{body}"
 
 
@@ -109,9 +109,9 @@ def _fields(result: Result) -> dict[str, Any]:
         "citation": chunk["_id"],
         "page_start": chunk["page_start"],
         "truncated": result.truncated,
-        "content": cleaned(result.text),
+        "content": remove_invisible_characters(result.text),
     }
 
 
 def _one_line(text: str) -> str:
-    return " ".join(cleaned(text).split())
+    return " ".join(remove_invisible_characters(text).split())

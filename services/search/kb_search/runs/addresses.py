@@ -1,10 +1,13 @@
-"""Addresses in answers: a document could have had the model carry what it knows to one, by a link or an image. Pure.
+"""Neutralizes addresses in answers: a document may make the model send data to one, by a link or an image. Pure.
 
-No link or image of Markdown is left, only addresses as they stand, of which programs make links. One that the run did
-not find or was not given is written so that none does: `https[:]//example.com`. No HTML tag is left that has attributes
-or loads what stands in it (`< img src=...`), no link such as `<smb://example.com>`, and no HTML reference to a
-character that addresses are written with (`https&amp;#58;//`). Code is no exception, since programs do not agree on
-what is code.
+- A link or an image of Markdown becomes text followed by its address.
+- An address that the run was neither given nor found is changed so that no program makes a link of it:
+  `https[:]//example.com`.
+- An HTML tag that has attributes, or loads what its text names, is broken: `< img src=...`. So is a link with another
+  scheme: `< smb://example.com>`.
+- An HTML reference to a character that can be part of an address is escaped: `https&amp;#58;//`.
+
+Code is treated in the same way, because programs do not agree on what is code.
 """
 
 import html
@@ -16,7 +19,7 @@ from typing import Final
 
 _NO_PART: Final = " \t\n\r\f\v<"
 _ADDRESS: Final = re.compile(rf"(?:(?:https?|ftp)\\?:|www\\?\.)[^{_NO_PART}]*", re.IGNORECASE)
-"""As far as any program would take it for a part of the address. Markdown drops a backslash before a colon or a dot."""
+"""An address, as long as any program would read it. Markdown drops a backslash before a colon or a dot."""
 _END: Final = re.compile(f"[{_NO_PART}]")
 _BEGINNING: Final = re.compile(r"(https?|ftp|www)\\?([:.])", re.IGNORECASE)
 _CLOSED_BEFORE: Final = re.compile(r"[)\]}>\"'`|]")
@@ -25,13 +28,13 @@ _NO_PART_AT_END: Final = "?!.,:;*_~'\"`|)]}>/"
 _SHORT_END: Final = re.compile(r"/?[^/]{0,4}")
 """Pattern of a short end of an address. A long one could carry data."""
 _DESTINATION: Final = re.compile(r"\](?=[(:])")
-"""Before where a link, an image or the definition of one leads."""
+"""End of the text of a link, an image or a definition, before its address."""
 _REFERENCE: Final = re.compile(
     r"&(?:#0*(?P<decimal>[0-9]{1,7});?|#x0*(?P<hexadecimal>[0-9a-f]{1,6});?|[a-z]+;)", re.IGNORECASE
 )
-"""To a character, in HTML and in Markdown."""
-_WRITES_ADDRESSES: Final = frozenset(string.ascii_letters + string.digits + ":/\\.@\t\n\r")
-"""The last three are skipped by programs that read an address."""
+"""Reference to a character, in HTML and in Markdown."""
+_ADDRESS_CHARACTERS: Final = frozenset(string.ascii_letters + string.digits + ":/\\.@\t\n\r")
+"""Characters of addresses. Programs skip the last three when they read one."""
 _TAG: Final = re.compile(r"<(?=[a-z])[^>=]*=?", re.IGNORECASE)
 """An HTML tag up to its first attribute that has a value; a name in it may begin with "<"."""
 _TAG_BEGINS: Final = re.compile("<(?=[a-z])", re.IGNORECASE)
@@ -46,50 +49,53 @@ _UNFINISHED: Final = re.compile(
 """Pattern of an end whose meaning depends on the next piece."""
 
 _LONG_PARTS: Final = ((_ADDRESS, _END), (re.compile("&"), re.compile("[^0-9a-z]", re.IGNORECASE)))
-"""How what can go on for long begins, and what ends it."""
+"""Beginnings of parts that can be long, each with the pattern of its end."""
 
 
-def addresses_in(texts: Iterable[str]) -> frozenset[str]:
-    """All addresses in texts that a run was given or has found."""
-    return frozenset(each for text in texts for whole in _ADDRESS.findall(text) for each in _read(whole))
+def find_addresses(texts: Iterable[str]) -> frozenset[str]:
+    """Find all addresses in texts that a run was given or has found."""
+    return frozenset(each for text in texts for whole in _ADDRESS.findall(text) for each in _readings(whole))
 
 
-def _read(whole: str) -> Iterator[str]:
+def _readings(whole: str) -> Iterator[str]:
     yield whole.rstrip(_NO_PART_AT_END)
     yield _CLOSED_BEFORE.split(whole, maxsplit=1)[0].rstrip(_NO_PART_AT_END)
 
 
-def neutral(text: str, known: frozenset[str]) -> str:
-    """An answer from which nothing leads anywhere but to the `known` addresses, and to those only by a click."""
+def neutralize_addresses(text: str, known: frozenset[str]) -> str:
+    """Return the text with no link but plain `known` addresses, which a reader has to click."""
 
     def kept(address: re.Match[str]) -> str:
         whole = address[0].rstrip(_NO_PART_AT_END)
         if whole in known and _SHORT_END.fullmatch(address[0], len(whole)):
             return address[0]
-        # Also where another begins in it.
+        # Also an address that begins within another one.
         return _BEGINNING.sub(r"\1[\2]", address[0])
 
-    written_out = _REFERENCE.sub(_shown_as_written, text)
-    return _DESTINATION.sub("] ", _TAG.sub(_shown_as_text, _ADDRESS.sub(kept, written_out)))
+    written_out = _REFERENCE.sub(_escape_reference, text)
+    return _DESTINATION.sub("] ", _TAG.sub(_break_tag, _ADDRESS.sub(kept, written_out)))
 
 
-def _shown_as_text(tag: re.Match[str]) -> str:
-    """Keep a program from taking for a tag or a link what has attributes, loads what its text says, or leads away."""
+def _break_tag(tag: re.Match[str]) -> str:
+    """Break a tag that has attributes or loads what its text names, or a link in angle brackets."""
     begins = _TAG_BEGINS if tag[0].endswith("=") else _OTHER_BEGINS
     return begins.sub("< ", tag[0])
 
 
-def _shown_as_written(reference: re.Match[str]) -> str:
-    """Keep a program from putting a character of an address in its place."""
+def _escape_reference(reference: re.Match[str]) -> str:
+    """Escape a reference if a program would replace it by a character of an address."""
     whole, decimal, hexadecimal = reference[0], reference["decimal"], reference["hexadecimal"]
-    # Not by `unescape`, which takes no number of thousands of digits.
+    # `unescape` fails for a number with thousands of digits.
     number = int(decimal) if decimal else int(hexadecimal, 16) if hexadecimal else None
     character = html.unescape(whole) if number is None else chr(min(number, sys.maxunicode))
-    return f"&amp;{whole[1:]}" if character in _WRITES_ADDRESSES else whole
+    return f"&amp;{whole[1:]}" if character in _ADDRESS_CHARACTERS else whole
 
 
-class NeutralPieces:
-    """The same for an answer that comes in pieces: what could become an address or a tag waits for its end."""
+class AddressStreamFilter:
+    """Neutralizes an answer that is streamed in pieces.
+
+    The end of a piece that may be the beginning of an address or a tag is held until more has arrived.
+    """
 
     def __init__(self, known: frozenset[str]) -> None:
         self._known = known
@@ -107,7 +113,7 @@ class NeutralPieces:
         unfinished = _UNFINISHED.search(text, last_part)
         end = len(text) if unfinished is None else unfinished.start()
         self._waits_for = next((ends for begins, ends in _LONG_PARTS if begins.match(text, end)), None)
-        # Of what is passed on now: what would make a tag of it may stand in what is held.
+        # The text to pass on may end with the beginning of a tag whose rest is held.
         after_tags = 1 + max(text.rfind(each, 0, end) for each in ">=")
         tag = _MAY_BE_TAG.search(text, after_tags, end)
         if tag is not None:
@@ -115,8 +121,8 @@ class NeutralPieces:
             if _UNFINISHED_TAG.match(text, end):
                 self._waits_for = _TAG_IS_CLEAR if len(text) > end + 1 else None
         self._held = [text[end:]]
-        return neutral(text[:end], self._known)
+        return neutralize_addresses(text[:end], self._known)
 
     def end(self) -> str:
         """Return the rest, when no piece follows."""
-        return neutral("".join(self._held), self._known)
+        return neutralize_addresses("".join(self._held), self._known)

@@ -1,8 +1,8 @@
-"""JSON schemas of answers: which are taken, and what of an answer violates one. Pure.
+"""Checks JSON schemas of answers, and answers against them. Pure.
 
-A few references that lead to each other take exponential time. So each check has a budget of steps and of processor
-time, which is looked at before each keyword, and no keyword does more than read its part of the schema and of the
-answer once. That is still too long for an event loop: check in a thread.
+A few references that refer to each other take exponential time. So each check has a budget of steps and of CPU time,
+which is checked before each keyword; and a keyword reads its part of the schema and of the answer at most once. This is
+still too long for an event loop: run the checks in a thread.
 """
 
 import json
@@ -24,16 +24,16 @@ MAX_SCHEMA_CHARACTERS: Final = 20_000
 MAX_VIOLATIONS: Final = 20
 MAX_MESSAGE_CHARACTERS: Final = 300
 MAX_STEPS: Final = 55_000
-"""Steps of one check, each of 3 microseconds; the largest schema takes 51,000."""
+"""Maximum number of steps of one check. A step takes 3 microseconds; the largest schema takes 51,000 steps."""
 STEPS_OF_REFERENCE: Final = 6
-"""Any other keyword is one."""
+"""Number of steps of a reference; any other keyword takes one."""
 MAX_CPU_S: Final = 0.5
-"""CPU seconds of one check, where a keyword has much to read in the answer."""
+"""Maximum CPU seconds of one check; reached if a keyword has much to read in the answer."""
 ELEMENTS_OF_STEP: Final = 4
 """Elements of a keyword's value that count as one step."""
 CHARACTERS_OF_STEP: Final = 64
 
-_NOT_TAKEN: Final = frozenset(
+_UNSUPPORTED: Final = frozenset(
     {
         "pattern",
         "patternProperties",
@@ -45,12 +45,12 @@ _NOT_TAKEN: Final = frozenset(
         "$id",
     }
 )
-"""A regular expression can take for ever, what is unevaluated is looked for again and again, and the others lead
-elsewhere."""
+"""Keywords that are refused: a regular expression can take unlimited time, `unevaluated...` is evaluated repeatedly,
+and the others refer to other documents."""
 
 _REFERENCES: Final = frozenset({"$ref", "$dynamicRef"})
 _KNOWN: Final[Registry[Any]] = Registry()
-"""Nothing but the schema itself: the registry that the library takes by itself asks the network."""
+"""Registry without other schemas. The default registry of the library would load them over the network."""
 _budget: ContextVar["_Budget"] = ContextVar("budget")
 
 Violations: TypeAlias = Iterator[jsonschema.ValidationError]
@@ -58,7 +58,7 @@ Keyword: TypeAlias = Callable[..., Violations | None]
 
 
 class UnusableSchema(ValueError):
-    """`str()` says why."""
+    """A schema that can't be used; its text says why."""
 
 
 class _TooLong(Exception):
@@ -73,7 +73,7 @@ class _Budget:
         self._ends_at_cpu_s = time.thread_time() + max_cpu_s
 
     def charge(self, keyword: str, value: object) -> None:
-        """Take what it costs to look at a keyword with this value. Raises _TooLong."""
+        """Charge the cost of checking a keyword with this value. Raises _TooLong."""
         self._steps_left -= STEPS_OF_REFERENCE if keyword in _REFERENCES else 1
         if isinstance(value, str):
             self._steps_left -= len(value) // CHARACTERS_OF_STEP
@@ -84,10 +84,10 @@ class _Budget:
 
 
 def check_schema(schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> None:
-    """Raises UnusableSchema unless answers can be checked against it in little time and without asking anybody."""
+    """Raise UnusableSchema unless answers can be checked against the schema quickly and without the network."""
     _budget.set(_Budget(max_cpu_s))
     try:
-        problem = _problem_of(schema)
+        problem = _find_problem(schema)
     except _TooLong:
         problem = "takes too long to check: its parts refer to each other too often"
     except Unresolvable:
@@ -96,18 +96,18 @@ def check_schema(schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> 
         problem = "refers to itself without end"
     except UnusableSchema as found:
         problem = str(found)
-    except Exception as error:  # noqa: BLE001  # what is no reference raises what its library likes
+    except Exception as error:  # noqa: BLE001  # the library raises any error for an invalid reference
         problem = f"can't be used: {type(error).__name__}"
     if problem:
         raise UnusableSchema(problem)
 
 
-def _problem_of(schema: Mapping[str, Any]) -> str | None:
+def _find_problem(schema: Mapping[str, Any]) -> str | None:
     if len(json.dumps(schema, ensure_ascii=False)) > MAX_SCHEMA_CHARACTERS:
         return f"has more than {MAX_SCHEMA_CHARACTERS} characters"
     resolver = _KNOWN.resolver_with_root(DRAFT202012.create_resource(schema))
     for keyword, value in _keywords(schema):
-        if keyword in _NOT_TAKEN:
+        if keyword in _UNSUPPORTED:
             return f"uses {keyword!r}, which is not supported"
         if keyword == "$ref":
             if not (isinstance(value, str) and value.startswith("#")):
@@ -115,16 +115,16 @@ def _problem_of(schema: Mapping[str, Any]) -> str | None:
             _budget.get().charge(keyword, value)
             resolver.lookup(value)
     for error in _Validator(jsonschema.Draft202012Validator.META_SCHEMA).iter_errors(schema):
-        return f"is no JSON schema: {error.message[:MAX_MESSAGE_CHARACTERS]}"
-    # What refers to itself without end shows when it is used.
+        return f"is not a valid JSON schema: {error.message[:MAX_MESSAGE_CHARACTERS]}"
+    # A reference that leads back to itself is noticed only when the schema is used.
     probes: Sequence[Any] = (None, {}, [], "")
     for probe in probes:
         list(_validator(schema).iter_errors(probe))
     return None
 
 
-def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> Sequence[str]:
-    """Say what is wrong with an answer, at most `MAX_VIOLATIONS` things; nothing if it is as it should be."""
+def find_violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX_CPU_S) -> Sequence[str]:
+    """Return what is wrong with an answer, at most `MAX_VIOLATIONS` messages; none if it follows the schema."""
     try:
         value = json.loads(answer)
     except (ValueError, RecursionError):
@@ -133,7 +133,7 @@ def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX
     _budget.set(_Budget(max_cpu_s))
     try:
         for error in _validator(schema).iter_errors(value):
-            # A name in the answer may hold half of a surrogate pair, which JSON can say and nobody can store.
+            # A name in the answer may contain half of a surrogate pair, which JSON allows but MongoDB can't store.
             found.append(whole_characters(f"{error.json_path}: {error.message}")[:MAX_MESSAGE_CHARACTERS])
             if len(found) == MAX_VIOLATIONS:
                 break
@@ -141,16 +141,16 @@ def violations(answer: str, schema: Mapping[str, Any], *, max_cpu_s: float = MAX
         return ["the answer is nested too deeply"]
     except _TooLong:
         return ["the answer takes too long to check against the schema; answer more simply"]
-    except Exception:  # noqa: BLE001  # such as a number that is too large; nothing of a tenant's may break a run
+    except Exception:  # noqa: BLE001  # such as a number that is too large; no input of a tenant may break a run
         return ["the answer can't be checked against the schema"]
     return found
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:
-    return _TenantsValidator(schema, registry=_KNOWN)
+    return _AnswerValidator(schema, registry=_KNOWN)
 
 
-def _in_time(name: str, keyword: Keyword) -> Keyword:
+def _within_budget(name: str, keyword: Keyword) -> Keyword:
     def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Violations:
         _budget.get().charge(name, value)
         yield from keyword(validator, value, instance, schema) or ()
@@ -158,10 +158,10 @@ def _in_time(name: str, keyword: Keyword) -> Keyword:
     return checked
 
 
-def _taken(keyword: Keyword) -> Keyword:
+def _refusing_unsupported(keyword: Keyword) -> Keyword:
     def checked(validator: Any, value: Any, instance: Any, schema: Mapping[str, Any]) -> Violations:
-        # A reference can make a schema of what did not look like one.
-        if not _NOT_TAKEN.isdisjoint(schema):
+        # A reference can point to a part that is not a schema at its own place.
+        if not _UNSUPPORTED.isdisjoint(schema):
             raise UnusableSchema("refers to a keyword that is not supported")
         yield from keyword(validator, value, instance, schema) or ()
 
@@ -169,32 +169,32 @@ def _taken(keyword: Keyword) -> Keyword:
 
 
 def _unique_items(_validator: Any, wanted: Any, items: Any, _schema: Any) -> Violations:
-    """Instead of the library's, which compares each with each. 1 and 1.0 are two here."""
+    """Check `uniqueItems` in linear time; the library compares all pairs. 1 and 1.0 count as different here."""
     if wanted and isinstance(items, list) and len({json.dumps(item, sort_keys=True) for item in items}) < len(items):
         yield jsonschema.ValidationError("has elements that are not unique")
 
 
-def _of_same_kind(validator: Any, **changes: Any) -> Any:
-    """Instead of the library's, which takes a validator without a budget where a schema names its dialect."""
+def _evolve_with_budget(validator: Any, **changes: Any) -> Any:
+    """Keep the class with the budget; the library would use its own validator for a schema that names its dialect."""
     return attrs.evolve(validator, **changes)
 
 
 _Validator: Final = extend(
     jsonschema.Draft202012Validator,
     {
-        name: _in_time(name, _unique_items if name == "uniqueItems" else keyword)
+        name: _within_budget(name, _unique_items if name == "uniqueItems" else keyword)
         for name, keyword in jsonschema.Draft202012Validator.VALIDATORS.items()
     },
 )
-_TenantsValidator: Final = extend(
-    _Validator, {name: _taken(keyword) for name, keyword in _Validator.VALIDATORS.items()}
+_AnswerValidator: Final = extend(
+    _Validator, {name: _refusing_unsupported(keyword) for name, keyword in _Validator.VALIDATORS.items()}
 )
-for _each in (_Validator, _TenantsValidator):
-    _each.evolve = _of_same_kind
+for _each in (_Validator, _AnswerValidator):
+    _each.evolve = _evolve_with_budget
 
 
 def _keywords(schema: Any) -> Iterator[tuple[str, Any]]:
-    """Every name in a schema with its value; also names of data, which is more than need be."""
+    """Yield every name in a schema with its value; also names within data, which is stricter than necessary."""
     if isinstance(schema, Mapping):
         for name, value in schema.items():
             if name == "properties" and isinstance(value, Mapping):

@@ -1,29 +1,29 @@
-"""Answers as they are shown: without marks of what was never found, and without what leads or loads. Pure."""
+"""Cleans answers before they are shown: no unknown citations, no links, images or HTML that loads anything. Pure."""
 
 from collections.abc import Callable
 
-from kb_search.runs.addresses import NeutralPieces, neutral
-from kb_search.runs.marks import KnownMarkPieces, with_known_marks
+from kb_search.runs.addresses import AddressStreamFilter, neutralize_addresses
+from kb_search.runs.marks import MarkStreamFilter, remove_unknown_marks
 
 
 def clean_text(text: str, *, is_known: Callable[[int], bool], addresses: frozenset[str]) -> str:
     """Return a text of an answer as it may be shown.
 
     Args:
-        text: as the model wrote it.
-        is_known: whether a passage of the run has this number.
-        addresses: that the run was given or has found.
+        text: Text as the model wrote it.
+        is_known: Returns whether a passage of the run has this number.
+        addresses: Addresses that the run was given or has found.
     """
-    # Addresses come last: what is left when a mark goes may make one.
-    return neutral(with_known_marks(text, is_known), addresses)
+    # Addresses last: the removal of a citation can form an address from the text around it.
+    return neutralize_addresses(remove_unknown_marks(text, is_known), addresses)
 
 
-class CleanPieces:
-    """The same for an answer that comes in pieces."""
+class AnswerStreamCleaner:
+    """Cleans an answer that is streamed in pieces, with the same result as `clean_text`."""
 
     def __init__(self, is_known: Callable[[int], bool], addresses: frozenset[str]) -> None:
-        self._marks = KnownMarkPieces(is_known)
-        self._addresses = NeutralPieces(addresses)
+        self._marks = MarkStreamFilter(is_known)
+        self._addresses = AddressStreamFilter(addresses)
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that can be passed on."""

@@ -14,7 +14,7 @@ from kb_search.runs.run_errors import map_run_error
 from kb_search.runs.run_execution import RunExecution
 from kb_search.runs.run_recorder import RunRecorder
 from kb_search.runs.run_tools import RunTools
-from kb_search.store.runs import Run, Status
+from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, RequestError
@@ -57,18 +57,18 @@ class Conductor:
             SearchCaller(plan.key_id, "agent", plan.run_id),
             plan.tools,
             delimiter=plan.delimiter,
-            max_spus=plan.budget.max_spus,
+            max_spus=plan.limits.max_spus,
             max_passage_tokens=self._max_passage_tokens,
         )
         execution = RunExecution(plan, self._chat, tools, send_event)
         await self._recorder.begin(execution.run)
         failure: RequestError | None = None
-        status = Status.FAILED
+        status = RunStatus.FAILED
         try:
             await execution.converse()
-            status = Status.COMPLETED
+            status = RunStatus.COMPLETED
         except asyncio.CancelledError:
-            status = Status.CANCELLED
+            status = RunStatus.CANCELLED
             raise
         except (KbError, PyMongoError) as error:
             failure = map_run_error(error)

@@ -1,7 +1,7 @@
-"""The strings of an answer that follows a schema, which are cleaned as an answer in prose is. Pure.
+"""Cleans the strings of a JSON answer in the same way as an answer in prose. Pure.
 
-Names are strings, too. What stands between the strings is passed on as it is, also how numbers are written. Where
-something stands there that JSON does not have, all that follows is cleaned as prose.
+Names are strings, too. Text between the strings is passed on unchanged, also the form of numbers. From the first
+character that is not JSON, the rest is cleaned as prose.
 """
 
 import json
@@ -13,26 +13,26 @@ Clean: TypeAlias = Callable[[str], str]
 
 _SPECIAL: Final = re.compile(r'["\\]')
 _NO_JSON: Final = re.compile(r"[^\s{}\[\]:,+.0-9Eaeflnrstu-]")
-"""Between strings."""
+"""Characters that JSON never has between strings."""
 _HALF_A_CHARACTER: Final = re.compile(r"[\ud800-\udfff]")
 
 
 def clean_json(answer: str, clean: Clean) -> str:
     """Return JSON with each of its strings cleaned; it may violate a schema that the answer follows."""
-    pieces = CleanJsonPieces(clean)
+    pieces = JsonStreamCleaner(clean)
     return pieces.feed(answer) + pieces.end()
 
 
-class CleanJsonPieces:
-    """The same for an answer that comes in pieces: each string waits for its end."""
+class JsonStreamCleaner:
+    """Cleans JSON that is streamed in pieces: each string is held until its end."""
 
     def __init__(self, clean: Clean) -> None:
         self._clean = clean
         self._string: list[str] = []
-        """The beginning of a string whose end has not come; empty between strings."""
+        """Beginning of a string whose end has not arrived; empty between strings."""
         self._is_escaped = False
         self._prose: list[str] = []
-        """Rest of a text that is not JSON any more: it will be refused, but is streamed before that."""
+        """Rest of a text from the first character that is not JSON. It is streamed; the answer will be refused."""
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that can be passed on."""
@@ -82,13 +82,13 @@ class CleanJsonPieces:
         return end
 
 
-def clean_string(written: str, clean: Clean) -> str:
-    """Return a string of JSON, given and returned with its quotes, cleaned."""
+def clean_string(encoded: str, clean: Clean) -> str:
+    """Clean one JSON string, which is given and returned with its quotes."""
     try:
-        text = json.loads(written, strict=False)
+        text = json.loads(encoded, strict=False)
     except ValueError:
         # Not JSON, so an answer that will be refused.
-        return clean(written)
-    shown = clean(text)
-    # Half of a surrogate pair can be written as an escape only.
-    return written if shown == text else json.dumps(shown, ensure_ascii=bool(_HALF_A_CHARACTER.search(shown)))
+        return clean(encoded)
+    cleaned = clean(text)
+    # Half of a surrogate pair can only be encoded as an escape.
+    return encoded if cleaned == text else json.dumps(cleaned, ensure_ascii=bool(_HALF_A_CHARACTER.search(cleaned)))

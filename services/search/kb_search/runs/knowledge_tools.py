@@ -1,6 +1,6 @@
-"""KBs as tools of a model: what it is told of them, and what it may ask. Pure.
+"""KBs as tools of a chat model: their description for the model, and the parsing of its calls. Pure.
 
-Organization, KBs and limits never come from what a model writes: its arguments say what to look for, nothing more.
+The organization, the KBs and the limits never come from the model. Its arguments contain a query and filters only.
 """
 
 import json
@@ -29,66 +29,74 @@ PROMPTS_TOOL_DESCRIPTION: Final = (
 
 
 class UnusableCall(Exception):
-    """`str()` tells the model what was wrong."""
+    """A call that can't be made; its text tells the model why."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeTool:
+    """One or several KBs as a tool of a chat model."""
+
     name: str
     description: str
     kb_ids: Sequence[str]
-    """All are searched."""
+    """KBs that each call searches."""
     default_top_k: int = DEFAULT_TOP_K
     min_score: float | None = None
     """Minimum relevance, unless a call sets another; None: the setting of each KB."""
 
     def describe(self) -> Tool:
-        """The function-calling schema of the tool."""
+        """Return the tool as a function-calling schema."""
         parameters = build_search_parameters(self.default_top_k, self.min_score)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 
 
 def build_search_parameters(default_top_k: int, default_min_score: float | None = None) -> dict[str, Any]:
-    """The JSON schema of `SearchArguments`, as models are told of it."""
+    """Return the JSON schema of `SearchArguments`, with descriptions for the model."""
     return {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "What to look for, in a sentence or a few words."},
+            "query": {"type": "string", "description": "What to search for: a sentence or a few words."},
             "top_k": {
                 "type": "integer",
                 "minimum": 1,
                 "maximum": MAX_TOP_K,
-                "description": f"How many passages; {default_top_k} by default.",
+                "description": f"Maximum number of passages to return; {default_top_k} by default.",
             },
             "min_score": {
                 "type": "number",
                 "minimum": 0,
                 "maximum": 1,
                 "description": (
-                    "Least relevance of passages that are only similar in meaning (those with words of the query "
-                    f"always come); {_written(default_min_score)} by default."
+                    "Minimum relevance, 0 to 1, of passages that are only similar in meaning (passages with words of "
+                    f"the query are always returned); {_format_min_score(default_min_score)} by default."
                 ),
             },
             "metadata_filter": {
                 "type": "object",
-                "description": 'Only documents whose metadata is so, such as {"year": {"$gte": 2025}}.',
+                "description": 'Search only documents with this metadata, for example {"year": {"$gte": 2025}}.',
             },
             "coalesce_neighbors": {
                 "type": "integer",
                 "minimum": 0,
                 "maximum": MAX_NEIGHBORS,
-                "description": "How many chunks before and after each passage come along.",
+                "description": "Number of chunks before and after each passage to return with it.",
             },
-            "upload_date_from": {"type": "string", "description": "RFC 3339; only documents since then."},
-            "upload_date_to": {"type": "string", "description": "RFC 3339; only documents until then."},
+            "upload_date_from": {
+                "type": "string",
+                "description": "Search only documents uploaded at or after this time (RFC 3339).",
+            },
+            "upload_date_to": {
+                "type": "string",
+                "description": "Search only documents uploaded at or before this time (RFC 3339).",
+            },
         },
         "required": ["query"],
         "additionalProperties": False,
     }
 
 
-def _written(min_score: float | None) -> str:
+def _format_min_score(min_score: float | None) -> str:
     return "none" if min_score is None else f"{min_score:g}"
 
 
@@ -119,14 +127,14 @@ class SearchArguments(Model):
 
 @dataclass(frozen=True, slots=True)
 class KnowledgeToolCall:
-    """A call that can be made."""
+    """A valid call of a tool."""
 
     tool: KnowledgeTool
     query: SearchQuery
 
     @property
     def key(self) -> str:
-        """The same for calls that ask the same."""
+        """Return a key that is equal for equal calls."""
         criteria = self.query.criteria
         return json.dumps(
             [
@@ -144,27 +152,27 @@ class KnowledgeToolCall:
 
 
 def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeToolCall:
-    """Read a call.
+    """Parse a call of the model.
 
     Raises:
-        UnusableCall: an unknown tool, no JSON, or arguments that the tool does not take.
+        UnusableCall: The tool is unknown, or the arguments are not JSON or not those of the tool.
     """
     tool = tools.get(call.name)
     if tool is None:
         raise UnusableCall(f"There is no such tool. There are: {', '.join(sorted(tools)) or 'none'}.")
-    arguments = _arguments(call.arguments)
+    arguments = _parse_arguments(call.arguments)
     return KnowledgeToolCall(
         tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)
     )
 
 
-def _arguments(written: str) -> SearchArguments:
-    if len(written) > MAX_ARGUMENTS_CHARACTERS:
+def _parse_arguments(arguments: str) -> SearchArguments:
+    if len(arguments) > MAX_ARGUMENTS_CHARACTERS:
         raise UnusableCall(f"The arguments have more than {MAX_ARGUMENTS_CHARACTERS} characters.")
     try:
-        parsed = strict_json.parse(written.encode(errors="surrogatepass"))
+        parsed = strict_json.parse(arguments.encode(errors="surrogatepass"))
     except ValueError as error:
-        raise UnusableCall(f"The arguments are no JSON: {error}.") from None
+        raise UnusableCall(f"The arguments are not JSON: {error}.") from None
     try:
         return SearchArguments.model_validate(parsed)
     except ValidationError as invalid:
@@ -172,7 +180,7 @@ def _arguments(written: str) -> SearchArguments:
 
 
 def describe_problems(invalid: ValidationError) -> str:
-    """Describe wrong arguments of a tool to the model."""
+    """Describe invalid arguments of a tool to the model."""
     problems = [
         f"{'.'.join(map(str, error['loc']))[:100] or 'arguments'}: {error['msg']}"
         for error in invalid.errors(include_url=False, include_context=False, include_input=False)[:MAX_PROBLEMS]

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from kb_search.runs.answer_schema import violations
+from kb_search.runs.answer_schema import find_violations
 from kb_shared.chat.completion import Completion, Message, ToolCall
 
 MAX_CALLS_AT_ONCE: Final = 16
@@ -27,13 +27,13 @@ Limit: TypeAlias = Literal["max_tokens", "max_seconds"]
 
 
 @dataclass(frozen=True, slots=True)
-class RunBudget:
+class RunLimits:
     """Limits of one run."""
 
     max_iterations: int
-    """Times that the model is asked with tools."""
+    """Number of times that the model is asked with tools."""
     max_tokens: int
-    """Tokens of all prompts and completions together."""
+    """Number of tokens of all prompts and completions together."""
     max_spus: int
     max_seconds: float
 
@@ -110,22 +110,22 @@ AfterCompletion: TypeAlias = CallTools | ModelAnswered | Repair | UnusableAnswer
 
 
 def decide_request(
-    state: RunState, budget: RunBudget, *, elapsed_s: float, next_prompt_tokens: int
+    state: RunState, limits: RunLimits, *, elapsed_s: float, next_prompt_tokens: int
 ) -> AskModel | StopRun:
     """Decide whether the model is asked once more, and with what.
 
     Args:
         state: State of the run.
-        budget: Limits of the run.
+        limits: Limits of the run.
         elapsed_s: Seconds since the run began.
         next_prompt_tokens: Estimated number of tokens of all messages.
     """
-    if elapsed_s >= budget.max_seconds:
+    if elapsed_s >= limits.max_seconds:
         return StopRun("max_seconds")
-    left = budget.max_tokens - state.tokens - next_prompt_tokens
+    left = limits.max_tokens - state.tokens - next_prompt_tokens
     if left < 1:
         return StopRun("max_tokens")
-    with_tools = state.has_tools and not state.is_repair and state.iterations < budget.max_iterations
+    with_tools = state.has_tools and not state.is_repair and state.iterations < limits.max_iterations
     return AskModel(with_tools, max_completion_tokens=left)
 
 
@@ -201,7 +201,7 @@ def _new_call_id(taken: set[str]) -> str:
 def _find_problems(text: str, schema: Mapping[str, Any] | None) -> Sequence[str]:
     if not text.strip():
         return ["the answer is empty"]
-    return violations(text, schema) if schema is not None else []
+    return find_violations(text, schema) if schema is not None else []
 
 
 def _repair_request(problems: Sequence[str]) -> str:

@@ -1,7 +1,8 @@
-"""Marks of citations, such as `[1]` and `[1, 2]`, in a text; what stands in code is none. Pure.
+"""Finds the marks of citations in a text, such as `[1]` and `[1, 2]`, and removes unknown ones. Pure.
 
-A mark is what people see as one: with spaces in it, with brackets that Markdown has escaped, or as HTML references.
-Code is what every program takes for code: a block whose fence begins a line, and a span within a line.
+A mark is everything that a reader sees as one: also with spaces in it, with brackets escaped for Markdown, or written
+as HTML references. Text in code has no marks. Code is what every Markdown program treats as code: a block whose fence
+begins a line, and a span within a line.
 """
 
 import re
@@ -34,26 +35,29 @@ _LONG: Final = 3
 """Length from which held text is searched again only when its end has come."""
 
 
-def numbers_in(text: str) -> Iterator[int]:
-    """Yield all numbers that a text cites, in their order."""
+def find_numbers(text: str) -> Iterator[int]:
+    """Yield all numbers that a text cites, in order."""
     found: list[int] = []
 
     def note(number: int) -> bool:
         found.append(number)
         return True
 
-    with_known_marks(text, note)
+    remove_unknown_marks(text, note)
     yield from found
 
 
-def with_known_marks(text: str, is_known: Callable[[int], bool]) -> str:
-    """Return the text without the marks of what is not known."""
-    pieces = KnownMarkPieces(is_known)
+def remove_unknown_marks(text: str, is_known: Callable[[int], bool]) -> str:
+    """Return the text without the marks of unknown numbers."""
+    pieces = MarkStreamFilter(is_known)
     return pieces.feed(text) + pieces.end()
 
 
-class KnownMarkPieces:
-    """The same for a text that comes in pieces: what could become a mark or code waits for its end."""
+class MarkStreamFilter:
+    """Removes unknown marks from a text that is streamed in pieces.
+
+    The end of a piece that may be the beginning of a mark or of code is held until more has arrived.
+    """
 
     def __init__(self, is_known: Callable[[int], bool]) -> None:
         self._is_known = is_known
@@ -62,7 +66,7 @@ class KnownMarkPieces:
         self._end_of_block: re.Pattern[str] | None = None
         """Pattern of the end of the current code block."""
         self._last = "\n"
-        """Character that was passed on."""
+        """Last character that was passed on."""
 
     def feed(self, piece: str) -> str:
         """Take the next piece; return the text that can be passed on."""
@@ -83,7 +87,7 @@ class KnownMarkPieces:
         return "".join(shown)
 
     def _whole_blocks(self, text: str, shown: list[str]) -> str:
-        """Pass on all up to the last end or beginning of a block of code; return the rest."""
+        """Pass on everything up to the last beginning or end of a code block; return the rest."""
         done = 0
         at_line = 0 if self._last == "\n" else text.find("\n") + 1 or len(text)
         while True:
@@ -101,7 +105,7 @@ class KnownMarkPieces:
             done = border.end()
 
     def _end_of_clear(self, text: str) -> tuple[int, re.Pattern[str] | None]:
-        """Say up to where nothing that follows makes a difference, and what to wait for if that is not the end."""
+        """Return up to where later pieces can change nothing, and the pattern to wait for if that is not the end."""
         line = text.rfind("\n") + 1
         if self._end_of_block is not None:
             return line, _END_OF_LINE if line < len(text) else None
@@ -110,7 +114,7 @@ class KnownMarkPieces:
             return line, ending if len(text) - line > _LONG else None
         spans = [span.end() for span in _SPAN.finditer(text, line) if span.end() < len(text)]
         ticks = [each.start() for each in _TICKS.finditer(text, spans[-1] if spans else line)]
-        # Only the next ones tell whether the last ones begin a span.
+        # It depends on later backticks whether the last ones here begin a span.
         end = ticks[-2:][0] if ticks else len(text)
         if (unfinished := _UNFINISHED_MARK.search(text, 0, end)) is not None:
             end = unfinished.start()
@@ -154,5 +158,5 @@ class KnownMarkPieces:
 
 
 def _end_of_code(text: str) -> re.Pattern[str]:
-    """Return the pattern of what tells more about the code that the text may end in."""
+    """Return the pattern to wait for at the end of a text that may end in code."""
     return _END_OF_TICKS if text[-1] == "`" else _END_OF_CODE

@@ -1,4 +1,4 @@
-"""Passages as a model sees them: numbered within a run, cleaned, and marked as data that nobody has to obey. Pure."""
+"""Passages as a model reads them: numbered within a run, cleaned, and delimited as data without instructions. Pure."""
 
 import json
 import re
@@ -8,13 +8,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 _CONTROLS: Final = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff"
-"""All but the line feed and the tab."""
+"""Control characters except line feed and tab."""
 _BIDIRECTIONAL: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
-"""They make a text read otherwise than it is stored."""
+"""Direction characters, which make a text look different from what is stored."""
 _INVISIBLE: Final = r"\u00ad\u034f\u200b\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb"
 _TAGS: Final = r"\ufe00-\ufe0f\U000e0000-\U000e0fff"
-"""Tag characters and variation selectors, which nobody sees and models read: any text can be written in them."""
-_UNSEEN: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+")
+"""Tag characters and variation selectors, which people do not see but models read. They can encode any text."""
+_NOT_VISIBLE: Final = re.compile(f"[{_CONTROLS}{_BIDIRECTIONAL}{_INVISIBLE}{_TAGS}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class CitedPassage:
     number: int
     """Number of the citation, `[number]`; 0 until the book has assigned one."""
     citation: str
-    """Id of the chunk: the same text for ever."""
+    """Id of the chunk, which always means the same text."""
     kb_id: str
     document_id: str
     document_name: str
@@ -32,7 +32,7 @@ class CitedPassage:
     page_start: int | None
     page_end: int | None
     relevance: float | None
-    """None of a neighbour, and where nobody compared vectors."""
+    """Relevance of the match; None for a neighbour, or if no vectors were compared."""
     truncated: bool
     text: str
 
@@ -52,13 +52,13 @@ class CitedPassage:
 
 
 @dataclass(slots=True)
-class PassageBook:
-    """All passages of one run; one that is found twice keeps its number."""
+class RunPassages:
+    """Passages that the searches of one run have returned; one that is found again keeps its number."""
 
     _by_chunk: dict[tuple[str, str], CitedPassage] = field(default_factory=dict)
 
-    def enter(self, passage: CitedPassage) -> CitedPassage:
-        """Return it with its number, and with the longest text of it that was found so far."""
+    def add(self, passage: CitedPassage) -> CitedPassage:
+        """Add a passage; return it with its number, and with the longest text of it that was found so far."""
         key = passage.kb_id, passage.citation
         known = self._by_chunk.get(key)
         number = len(self._by_chunk) + 1 if known is None else known.number
@@ -69,11 +69,11 @@ class PassageBook:
     def texts(self) -> Iterator[str]:
         """Yield the texts of all passages and the names of their documents, as the model saw them."""
         for passage in self._by_chunk.values():
-            yield cleaned(passage.document_name)
-            yield cleaned(passage.text)
+            yield remove_invisible_characters(passage.document_name)
+            yield remove_invisible_characters(passage.text)
 
     def find(self, number: int) -> CitedPassage | None:
-        """The passage cited by `[number]`."""
+        """Return the passage that `[number]` cites; None if there is none."""
         return next((each for each in self._by_chunk.values() if each.number == number), None)
 
     def has(self, number: int) -> bool:
@@ -85,28 +85,28 @@ class PassageBook:
 class PromptDelimiter:
     """Delimiter of data in the prompts of one run. It is random, so no document can contain it."""
 
-    mark: str
+    marker: str
 
     @classmethod
-    def fresh(cls) -> "PromptDelimiter":
+    def create(cls) -> "PromptDelimiter":
         return cls(secrets.token_hex(8))
 
-    def around(self, data: Any) -> str:
-        """`data` as JSON, in which no line is one of the marks."""
-        encoded = json.dumps(data, ensure_ascii=False).replace(self.mark, "")
-        return f"<<<{self.mark}>>>\n{encoded}\n<<<end {self.mark}>>>"
+    def wrap(self, data: Any) -> str:
+        """Return `data` as one line of JSON between two lines with the marker, which is removed from the data."""
+        encoded = json.dumps(data, ensure_ascii=False).replace(self.marker, "")
+        return f"<<<{self.marker}>>>\n{encoded}\n<<<end {self.marker}>>>"
 
 
-def shown(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
+def render_passages(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: PromptDelimiter) -> str:
     """Build the result of a search for the model."""
-    return delimiter.around(
+    return delimiter.wrap(
         {
             "passages": [
                 {
                     "id": f"[{passage.number}]",
-                    "document": cleaned(passage.document_name),
+                    "document": remove_invisible_characters(passage.document_name),
                     **({} if passage.page_start is None else {"page": passage.page_start}),
-                    "text": cleaned(passage.text),
+                    "text": remove_invisible_characters(passage.text),
                     **({"truncated": True} if passage.truncated else {}),
                 }
                 for passage in passages
@@ -116,6 +116,6 @@ def shown(passages: Sequence[CitedPassage], *, omitted_count: int, delimiter: Pr
     )
 
 
-def cleaned(text: str) -> str:
-    """`text` without what a person would not see in it: control, direction, tag and invisible characters."""
-    return _UNSEEN.sub("", text)
+def remove_invisible_characters(text: str) -> str:
+    """Return `text` without control, direction, tag and invisible characters, which a person would not see."""
+    return _NOT_VISIBLE.sub("", text)

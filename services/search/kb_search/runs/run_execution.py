@@ -13,17 +13,17 @@ from typing import Any, Final
 
 from kb_search.concurrent_tasks import run_all_or_cancel
 from kb_search.runs import loop
-from kb_search.runs.addresses import addresses_in
-from kb_search.runs.answer_schema import violations
-from kb_search.runs.citations import Citations, citations_of
-from kb_search.runs.clean_answers import CleanPieces, clean_text
+from kb_search.runs.addresses import find_addresses
+from kb_search.runs.answer_schema import find_violations
+from kb_search.runs.citations import Citations, resolve_citations
+from kb_search.runs.clean_answers import AnswerStreamCleaner, clean_text
 from kb_search.runs.events import SendEvent, discard_event
-from kb_search.runs.json_strings import Clean, CleanJsonPieces, clean_json
+from kb_search.runs.json_strings import Clean, JsonStreamCleaner, clean_json
 from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, RunState, StopRun, UnusableAnswer
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
-from kb_search.store.runs import Run, Status
+from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
 from kb_shared.chat.provider import broken_off, estimate_message_tokens
@@ -59,13 +59,13 @@ class RunExecution:
         """
         await self._send_event("run.started", {"run_id": self.run.run_id, "model": self.run.model})
         try:
-            async with asyncio.timeout(self._plan.budget.max_seconds):
+            async with asyncio.timeout(self._plan.limits.max_seconds):
                 while self._answer is None:
                     await self._step()
         except TimeoutError:
             raise run_budget_exhausted("max_seconds") from None
 
-    def build_run(self, status: Status, failure: RequestError | None) -> Run:
+    def build_run(self, status: RunStatus, failure: RequestError | None) -> Run:
         """Build the run to store at its end."""
         citations = self._citations
         state = self._state
@@ -89,7 +89,7 @@ class RunExecution:
     async def _step(self) -> None:
         action = loop.decide_request(
             self._state,
-            self._plan.budget,
+            self._plan.limits,
             elapsed_s=self._elapsed_s,
             next_prompt_tokens=estimate_message_tokens([*self._state.messages, *self._tool_schemas]),
         )
@@ -147,13 +147,13 @@ class RunExecution:
 
     def _text_cleaner(self) -> Clean:
         """Return the function that removes foreign addresses and unknown citations from a text of the answer."""
-        return partial(clean_text, is_known=self._tools.book.has, addresses=self._known_addresses())
+        return partial(clean_text, is_known=self._tools.passages.has, addresses=self._known_addresses())
 
-    def _piece_cleaner(self) -> CleanPieces | CleanJsonPieces | None:
+    def _piece_cleaner(self) -> AnswerStreamCleaner | JsonStreamCleaner | None:
         """Return the cleaner of a streamed answer; None if its pieces are passed on unchanged."""
         if not self._is_json:
-            return CleanPieces(self._tools.book.has, self._known_addresses())
-        return CleanJsonPieces(self._text_cleaner()) if self._plan.clean_strings else None
+            return AnswerStreamCleaner(self._tools.passages.has, self._known_addresses())
+        return JsonStreamCleaner(self._text_cleaner()) if self._plan.clean_strings else None
 
     async def _process_completion(
         self, completion: Completion, action: AskModel
@@ -184,7 +184,7 @@ class RunExecution:
         return result.content
 
     async def _accept_answer(self, text: str) -> None:
-        self._citations = citations_of(text, self._tools.book, is_json=self._is_json)
+        self._citations = resolve_citations(text, self._tools.passages, is_json=self._is_json)
         if self._plan.schema is None:
             self._answer = self._text_cleaner()(text)
         else:
@@ -197,7 +197,7 @@ class RunExecution:
         if not self._plan.clean_strings:
             return text
         clean = clean_json(text, self._text_cleaner())
-        if clean != text and (problems := await asyncio.to_thread(violations, clean, schema)):
+        if clean != text and (problems := await asyncio.to_thread(find_violations, clean, schema)):
             raise invalid_answer(clean, problems)
         return clean
 
@@ -206,7 +206,7 @@ class RunExecution:
         return self._plan.schema is not None
 
     def _known_addresses(self) -> frozenset[str]:
-        return addresses_in(chain(self._plan.texts(), self._tools.book.texts()))
+        return find_addresses(chain(self._plan.texts(), self._tools.passages.texts()))
 
     @property
     def _elapsed_s(self) -> float:

@@ -1,4 +1,4 @@
-"""Making a model's calls: searches of this run's KBs and of nothing else, within its budget, each question once."""
+"""Makes the calls of a model: searches of the run's KBs only, within its budget. A repeated call is not made again."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,16 @@ from kb_search.retrieval.results import Result
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch, SearchAnswer
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.runs.knowledge_tools import KnowledgeTool, KnowledgeToolCall, UnusableCall, parse_call
-from kb_search.runs.passages import CitedPassage, PassageBook, PromptDelimiter, shown
+from kb_search.runs.passages import CitedPassage, PromptDelimiter, RunPassages, render_passages
 from kb_shared.chat.completion import ToolCall
 from kb_shared.errors import BudgetExhausted, KbError, NotFound, RequestError, UnknownPrice
 
-_GONE: Final = "A knowledge base of this tool does not exist any more; tell the user that its tool is broken."
-_FAILED: Final = "The search failed for now. Search again, or answer with what you have and say that this is missing."
-_NO_BUDGET: Final = "The budget of searches of this run is used up. Answer with what you have."
-_NO_MONEY: Final = "The organization's budget has no room for a search. Answer with what you have and say so."
+_GONE: Final = "A knowledge base of this tool does not exist any more. Tell the user that this tool is broken."
+_FAILED: Final = (
+    "The search failed. Search again, or answer with what you have and say that this information is missing."
+)
+_NO_BUDGET: Final = "The search budget of this run is used up. Answer with what you have."
+_NO_MONEY: Final = "The budget of the organization does not allow another search. Answer with what you have and say so."
 
 
 log = structlog.get_logger()
@@ -31,13 +33,14 @@ class ToolResult:
     """Result of a call."""
 
     content: str
-    """For the model."""
+    """Text for the model."""
     passages: Sequence[CitedPassage] = ()
     omitted_count: int = 0
     spus: int = 0
     problem: str | None = None
-    """Description of what failed, in all of the call or in a part."""
+    """Description of what failed, in the whole call or a part of it."""
     from_memory: bool = False
+    """True if the result of an earlier, equal call was used."""
 
 
 class RunTools:
@@ -54,55 +57,55 @@ class RunTools:
         max_spus: int,
         max_passage_tokens: int,
     ) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
-            search: made for all.
-            organization_id: of the key that the run was asked for with.
-            search_caller: that key, and the run.
-            tools: of the run's prompt or agent.
-            fence: around passages.
-            max_spus: that all searches together may cost.
-            max_passage_tokens: of the passages of one call.
+            search: Search of this process.
+            organization_id: Organization of the key that started the run.
+            search_caller: This key and the run, for the query log.
+            tools: Tools of the run's prompt or agent.
+            delimiter: Delimiter around passages.
+            max_spus: Maximum cost of all searches together.
+            max_passage_tokens: Maximum number of tokens of the passages of one call.
         """
-        self.book = PassageBook()
+        self.passages = RunPassages()
         self._search = search
         self._organization_id = organization_id
         self._search_caller = search_caller
         self._tools: Mapping[str, KnowledgeTool] = {tool.name: tool for tool in tools}
-        self._fence = delimiter
+        self._delimiter = delimiter
         self._spus_left = max_spus
         self._max_passage_tokens = max_passage_tokens
         self._tallies: list[SpuTally] = []
-        self._made: dict[str, asyncio.Task[ToolResult]] = {}
+        self._calls_by_key: dict[str, asyncio.Task[ToolResult]] = {}
 
     @property
     def spus(self) -> int:
-        """Return the SPUs that all searches so far were charged, failed ones included."""
+        """Return the SPUs charged for all searches so far, including failed ones."""
         return sum(tally.spus for tally in self._tallies)
 
     async def call(self, call: ToolCall) -> ToolResult:
-        """Make one call. Whatever is wrong with it the model is told; nothing is raised for it."""
+        """Make one call. An error of the call is described in the result, for the model, and not raised."""
         try:
-            asked = parse_call(call, self._tools)
-        except UnusableCall as wrong:
-            return ToolResult(str(wrong), problem=str(wrong))
-        if (made := self._made.get(asked.key)) is not None:
-            return replace(await asyncio.shield(made), spus=0, from_memory=True)
-        made = self._made[asked.key] = asyncio.create_task(self._answered(asked))
-        returned = await made
-        # What went wrong may go right the next time.
-        if returned.problem is not None:
-            del self._made[asked.key]
-        return returned
+            parsed = parse_call(call, self._tools)
+        except UnusableCall as error:
+            return ToolResult(str(error), problem=str(error))
+        if (earlier := self._calls_by_key.get(parsed.key)) is not None:
+            return replace(await asyncio.shield(earlier), spus=0, from_memory=True)
+        task = self._calls_by_key[parsed.key] = asyncio.create_task(self._search_for(parsed))
+        result = await task
+        # A call that failed may succeed when it is made again.
+        if result.problem is not None:
+            del self._calls_by_key[parsed.key]
+        return result
 
-    async def _answered(self, asked: KnowledgeToolCall) -> ToolResult:
-        kb_ids = asked.tool.kb_ids
-        # The query's embedding costs at most one SPU in each KB.
+    async def _search_for(self, call: KnowledgeToolCall) -> ToolResult:
+        kb_ids = call.tool.kb_ids
+        # Embedding the query costs at most one SPU in each KB.
         if self._spus_left < len(kb_ids):
             return ToolResult(_NO_BUDGET, problem=_NO_BUDGET)
         self._spus_left -= len(kb_ids)
-        query = replace(asked.query, max_tokens=self._max_passage_tokens)
+        query = replace(call.query, max_tokens=self._max_passage_tokens)
         with tally_spus() as tally:
             self._tallies.append(tally)
             try:
@@ -111,16 +114,16 @@ class RunTools:
                 )
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._search_caller.run_id, error_type=type(error).__name__)
-                # More of what failed may have been charged than was heard of: the budget has all of it for spent.
+                # More may have been charged than this process knows, so the whole reservation counts as spent.
                 return ToolResult(_describe_error(error), problem=_describe_error(error), spus=tally.spus)
         self._spus_left += len(kb_ids) - answer.spu_charged
-        return self._shown(answer)
+        return self._build_result(answer)
 
-    def _shown(self, answer: SearchAnswer) -> ToolResult:
+    def _build_result(self, answer: SearchAnswer) -> ToolResult:
         problem = " ".join(dict.fromkeys(map(_describe_error, answer.failures.values()))) or None
-        passages = [self.book.enter(_passage(result)) for result in answer.fitted.results]
+        passages = [self.passages.add(_passage_from(result)) for result in answer.fitted.results]
         omitted_count = answer.fitted.omitted_count
-        content = shown(passages, omitted_count=omitted_count, delimiter=self._fence)
+        content = render_passages(passages, omitted_count=omitted_count, delimiter=self._delimiter)
         return ToolResult(
             f"{problem}\n{content}" if problem else content,
             passages,
@@ -143,7 +146,7 @@ def _describe_error(error: Exception) -> str:
             return _FAILED
 
 
-def _passage(result: Result) -> CitedPassage:
+def _passage_from(result: Result) -> CitedPassage:
     chunk = result.chunk
     return CitedPassage(
         number=0,

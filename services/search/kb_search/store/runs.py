@@ -27,7 +27,7 @@ THREADS = "threads"
 THREAD_INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
 
 
-class Status(StrEnum):
+class RunStatus(StrEnum):
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -45,7 +45,7 @@ class Run:
     agent_id: str | None
     key_id: str
     model: str
-    status: Status
+    status: RunStatus
     question: list[dict[str, Any]]
     """The caller's own messages."""
     started_at: datetime
@@ -75,7 +75,7 @@ class Run:
     """The answer follows a schema."""
 
 
-_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": Status})
+_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus})
 
 
 async def begin(database: Database, run: Run) -> None:
@@ -107,7 +107,7 @@ async def page(
 
 async def of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
     """The newest completed runs of a thread, the oldest of them first, without their messages."""
-    query = {"organization_id": organization_id, "thread_id": thread_id, "status": Status.COMPLETED}
+    query = {"organization_id": organization_id, "thread_id": thread_id, "status": RunStatus.COMPLETED}
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
 
@@ -237,5 +237,5 @@ def _to_row(run: Run) -> Row:
 
 def _from_row(row: Row) -> Run:
     run = _RUNS.read(row)
-    is_lost = run.status is Status.RUNNING and run.lost_after < datetime.now(UTC)
-    return replace(run, status=Status.LOST) if is_lost else run
+    is_lost = run.status is RunStatus.RUNNING and run.lost_after < datetime.now(UTC)
+    return replace(run, status=RunStatus.LOST) if is_lost else run
