@@ -25,29 +25,41 @@ _UNKNOWN = 0
 
 class DocumentRequestChange(Model):
     revision: Revision | None = Field(
-        default=None, description="Any integer that rises with each change. Default: the last one known, plus 1."
+        default=None,
+        description="Revision of the change: any integer that rises with each change of the document. Default: the "
+        "last known one plus 1.",
     )
 
 
 class PageOfText(Page):
-    """As in events, but that nothing unknown is ignored."""
+    """Position of a page in the text: characters `start` (included) to `end` (excluded)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class PutDocument(DocumentRequestChange):
-    """The text of the document, or where it was stored, and all that comes with it."""
+    """The text of a document, or the reference of a stored text, with its tags and metadata."""
 
-    document_name: Annotated[Text, Field(min_length=1, max_length=1024)]
-    tag_ids: TagIds
-    upload_date: Timestamp
-    text: Text | None = None
-    text_ref: Annotated[str, Field(max_length=512)] | None = Field(
-        default=None, description="Of `PUT /documents/{document_id}/text`, instead of `text`."
+    document_name: Annotated[Text, Field(min_length=1, max_length=1024)] = Field(
+        description="Name of the document, for example its file name."
     )
-    metadata: Metadata | None = Field(default=None, description="Left as it was when absent.")
-    pages: list[PageOfText] = Field(default=[], max_length=20_000)
-    content_type: Annotated[str, Field(max_length=128)] | None = None
+    tag_ids: TagIds = Field(description="All tags of the document.")
+    upload_date: Timestamp = Field(description="Time at which the document was uploaded.")
+    text: Text | None = Field(
+        default=None, description="Whole text of the document, plain or Markdown. Send either this or `text_ref`."
+    )
+    text_ref: Annotated[str, Field(max_length=512)] | None = Field(
+        default=None, description="Reference from `PUT /documents/{document_id}/text`, instead of `text`."
+    )
+    metadata: Metadata | None = Field(
+        default=None, description="All metadata of the document. If it is absent, the metadata do not change."
+    )
+    pages: list[PageOfText] = Field(
+        default=[], max_length=20_000, description="Positions of the pages in the text, in order."
+    )
+    content_type: Annotated[str, Field(max_length=128)] | None = Field(
+        default=None, description="Media type of the original file."
+    )
 
     def event(self, caller: Caller, document_id: str) -> OcrCompleted:
         """Raises RequestError 422 for fields that do not go together."""
@@ -67,7 +79,7 @@ class PutDocument(DocumentRequestChange):
 
 
 class PatchTags(DocumentRequestChange):
-    tag_ids: TagIds = Field(description="All tags the document has now.")
+    tag_ids: TagIds = Field(description="All tags that the document has from now on.")
 
     def event(self, caller: Caller, document_id: str) -> TagsChanged:
         return TagsChanged(
@@ -79,7 +91,7 @@ class PatchTags(DocumentRequestChange):
 
 
 class PatchMetadata(DocumentRequestChange):
-    metadata: Metadata = Field(description="All metadata the document has now.")
+    metadata: Metadata = Field(description="All metadata that the document has from now on.")
 
     def event(self, caller: Caller, document_id: str) -> MetadataChanged:
         return MetadataChanged(

@@ -18,16 +18,12 @@ Name = Annotated[
 Description = Annotated[str, StringConstraints(max_length=2_000)]
 TagIds = Annotated[list[Identifier], Field(max_length=100)]
 MinScore = Annotated[float, Field(ge=0, le=1)]
-MaxChunks = Annotated[
-    int, Field(ge=0, le=1_000_000, description="At most the deployment's limit, which is also what 0 means.")
-]
+MaxChunks = Annotated[int, Field(ge=0, le=1_000_000)]
 
 ChunkerType = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
 
 
-CoalesceNeighbors = Annotated[
-    int, Field(ge=0, le=5, description="Chunks on either side of a match that come with it, unless a search says so.")
-]
+CoalesceNeighbors = Annotated[int, Field(ge=0, le=5)]
 
 
 def _usable_in_filters(key: str) -> str:
@@ -40,10 +36,7 @@ def _usable_in_filters(key: str) -> str:
 
 # Without dots, which in a filter path lead into a document; metadata has none.
 FilterableKey = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$"), AfterValidator(_usable_in_filters)]
-FilterableMetadata = Annotated[
-    list[FilterableKey],
-    Field(max_length=20, description="Metadata keys that filters may compare with `$ne`, `$nin`, `$gt`, ... as well."),
-]
+FilterableMetadata = Annotated[list[FilterableKey], Field(max_length=20)]
 PerMinute = Annotated[int, Field(ge=1, le=1_000_000_000)]
 
 IMMUTABLE: Final = (
@@ -57,34 +50,63 @@ IMMUTABLE: Final = (
 
 
 class RateLimits(Model):
-    """Limits of embedding for a KB, beside those of its provider; null: none."""
+    """Limits of the calls that embed texts of a knowledge base, in addition to those of the provider."""
 
-    requests_per_minute: PerMinute | None = None
-    tokens_per_minute: PerMinute | None = None
+    requests_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of requests a minute; null: no limit."
+    )
+    tokens_per_minute: PerMinute | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
 
 
 class CreateKnowledgeBase(Model):
     name: Name
     description: Description = ""
-    tag_ids: TagIds = Field(default=[])
-    chunker_type: ChunkerType = "recursive"
-    chunk_size: Annotated[int, Field(ge=50, le=2_000, description="Tokens.")] | None = None
-    chunk_overlap: Annotated[int, Field(ge=0, le=1_999, description="Tokens; less than `chunk_size`.")] | None = None
-    embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = None
-    coalesce_neighbors: CoalesceNeighbors = 0
-    min_score: MinScore | None = None
-    text_analyzer: Annotated[
-        TextAnalyzer,
-        Field(description="How texts become words: split only, or by the word stems of a language as well."),
-    ] = "lucene.standard"
-    filterable_metadata: FilterableMetadata = Field(default=[])
-    max_chunks_per_document: MaxChunks | None = None
-    rate_limits: RateLimits = RateLimits()
+    tag_ids: TagIds = Field(
+        default=[], description="Tags of the knowledge base: every document with one of them belongs to it."
+    )
+    chunker_type: ChunkerType = Field(default="recursive", description="Algorithm that splits texts into chunks.")
+    chunk_size: Annotated[int, Field(ge=50, le=2_000)] | None = Field(
+        default=None, description="Greatest number of tokens of a chunk. Default: that of the deployment (512)."
+    )
+    chunk_overlap: Annotated[int, Field(ge=0, le=1_999)] | None = Field(
+        default=None,
+        description="Number of tokens that a chunk repeats of the one before; less than `chunk_size`. Default: that "
+        "of the deployment (128), at most a quarter of `chunk_size`.",
+    )
+    embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
+        default=None, description="Name of a model of `GET /embedding-models`. Default: the model of the deployment."
+    )
+    coalesce_neighbors: CoalesceNeighbors = Field(
+        default=0,
+        description="Number of chunks on each side of a match that a search returns, unless the search says otherwise.",
+    )
+    min_score: MinScore | None = Field(
+        default=None,
+        description="Default of `min_score` of searches, from 0 to 1: smallest relevance of matches that only the "
+        "vector index found. null: no minimum.",
+    )
+    text_analyzer: TextAnalyzer = Field(
+        default="lucene.standard",
+        description="Atlas Search analyzer of the word index: `lucene.standard` splits texts into words, those of "
+        "languages also reduce words to stems.",
+    )
+    filterable_metadata: FilterableMetadata = Field(
+        default=[], description="Metadata keys for which filters can also use `$ne`, `$nin` and the operators of order."
+    )
+    max_chunks_per_document: MaxChunks | None = Field(
+        default=None,
+        description="Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit.",
+    )
+    rate_limits: RateLimits = Field(
+        default=RateLimits(),
+        description="Limits of the calls that embed texts of this knowledge base, in addition to those of the "
+        "provider.",
+    )
 
 
-def _unchanged() -> Any:
-    """Remove the default of a field that may be absent but not null."""
-    return Field(default=None, json_schema_extra=_without_default)
+def _unchanged(description: str | None = None) -> Any:
+    """Return a field that may be absent but not null: it has no default in the schema."""
+    return Field(default=None, description=description, json_schema_extra=_without_default)
 
 
 def _without_default(schema: dict[str, Any]) -> None:
@@ -92,18 +114,29 @@ def _without_default(schema: dict[str, Any]) -> None:
 
 
 class ChangeKnowledgeBase(Model):
-    """Changes of a KB. Fields that are left out stay as they are."""
+    """Changes of a knowledge base. Fields that are left out do not change."""
 
     # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
 
     name: Name = _unchanged()
     description: Description = _unchanged()
-    tag_ids: TagIds = _unchanged()
-    coalesce_neighbors: CoalesceNeighbors = _unchanged()
-    min_score: MinScore | None = _unchanged()
-    filterable_metadata: FilterableMetadata = _unchanged()
-    max_chunks_per_document: MaxChunks = _unchanged()
-    rate_limits: RateLimits = _unchanged()
+    tag_ids: TagIds = _unchanged("Tags of the knowledge base: every document with one of them belongs to it.")
+    coalesce_neighbors: CoalesceNeighbors = _unchanged(
+        "Number of chunks on each side of a match that a search returns, unless the search says otherwise."
+    )
+    min_score: MinScore | None = _unchanged(
+        "Default of `min_score` of searches, from 0 to 1: smallest relevance of matches that only the vector "
+        "index found. null: no minimum."
+    )
+    filterable_metadata: FilterableMetadata = _unchanged(
+        "Metadata keys for which filters can also use `$ne`, `$nin` and the operators of order."
+    )
+    max_chunks_per_document: MaxChunks = _unchanged(
+        "Greatest number of chunks of a document, at most the limit of the deployment. 0 means this limit."
+    )
+    rate_limits: RateLimits = _unchanged(
+        "Limits of the calls that embed texts of this knowledge base, in addition to those of the provider."
+    )
 
     @model_validator(mode="before")
     @classmethod

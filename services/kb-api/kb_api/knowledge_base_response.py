@@ -12,42 +12,51 @@ ShownStatus = Literal[Status.CREATING, Status.BUILDING, Status.INDEXING, Status.
 
 
 class RateLimitsView(BaseModel):
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
+    requests_per_minute: int | None = Field(default=None, description="Limit of requests a minute; null: no limit.")
+    tokens_per_minute: int | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
 
 
 class KnowledgeBaseView(BaseModel):
     kb_id: str
     name: str
     description: str
-    tag_ids: list[str]
-    dead_tag_ids: list[str] = Field(description="Those of `tag_ids` that were deleted; documents may still have them.")
+    tag_ids: list[str] = Field(description="Tags of the knowledge base: every document with one of them belongs to it.")
+    dead_tag_ids: list[str] = Field(description="Tags of `tag_ids` that were deleted. Documents may still have them.")
     chunker_type: str
-    chunk_size: int
-    chunk_overlap: int
+    chunk_size: int = Field(description="Greatest number of tokens of a chunk.")
+    chunk_overlap: int = Field(description="Number of tokens that a chunk repeats of the one before.")
     embedding_model: str
-    embedding_dimensions: int
-    coalesce_neighbors: int
-    min_score: float | None
-    text_analyzer: str
-    text_normalization: int = Field(
-        description="How texts are normalized for the model and the word index: 2 folds ligatures and soft hyphens and "
-        "cuts long white space; 1 leaves texts as they are, in knowledge bases made before there was 2."
+    embedding_dimensions: int = Field(description="Number of dimensions of a vector.")
+    coalesce_neighbors: int = Field(
+        description="Number of chunks on each side of a match that a search returns by default."
     )
-    filterable_metadata: list[str]
-    max_chunks_per_document: int
+    min_score: float | None = Field(description="Default of `min_score` of searches; null: no minimum.")
+    text_analyzer: str = Field(description="Atlas Search analyzer of the word index.")
+    text_normalization: int = Field(
+        description="Version of the normalization of texts. 2 replaces ligatures, removes soft hyphens and shortens "
+        "long white space; 1, of older knowledge bases, changes nothing."
+    )
+    filterable_metadata: list[str] = Field(description="Metadata keys for which filters can use all operators.")
+    max_chunks_per_document: int = Field(
+        description="Greatest number of chunks of a document. A document with more is not indexed."
+    )
     rate_limits: RateLimitsView
-    status: ShownStatus
-    status_reason: str | None
-    paused_at: datetime | None
-    warnings: list[str]
-    document_count: int
-    chunk_count: int
+    status: ShownStatus = Field(
+        description="`creating` and `building` while the search indexes are built, `indexing` while documents are "
+        "added or removed, then `active`; `error` if an index failed."
+    )
+    status_reason: str | None = Field(description="Explanation of the status, if it needs one.")
+    paused_at: datetime | None = Field(
+        description="Time at which the knowledge base was paused; null if it is not paused."
+    )
+    warnings: list[str] = Field(description="Warnings about the configuration.")
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
     created_at: datetime
     updated_at: datetime
-    created_by: str
-    updated_by: str
-    last_searched_at: datetime | None
+    created_by: str = Field(description="Id of the API key that created the knowledge base.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
+    last_searched_at: datetime | None = Field(description="Time of the last search; null if there was none.")
 
     @classmethod
     def from_knowledge_base(
@@ -87,4 +96,4 @@ class KnowledgeBaseView(BaseModel):
 
 class KnowledgeBaseList(BaseModel):
     knowledge_bases: list[KnowledgeBaseView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")

@@ -22,59 +22,69 @@ _EARLIEST: Final = datetime.min.replace(tzinfo=UTC)
 
 router = organization_router("insights")
 
-Since = Annotated[Timestamp | None, Query(alias="from", description=f"Default: {DEFAULT_RANGE.days} days before `to`.")]
-Until = Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")]
+Since = Annotated[
+    Timestamp | None,
+    Query(alias="from", description=f"Beginning of the time range. Default: {DEFAULT_RANGE.days} days before `to`."),
+]
+Until = Annotated[Timestamp | None, Query(alias="to", description="End of the time range, excluded. Default: now.")]
 CitedBy = Literal["most_cited", "never_cited"]
 
 
 class QueryInsight(BaseModel):
-    """All searches for the same text, but for capitals and spaces."""
+    """Searches for the same text. Upper and lower case and white space make no difference."""
 
-    query: str = Field(description="As it was written last.")
-    searches: int
-    without_results: int = Field(description="Searches that were answered and found nothing.")
-    failed: int = Field(description="Searches that were refused, or could not be answered then.")
-    mean_results: float = Field(description="Of the searches that were answered; 0 if none was.")
-    mean_ms: float
-    max_ms: float
-    last_asked_at: datetime
+    query: str = Field(description="Text of the query as last sent.")
+    searches: int = Field(description="Number of searches for this text.")
+    without_results: int = Field(description="Number of searches that were answered without a result.")
+    failed: int = Field(description="Number of searches that were refused or could not be answered.")
+    mean_results: float = Field(description="Mean number of results of answered searches; 0 if there is none.")
+    mean_ms: float = Field(description="Mean duration in milliseconds.")
+    max_ms: float = Field(description="Longest duration in milliseconds.")
+    last_asked_at: datetime = Field(description="Time of the last search.")
 
 
 class QueryInsights(BaseModel):
-    since: datetime
-    until: datetime
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
     queries: list[QueryInsight]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
 class DocumentInsight(BaseModel):
     document_id: str
-    document_name: str = Field(description="As it was when it was cited last.")
-    runs: int = Field(0, description="That cite it.")
-    citations: int = 0
-    last_cited_at: datetime | None = None
+    document_name: str = Field(description="Name of the document when it was last cited.")
+    runs: int = Field(0, description="Number of runs that cite the document.")
+    citations: int = Field(default=0, description="Number of citations in these runs.")
+    last_cited_at: datetime | None = Field(
+        default=None, description="Time of the last run that cites the document; null if there is none."
+    )
 
 
 class DocumentInsights(BaseModel):
-    since: datetime
-    until: datetime
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
     documents: list[DocumentInsight]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.get("/insights/knowledge-bases/{kb_id}/documents", summary="Which documents are cited")
+@router.get("/insights/knowledge-bases/{kb_id}/documents", summary="List cited or uncited documents")
 async def documents(
     database: Database,
     caller: Reader,
     kb_id: str,
     *,
-    by: Annotated[CitedBy, Query(description="Cited by the most runs, or by none.")] = "most_cited",
+    by: Annotated[
+        CitedBy, Query(description="`most_cited`: cited by the most runs; `never_cited`: cited by none.")
+    ] = "most_cited",
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
 ) -> DocumentInsights:
-    """From the runs, which are kept for 90 days. A document that has left since is among those that are cited."""
+    """List the documents that the most runs cite, or those that no run cites. Runs are kept for 90 days.
+
+    Documents that have left the knowledge base remain among the cited ones.
+    """
     organization_id = caller.organization_id
     await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
     since, until = _time_range(since, until)
@@ -91,22 +101,28 @@ async def documents(
     return DocumentInsights(since=since, until=until, documents=found, total_count=total)
 
 
-@router.get("/insights/queries", summary="What was searched for")
+@router.get("/insights/queries", summary="List queries")
 async def queries(
     database: Database,
     caller: Reader,
     *,
     by: Annotated[
         Insight,
-        Query(description="Asked most often, most often without a result, most often failed, or slowest on average."),
+        Query(
+            description="Order: `top` asked most often, `zero_results` most often without a result, `failed` most "
+            "often failed, `slow` slowest on average."
+        ),
     ] = "top",
-    kb_id: Annotated[str | None, Query(max_length=128, description="Only searches in this one.")] = None,
+    kb_id: Annotated[str | None, Query(max_length=128, description="Only searches in this knowledge base.")] = None,
     since: Since = None,
     until: Until = None,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
 ) -> QueryInsights:
-    """From the log of searches, also of those that failed, which keeps the first page of each for 90 days."""
+    """List the queries of the time range, with their results and durations.
+
+    Failed searches are included. Of each search only the request for the first page counts; it is kept for 90 days.
+    """
     since, until = _time_range(since, until)
     found, total = await query_log.asked(
         database, caller.organization_id, by, since=since, until=until, kb_id=kb_id, skip=skip, limit=limit

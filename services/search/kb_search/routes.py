@@ -31,6 +31,7 @@ async def search(
     body: SearchRequest,
     origin: Origin = "sdk",
 ) -> SearchResponse:
+    """Search by meaning, by words, or both, and return the best matching chunks."""
     caller = key.caller
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)
@@ -47,7 +48,10 @@ async def search_several(
     body: SearchSeveralRequest,
     origin: Origin = "sdk",
 ) -> SearchSeveralResponse:
-    """Their ranks are fused, whatever their models. What goes wrong with one is told in `failures`."""
+    """Search several knowledge bases and merge the results by rank, also if their models differ.
+
+    Knowledge bases that could not be searched are listed in `failures`.
+    """
     caller = key.caller
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)

@@ -1,4 +1,4 @@
-"""What a search takes over HTTP."""
+"""Request bodies of searches."""
 
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -23,12 +23,15 @@ Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_
 
 
 class SearchRequest(Model):
-    query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]
-    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Matches on a page.")
-    skip: int = Field(0, ge=0, le=MAX_SKIP, description="Matches before the page.")
+    query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)] = Field(
+        description="Question or words to search for."
+    )
+    top_k: int = Field(5, ge=1, le=MAX_TOP_K, description="Number of matches on a page. Default: 5.")
+    skip: int = Field(0, ge=0, le=MAX_SKIP, description="Number of matches to skip. Default: 0.")
     mode: Literal["hybrid", "vector", "text"] = Field(
         "hybrid",
-        description="By meaning (`vector`), by words (`text`, which embeds nothing and costs nothing), or by both.",
+        description="`vector`: by meaning; `text`: by words, which needs no embedding and costs nothing; `hybrid`: "
+        "both.",
     )
     document_ids: Ids | None = Field(None, description="Only these documents.")
     tag_ids: Ids | None = Field(None, description="Only documents with any of these tags.")
@@ -41,31 +44,33 @@ class SearchRequest(Model):
         ge=0,
         le=1,
         description=(
-            "Least relevance of a match that only the vectors found; by default what the knowledge base says. Not with "
-            "mode `text`."
+            "Smallest relevance of a match that only the vector index found. Default: that of the knowledge base. "
+            "Not allowed with mode `text`."
         ),
     )
     coalesce_neighbors: int | None = Field(
         None,
         ge=0,
         le=MAX_NEIGHBORS,
-        description="Chunks on either side of a match that come with it; by default what the knowledge base says.",
+        description="Number of chunks on each side of a match to return with it. Default: that of the knowledge base.",
     )
     max_tokens: int | None = Field(
         None,
         ge=1,
         le=MAX_TOKENS,
-        description="Of all results together; the last may be truncated, others omitted. By default all results of the "
-        f"page are whole; with `prioritize_by` {DEFAULT_MAX_TOKENS}.",
+        description="Greatest number of tokens of all results together: the last one may be truncated, others omitted. "
+        f"Default: no limit; with `prioritize_by` {DEFAULT_MAX_TOKENS}.",
     )
     prioritize_by: Literal["similarity", "recency", "balanced"] = Field(
-        "similarity", description="What `max_tokens` are spent on first, and so the order of results."
+        "similarity", description="Order in which results are kept within `max_tokens`, and returned."
     )
 
     @model_validator(mode="after")
     def _no_relevance_of_words(self) -> Self:
         if self.mode == "text" and self.min_score is not None:
-            raise invalid_field("min_score", "With mode text nothing has a relevance; leave it out, or choose a mode")
+            raise invalid_field(
+                "min_score", "With mode text there is no relevance; leave min_score out, or choose another mode"
+            )
         return self
 
     def to_query(self) -> SearchQuery:
@@ -89,12 +94,12 @@ class SearchRequest(Model):
 
     def _max_tokens(self) -> int | None:
         if self.max_tokens is None and "prioritize_by" in self.model_fields_set:
-            # Who says what a context is for wants one.
+            # prioritize_by is sent by callers that fit results into a context.
             return DEFAULT_MAX_TOKENS
         return self.max_tokens
 
 
 class SearchSeveralRequest(SearchRequest):
     kb_ids: Annotated[list[KbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
-        None, description="Only these knowledge bases; by default all of the organization's."
+        None, description="Knowledge bases to search. Default: all of the organization."
     )

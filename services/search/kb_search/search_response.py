@@ -1,4 +1,4 @@
-"""What a search answers over HTTP."""
+"""Responses of searches."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -14,63 +14,69 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 
 
 class Scores(BaseModel):
-    vector: float | None = Field(description="(1 + cosine) / 2, as the vector index gave it; null where it did not.")
-    text: float | None = Field(description="BM25 of the words; null where none of them was found.")
-    fused: float | None = Field(description="What the ranks are worth together; the order of matches.")
+    vector: float | None = Field(
+        description="(1 + cosine) / 2 from the vector index; null if it did not find the chunk."
+    )
+    text: float | None = Field(description="BM25 score from the word index; null if it did not find the chunk.")
+    fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
 
 
 class SearchResult(BaseModel):
-    """A chunk of a document."""
+    """A chunk of a document: a match or a neighbour of a match."""
 
-    content: str
+    content: str = Field(description="Text of the chunk.")
     source: str = Field(description="Name of the document.")
     document_id: str
     chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
     relevance: float | None = Field(
         ge=0,
         le=1,
-        description="(1 + cosine) / 2. Null of neighbours, and where no vectors are compared: with mode `text`, or if "
-        "`degraded` says so.",
+        description="(1 + cosine) / 2. Null for neighbours of matches, and if no vectors are compared: with mode "
+        "`text`, or if `degraded` contains `vector`.",
     )
-    is_matched: bool = Field(description="False of a neighbour of a match.")
+    is_matched: bool = Field(description="Whether the chunk is a match; false for a neighbour of a match.")
     kb_id: str
-    scores: Scores
-    page_start: int | None
-    page_end: int | None
-    heading_path: list[str]
-    metadata: dict[str, bool | int | float | str | datetime]
-    citation: str = Field(description="Names this passage for good: the same text, also after the document changed.")
-    truncated: bool = Field(description="`content` is the beginning of the chunk, because of `max_tokens`.")
+    scores: Scores = Field(description="Scores of the chunk in the indexes.")
+    page_start: int | None = Field(description="First page of the chunk; null if the document has no pages.")
+    page_end: int | None = Field(description="Last page of the chunk; null if the document has no pages.")
+    heading_path: list[str] = Field(description="Headings above the chunk, outermost first.")
+    metadata: dict[str, bool | int | float | str | datetime] = Field(description="Metadata of the document.")
+    citation: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed."
+    )
+    truncated: bool = Field(
+        description="Whether `content` is only the beginning of the chunk, because of `max_tokens`."
+    )
 
 
 class TimingsMs(BaseModel):
-    """Both indexes are asked at the same time."""
+    """Durations in milliseconds. Both indexes are queried at the same time."""
 
-    embed: float
-    vector: float
-    text: float
-    read: float
-    total: float
+    embed: float = Field(description="Waiting for the vector of the query.")
+    vector: float = Field(description="Query of the vector index.")
+    text: float = Field(description="Query of the word index.")
+    read: float = Field(description="Reading the chunks.")
+    total: float = Field(description="The whole search.")
 
 
 class Results(BaseModel):
     results: list[SearchResult]
     query: str
-    total_count: int = Field(description="Matches known of, on all pages.")
-    total_count_is_exact: bool
+    total_count: int = Field(description="Number of known matches on all pages.")
+    total_count_is_exact: bool = Field(description="Whether there are no further matches.")
     skip: int
     top_k: int
-    omitted_count: int = Field(description="Results of this page that `max_tokens` had no room for.")
-    total_tokens: int = Field(description="Of the content of all results.")
-    spu_charged: int
+    omitted_count: int = Field(description="Number of results of this page that did not fit into `max_tokens`.")
+    total_tokens: int = Field(description="Number of tokens of the content of all results.")
+    spu_charged: int = Field(description="SPUs charged for embedding the query; 0 if its vector was cached.")
     query_vector_cached: bool | None = Field(
-        description="Whether the query's vector came from the cache (of several models: all of them), so that no "
-        "provider was asked; null where no vector was used, as with mode `text`."
+        description="Whether the vector of the query (of all models) came from the cache, so that no provider was "
+        "called. Null if no vector was used, as with mode `text`."
     )
     timings_ms: TimingsMs
     degraded: list[Literal["vector"]] = Field(
-        description="What a hybrid search went without: `vector`, if the embedding provider gave no vector of the "
-        "query in time. Its results are those that words found, without a relevance."
+        description="Parts that a hybrid search was answered without: `vector` if the embedding provider returned no "
+        "vector in time. The results then come from the word index and have no relevance."
     )
 
 
@@ -78,7 +84,9 @@ KbStatus = Literal["indexing", "active", "error"]
 
 
 class SearchResponse(Results):
-    kb_status: KbStatus = Field(description="While `indexing`, documents are still being added.")
+    kb_status: KbStatus = Field(
+        description="Status of the knowledge base. While it is `indexing`, documents are still being added."
+    )
 
     @classmethod
     def from_answer(cls, query: SearchQuery, answer: SearchAnswer) -> "SearchResponse":
@@ -93,17 +101,17 @@ class SearchedKnowledgeBase(BaseModel):
 
 
 class FailedKnowledgeBase(BaseModel):
-    """A knowledge base that could not be searched, as the problem that searching it alone would have been."""
+    """A knowledge base that could not be searched, with the problem that a search of it alone would have returned."""
 
     kb_id: str
-    status: int
-    type: str
-    detail: str
+    status: int = Field(description="HTTP status of the problem.")
+    type: str = Field(description="Slug of the problem.")
+    detail: str = Field(description="Explanation of the problem and what to do about it.")
 
 
 class SearchSeveralResponse(Results):
-    knowledge_bases: list[SearchedKnowledgeBase] = Field(description="Those that were searched.")
-    failures: list[FailedKnowledgeBase] = Field(description="Those that could not be, each with what to do about it.")
+    knowledge_bases: list[SearchedKnowledgeBase] = Field(description="Knowledge bases that were searched.")
+    failures: list[FailedKnowledgeBase] = Field(description="Knowledge bases that could not be searched.")
 
     @classmethod
     def from_answer(cls, query: SearchQuery, answer: SearchAnswer) -> "SearchSeveralResponse":

@@ -9,27 +9,27 @@ from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, 
 
 
 class Model(BaseModel):
-    """A request body: unknown fields are errors, and a string is not taken for a number."""
+    """A request body: unknown fields are errors, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class MessageResponse(BaseModel):
-    """The body of a request that was done and has nothing to return."""
+    """Confirmation that a request was carried out."""
 
     message: str
 
 
-Skip = Annotated[int, Query(ge=0, le=1_000_000_000)]
-Limit = Annotated[int, Query(ge=1, le=100)]
 DEFAULT_LIMIT = 10
+Skip = Annotated[int, Query(ge=0, le=1_000_000_000, description="Number of items to skip. Default: 0.")]
+Limit = Annotated[int, Query(ge=1, le=100, description=f"Number of items to return. Default: {DEFAULT_LIMIT}.")]
 
 
 _RFC3339: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}.*")
 
 
 def _written_as_time(value: object) -> object:
-    # Numbers and bare dates would be taken for times otherwise.
+    # Otherwise pydantic would accept numbers and bare dates.
     if not isinstance(value, str) or not _RFC3339.fullmatch(value):
         raise ValueError("must be an RFC 3339 time with its offset, such as 2026-01-31T12:00:00Z")
     return value
@@ -44,4 +44,4 @@ def _in_utc(value: datetime) -> datetime:
 
 
 Timestamp = Annotated[AwareDatetime, Strict(strict=False), BeforeValidator(_written_as_time), AfterValidator(_in_utc)]
-"""RFC 3339 with its offset, in a body; from there on in UTC and whole milliseconds, as MongoDB keeps times."""
+"""RFC 3339 time with its offset, converted to UTC and whole milliseconds, as MongoDB stores times."""

@@ -38,23 +38,27 @@ JsonResponses = dict[int | str, dict[str, Any]]
 
 
 class FieldProblem(BaseModel):
-    """Problem of one field; `field` is its path, such as `rate_limits.tokens_per_minute`."""
+    """Problem of one field of the request."""
 
-    field: str
-    message: str
+    field: str = Field(description="Path of the field, such as `rate_limits.tokens_per_minute`.")
+    message: str = Field(description="Description of what is wrong.")
 
 
 class Problem(BaseModel):
-    """Body of every error answer. Some types have fields of their own beside these."""
+    """Body of every error response. Some types have additional fields."""
 
     model_config = ConfigDict(extra="allow")
 
-    type: str = Field(description="A stable slug, such as `validation-error`, for programs.")
+    type: str = Field(description="Stable slug of the error, such as `validation-error`, for programs.")
     title: str
-    status: int
-    detail: str = Field(description="What to do, for people.")
-    request_id: str = Field(description="Also in the header `X-Request-Id`, and in our logs.")
-    fields: list[FieldProblem] | None = Field(default=None, description="Of a `validation-error`.")
+    status: int = Field(description="HTTP status.")
+    detail: str = Field(description="Explanation of the error and what to do about it, for people.")
+    request_id: str = Field(
+        description="Id of the request, as in the header `X-Request-Id` and in the logs of the service."
+    )
+    fields: list[FieldProblem] | None = Field(
+        default=None, description="Fields that are not valid. Only in a `validation-error` or `immutable-field`."
+    )
 
 
 def responses(*statuses: int) -> JsonResponses:

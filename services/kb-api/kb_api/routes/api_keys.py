@@ -19,20 +19,24 @@ router = organization_router("API keys")
 
 class CreateApiKey(Model):
     name: Name
-    scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)]
-    expires_at: Timestamp | None = None
+    scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)] = Field(
+        description="Permissions of the key. `admin` includes all others."
+    )
+    expires_at: Timestamp | None = Field(
+        default=None, description="Time from which the key is refused; null: it does not expire."
+    )
 
 
 class ApiKeyView(BaseModel):
-    key_id: str
+    key_id: str = Field(description="Public part of the key, between `kb_` and the secret.")
     name: str
     scopes: list[Scope]
     created_at: datetime
-    expires_at: datetime | None
-    revoked_at: datetime | None
+    expires_at: datetime | None = Field(description="Time from which the key is refused; null: it does not expire.")
+    revoked_at: datetime | None = Field(description="Time at which the key was revoked; null if it is not.")
     hashed_at: datetime = Field(
-        description="When its stored hash was made. If that was before the pepper was replaced, the key still needs "
-        "the former pepper."
+        description="Time at which the stored hash was made. If the pepper was replaced later, the key still needs the "
+        "former pepper."
     )
 
     @classmethod
@@ -49,17 +53,19 @@ class ApiKeyView(BaseModel):
 
 
 class CreatedApiKey(ApiKeyView):
-    api_key: str = Field(description="The whole key. It is not shown again.")
+    api_key: str = Field(description="The whole key, which is shown only in this response.")
 
 
 class ApiKeyList(BaseModel):
     api_keys: list[ApiKeyView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.post("/api-keys", status_code=201, response_model=CreatedApiKey, responses=responses(409))
+@router.post(
+    "/api-keys", summary="Create an API key", status_code=201, response_model=CreatedApiKey, responses=responses(409)
+)
 async def create(database: Database, settings: Settings, caller: Admin, body: CreateApiKey) -> CreatedApiKey:
-    """Create a key of this organization. Make a second one to rotate: both work until the first is revoked."""
+    """Create a key of this organization. To rotate a key, create a second one first: both work until one is revoked."""
     created_at = now()
     if body.expires_at is not None and body.expires_at <= created_at:
         raise invalid_field("expires_at", "Input should be in the future")
@@ -83,15 +89,16 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
     return CreatedApiKey(**ApiKeyView.from_key(key).model_dump(), api_key=whole_key)
 
 
-@router.get("/api-keys", response_model=ApiKeyList)
+@router.get("/api-keys", summary="List API keys", response_model=ApiKeyList)
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
+    """List the API keys of this organization, also those that are revoked or expired."""
     keys, total_count = await api_keys.of_organization(database, caller.organization_id, skip=skip, limit=limit)
     return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
 
 
-@router.delete("/api-keys/{key_id}", response_model=MessageResponse)
+@router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
 async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
-    """Revoke a key; the next request with it is refused."""
+    """Revoke a key. The next request with it is refused."""
     if not await api_keys.revoke(database, caller.organization_id, key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")

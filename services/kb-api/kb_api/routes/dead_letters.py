@@ -17,24 +17,28 @@ from kb_shared.observability import tracing
 
 router = organization_router("dead letters")
 
-Word = Annotated[str, Query(min_length=1, max_length=128)]
+Word = Annotated[str, Field(min_length=1, max_length=128)]
+TopicFilter = Annotated[Word | None, Query(description="Only records of this topic.")]
+ReasonFilter = Annotated[Word | None, Query(description="Only records with this reason.")]
 
 
 class DeadLetterView(BaseModel):
     dead_letter_id: str
-    topic: str
+    topic: str = Field(description="Kafka topic from which the record was read.")
     partition: int
     offset: int
-    document_id: str | None
-    reason: str
-    detail: str
-    size_bytes: int | None
-    trace_id: str | None
-    occurred_at: datetime | None = Field(description="The record's own time.")
-    filed_at: datetime
-    redriven_at: datetime | None
-    redriven_by: str | None
-    redriven_from: str | None = Field(description="The letter that was sent again and came to this one.")
+    document_id: str | None = Field(description="Id of the document, if the record names one.")
+    reason: str = Field(description="Kind of failure, as a stable slug.")
+    detail: str = Field(description="Explanation of the failure, without content of the record.")
+    size_bytes: int | None = Field(description="Size of the record; null if it is not known.")
+    trace_id: str | None = Field(description="Id of the W3C trace of the record; null if it has none.")
+    occurred_at: datetime | None = Field(description="Timestamp of the record in Kafka.")
+    filed_at: datetime = Field(description="Time at which the record became a dead letter.")
+    redriven_at: datetime | None = Field(description="Time at which the record was sent again; null if it was not.")
+    redriven_by: str | None = Field(description="Id of the API key that sent the record again.")
+    redriven_from: str | None = Field(
+        description="Id of the earlier dead letter that was redriven and failed again as this one."
+    )
 
     @classmethod
     def from_dead_letter(cls, letter: DeadLetter) -> "DeadLetterView":
@@ -58,10 +62,10 @@ class DeadLetterView(BaseModel):
 
 class DeadLetterList(BaseModel):
     dead_letters: list[DeadLetterView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.get("/dead-letters", response_model=DeadLetterList)
+@router.get("/dead-letters", summary="List dead letters", response_model=DeadLetterList)
 async def list_all(
     database: Database,
     settings: Settings,
@@ -69,8 +73,8 @@ async def list_all(
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
-    topic: Word | None = None,
-    reason: Word | None = None,
+    topic: TopicFilter = None,
+    reason: ReasonFilter = None,
 ) -> DeadLetterList:
     """List the dead letters of this organization, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
@@ -84,6 +88,7 @@ async def list_all(
 
 @router.post(
     "/dead-letters/{dead_letter_id}/redrive",
+    summary="Redrive a dead letter",
     status_code=202,
     response_model=DeadLetterView,
     responses=responses(409),
@@ -91,7 +96,7 @@ async def list_all(
 async def redrive(
     database: Database, settings: Settings, message_limits: MessageLimits, caller: Writer, dead_letter_id: str
 ) -> DeadLetterView:
-    """Send the record again, as it came, to the topic it came from. Once: later requests change nothing."""
+    """Send the record again, unchanged, to its topic. It is sent once; repeated requests have no effect."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     letter = await redrive_dead_letter(
         database, dead_letter_id, visible=visible, by=caller.key_id, message_limits=message_limits

@@ -33,7 +33,7 @@ router = organization_router("documents")
 
 Revision = Annotated[
     int | None,
-    Query(ge=-(2**63), lt=2**63, description="Default: the last one known, plus 1."),
+    Query(ge=-(2**63), lt=2**63, description="Revision of the deletion. Default: the last known one plus 1."),
 ]
 
 
@@ -48,7 +48,7 @@ async def _id_to_give(document_id: str) -> str:
         raise invalid_field(
             "document_id",
             "Input should be 1 to 128 letters, digits, dots, underscores and hyphens, the same for each revision of "
-            "the document; put the file name in `document_name`",
+            "the document; send the file name in `document_name`",
         )
     return document_id
 
@@ -59,13 +59,13 @@ NewDocumentId = Annotated[str, Depends(_id_to_give)]
 
 
 class AcceptedChange(BaseModel):
-    """The event is stored and will be published; `GET /documents/{document_id}` tells what has become of it."""
+    """A change that is stored and will be published. `GET /documents/{document_id}` shows its effect."""
 
     document_id: str
-    revision: int
+    revision: int = Field(description="Revision of the accepted event: the given one, or the last known one plus 1.")
     changed: bool = Field(
-        description="False if greater revisions of all that the event says are known, so that it changes nothing. It "
-        "is published all the same."
+        description="Whether the event can change the document. False if greater revisions of all that it contains are "
+        "known; it is published in any case."
     )
 
     @classmethod
@@ -74,18 +74,22 @@ class AcceptedChange(BaseModel):
 
 
 class StoredText(BaseModel):
-    text_ref: str = Field(description="To be named in an event within a day.")
+    text_ref: str = Field(description="Reference to the text, for the field `text_ref` of an event within a day.")
 
 
 class MembershipView(BaseModel):
     kb_id: str
-    name: str
-    status: DocumentStatus
-    chunk_count: int
-    indexed_at: datetime | None
-    attempts: int
-    error: DocumentError | None
-    next_attempt_at: datetime | None
+    name: str = Field(description="Name of the knowledge base.")
+    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+    chunk_count: int = Field(description="Number of chunks that are searchable now.")
+    indexed_at: datetime | None = Field(
+        description="Time at which the document was last indexed in the knowledge base; null if it is not indexed."
+    )
+    attempts: int = Field(description="Number of failed or running attempts of the open job.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
 
     @classmethod
     def from_listed(cls, kb: KnowledgeBase, listed: ListedDocument | None) -> "MembershipView":
@@ -115,13 +119,20 @@ class MembershipView(BaseModel):
 class DocumentView(DocumentState):
     document_id: str
     upload_date: datetime | None
-    content_type: str | None
-    metadata: dict[str, Any] = Field(description="Dates as `PUT` takes them.")
-    accepted_revision: int | None = Field(description="The greatest that was accepted over HTTP.")
-    unsendable_messages: list[UnsendableMessageView] = Field(
-        description="Events of it that were accepted and that Kafka refused for good: they have no effect yet."
+    content_type: str | None = Field(description="Media type of the original file, as given.")
+    metadata: dict[str, Any] = Field(
+        description='Metadata of the document. Dates have the form `{"$date": "2026-01-31T00:00:00Z"}`.'
     )
-    knowledge_bases: list[MembershipView] = Field(description="It is in, has to enter or has to leave.")
+    accepted_revision: int | None = Field(
+        description="Greatest revision that was accepted over HTTP; null if there is none."
+    )
+    unsendable_messages: list[UnsendableMessageView] = Field(
+        description="Events of the document that were accepted and then permanently refused by Kafka. They have no "
+        "effect yet."
+    )
+    knowledge_bases: list[MembershipView] = Field(
+        description="Knowledge bases that contain the document, must index it or must remove it."
+    )
 
     @classmethod
     def of_overview(cls, overview: DocumentOverview) -> "DocumentView":
@@ -142,50 +153,72 @@ def _as_given(value: Any) -> Any:
     return {"$date": value.isoformat().replace("+00:00", "Z")} if isinstance(value, datetime) else value
 
 
-@router.get("/documents/{document_id}", response_model=DocumentView)
+@router.get("/documents/{document_id}", summary="Get a document", response_model=DocumentView)
 async def get(database: Database, caller: DocumentReader, document_id: str) -> DocumentView:
-    """The document as its events describe it, and how it stands in each KB."""
+    """Return the document as its events describe it, and its state in each knowledge base."""
     overview = await load_overview(database, caller.organization_id, document_id=document_id)
     return DocumentView.of_overview(overview)
 
 
-@router.put("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
+@router.put(
+    "/documents/{document_id}",
+    summary="Create or replace a document",
+    status_code=202,
+    response_model=AcceptedChange,
+    responses=responses(409),
+)
 async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
 ) -> AcceptedChange:
-    """Publish `document.ocr_completed.v1`: the text of the document is there, for the first time or again."""
-    event = body.event(caller, document_id)
-    published = await publisher.publish(event, revision=body.revision)
-    return AcceptedChange.from_published(document_id, published)
-
-
-@router.patch("/documents/{document_id}/tags", status_code=202, response_model=AcceptedChange, responses=responses(409))
-async def patch_tags(
-    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
-) -> AcceptedChange:
-    """The document has other tags: `document.tags_changed.v1`."""
+    """Publish `document.ocr_completed.v1` with the text of a new or an existing document."""
     event = body.event(caller, document_id)
     published = await publisher.publish(event, revision=body.revision)
     return AcceptedChange.from_published(document_id, published)
 
 
 @router.patch(
-    "/documents/{document_id}/metadata", status_code=202, response_model=AcceptedChange, responses=responses(409)
+    "/documents/{document_id}/tags",
+    summary="Replace the tags of a document",
+    status_code=202,
+    response_model=AcceptedChange,
+    responses=responses(409),
 )
-async def patch_metadata(
-    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
+async def patch_tags(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
 ) -> AcceptedChange:
-    """The document has other metadata: `document.metadata_changed.v1`."""
+    """Publish `document.tags_changed.v1` with all tags of the document."""
     event = body.event(caller, document_id)
     published = await publisher.publish(event, revision=body.revision)
     return AcceptedChange.from_published(document_id, published)
 
 
-@router.delete("/documents/{document_id}", status_code=202, response_model=AcceptedChange, responses=responses(409))
+@router.patch(
+    "/documents/{document_id}/metadata",
+    summary="Replace the metadata of a document",
+    status_code=202,
+    response_model=AcceptedChange,
+    responses=responses(409),
+)
+async def patch_metadata(
+    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
+) -> AcceptedChange:
+    """Publish `document.metadata_changed.v1` with all metadata of the document."""
+    event = body.event(caller, document_id)
+    published = await publisher.publish(event, revision=body.revision)
+    return AcceptedChange.from_published(document_id, published)
+
+
+@router.delete(
+    "/documents/{document_id}",
+    summary="Delete a document",
+    status_code=202,
+    response_model=AcceptedChange,
+    responses=responses(409),
+)
 async def delete(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, revision: Revision = None
 ) -> AcceptedChange:
-    """The document is deleted, with everything up to this revision: `document.deleted.v1`."""
+    """Publish `document.deleted.v1`, which deletes the document with everything up to this revision."""
     event = deletion(caller, document_id, revision)
     published = await publisher.publish(event, revision=revision)
     return AcceptedChange.from_published(document_id, published)
@@ -193,6 +226,7 @@ async def delete(
 
 @router.put(
     "/documents/{document_id}/text",
+    summary="Store a long text",
     response_model=StoredText,
     openapi_extra={
         "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
@@ -207,7 +241,7 @@ async def put_text(
     document_id: NewDocumentId,
     request: Request,
 ) -> StoredText:
-    """Store a text that is too large for an event, in UTF-8; then name its `text_ref` in an event of this document."""
+    """Store a text in UTF-8 that is too large for an event. Then send its `text_ref` in an event of this document."""
     text_ref = await store_text(
         database,
         request,

@@ -24,11 +24,11 @@ router = organization_router("documents of a knowledge base")
 
 
 class EventView(BaseModel):
-    event_id: str
-    type: str
-    revision: int
-    trace_id: str | None
-    applied_at: datetime
+    event_id: str = Field(description="Id of the CloudEvent.")
+    type: str = Field(description="Type of the event, such as `document.tags_changed.v1`.")
+    revision: int = Field(description="Revision that the event sets.")
+    trace_id: str | None = Field(description="Id of the W3C trace of the event; null if it has none.")
+    applied_at: datetime = Field(description="Time at which the event changed the document.")
 
     @classmethod
     def from_event(cls, event: AppliedEvent) -> "EventView":
@@ -44,13 +44,15 @@ class EventView(BaseModel):
 class DocumentState(BaseModel):
     """State of the document as the upstream described it."""
 
-    document_name: str | None
-    alive: bool
+    document_name: str | None = Field(description="Name of the document; null until its text has come.")
+    alive: bool = Field(description="Whether the document has a text and is not deleted.")
     tag_ids: list[str]
-    text_revision: int | None
-    tags_revision: int | None
-    metadata_revision: int | None
-    deleted_revision: int | None
+    text_revision: int | None = Field(description="Revision of the text; null if there is none.")
+    tags_revision: int | None = Field(description="Revision of the tags; null if there is none.")
+    metadata_revision: int | None = Field(description="Revision of the metadata; null if there is none.")
+    deleted_revision: int | None = Field(
+        description="Revision of the deletion; null if the document was never deleted."
+    )
 
     @classmethod
     def from_document(cls, document: Document) -> "DocumentState":
@@ -66,34 +68,38 @@ class DocumentState(BaseModel):
 
 
 class IndexState(BaseModel):
-    version: int = Field(description="Number of the last swap.")
-    chunk_count: int
-    text_revision: int
+    version: int = Field(description="Number of the last replacement of the chunks of the document, from 1.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    text_revision: int = Field(description="Revision of the indexed text.")
     indexed_at: datetime | None
 
 
 class JobState(BaseModel):
     state: IndexJobState
-    reason: Reason
-    forced: bool
-    attempts: int
-    error: DocumentError | None
-    requested_at: datetime
-    next_attempt_at: datetime | None
-    trace_id: str | None
+    reason: Reason = Field(description="Reason of the job.")
+    forced: bool = Field(description="Whether the document is indexed even if nothing has changed.")
+    attempts: int = Field(description="Number of attempts so far.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    requested_at: datetime = Field(description="Time of the last request for the document.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
+    trace_id: str | None = Field(description="Id of the W3C trace of the request; null if it has none.")
 
 
 class ExplanationView(BaseModel):
     kb_id: str
     document_id: str
-    status: DocumentStatus
-    reason: str
-    knowledge_base_tag_ids: list[str]
-    shared_tag_ids: list[str]
-    document: DocumentState | None
-    events: list[EventView] = Field(description="The last ones that changed the document, newest first.")
-    indexed: IndexState | None
-    job: JobState | None
+    status: DocumentStatus = Field(description="State of the document in the knowledge base.")
+    reason: str = Field(description="Explanation of the state in words.")
+    knowledge_base_tag_ids: list[str] = Field(description="Tags of the knowledge base.")
+    shared_tag_ids: list[str] = Field(description="Tags that both the document and the knowledge base have.")
+    document: DocumentState | None = Field(
+        description="State of the document as its events describe it; null if no event of it has come."
+    )
+    events: list[EventView] = Field(description="Last events that changed the document, newest first.")
+    indexed: IndexState | None = Field(description="Indexed state of the document; null if it is not indexed.")
+    job: JobState | None = Field(description="Open or failed job of the document; null if there is none.")
 
     @classmethod
     def from_explanation(cls, explanation: Explanation, document_id: str) -> "ExplanationView":
@@ -135,24 +141,28 @@ def _job(explanation: Explanation) -> JobState | None:
     )
 
 
-@router.get("/knowledge-bases/{kb_id}/documents/{document_id}/explain", response_model=ExplanationView)
+@router.get(
+    "/knowledge-bases/{kb_id}/documents/{document_id}/explain",
+    summary="Explain the state of a document",
+    response_model=ExplanationView,
+)
 async def explain(database: Database, caller: Reader, kb_id: str, document_id: str) -> ExplanationView:
-    """Why the document is, or is not, in the KB."""
+    """Explain why the document is, or is not, in the knowledge base."""
     explanation = await explain_document(database, caller.organization_id, kb_id=kb_id, document_id=document_id)
     return ExplanationView.from_explanation(explanation, document_id)
 
 
 class ChunkView(BaseModel):
-    chunk_id: str
-    chunk_index: int
-    content: str
-    token_count: int
-    start: int = Field(description="Character of the document's text at which it begins.")
-    end: int
-    page_start: int | None
-    page_end: int | None
-    heading_path: list[str]
-    chunk_type: str
+    chunk_id: str = Field(description="Stable id of the passage, as in `citation` of search results.")
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
+    content: str = Field(description="Text of the chunk.")
+    token_count: int = Field(description="Number of tokens of the content.")
+    start: int = Field(description="Position of the first character of the chunk in the text of the document.")
+    end: int = Field(description="Position after the last character of the chunk in the text of the document.")
+    page_start: int | None = Field(description="First page of the chunk; null if the text has no pages.")
+    page_end: int | None = Field(description="Last page of the chunk; null if the text has no pages.")
+    heading_path: list[str] = Field(description="Headings above the chunk, outermost first.")
+    chunk_type: str = Field(description="Kind of content, such as text or a table.")
     indexed_at: datetime
 
     @classmethod
@@ -163,22 +173,24 @@ class ChunkView(BaseModel):
 
 class ChunkList(BaseModel):
     document_id: str
-    version: int = Field(description="Pages of one version belong together.")
+    version: int = Field(
+        description="Version of the indexed document. If it differs between two pages, read from the first page again."
+    )
     chunks: list[ChunkView]
-    total_count: int
+    total_count: int = Field(description="Number of chunks of the document.")
 
 
-@router.get("/knowledge-bases/{kb_id}/chunks", response_model=ChunkList)
+@router.get("/knowledge-bases/{kb_id}/chunks", summary="List the chunks of a document", response_model=ChunkList)
 async def list_chunks(
     database: Database,
     caller: Reader,
     kb_id: str,
-    document_id: Annotated[str, Query(min_length=1, max_length=128)],
+    document_id: Annotated[str, Query(min_length=1, max_length=128, description="Document whose chunks to list.")],
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
 ) -> ChunkList:
-    """The chunks of a document as they are indexed now: texts and positions, no vectors."""
+    """Return the chunks of a document as they are indexed now, with texts and positions, without vectors."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
 
     async def read(session: MongoSession) -> ChunkList:

@@ -9,23 +9,25 @@ router = organization_router("embedding models")
 
 
 class EmbeddingModelView(BaseModel):
-    name: str = Field(description="What `embedding_model` of a KB takes.")
+    name: str = Field(description="Name for the field `embedding_model` of a knowledge base.")
     provider: str
-    dimensions: int | None = Field(description="Without being told; null if that is not known.")
-    max_input_tokens: int | None
-    key_present: bool = Field(description="Whether this organization can use it: by its own key or the deployment's.")
+    dimensions: int | None = Field(description="Default number of dimensions of a vector; null if it is not known.")
+    max_input_tokens: int | None = Field(description="Greatest number of tokens of one text; null if it is not known.")
+    key_present: bool = Field(
+        description="Whether this organization can use the model, with its own key or that of the deployment."
+    )
 
 
 class EmbeddingModelList(BaseModel):
     embedding_models: list[EmbeddingModelView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.get("/embedding-models", response_model=EmbeddingModelList)
+@router.get("/embedding-models", summary="List embedding models", response_model=EmbeddingModelList)
 async def list_all(
     database: Database, models: OrganizationModels, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> EmbeddingModelList:
-    """Models that KBs may have, by name."""
+    """List the models that a knowledge base can use, by name."""
     own_keys = await llm_providers.names(database, caller.organization_id)
     catalogue = models.catalogue
     described = catalogue.described()

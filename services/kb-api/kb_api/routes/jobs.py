@@ -19,26 +19,30 @@ router = organization_router("jobs")
 
 class StartedJob(BaseModel):
     status: JobStatus
-    message: str
-    job_id: str | None = Field(description="null: there was nothing to do.")
+    message: str = Field(description="Description of the job for people.")
+    job_id: str | None = Field(description="Id of the job; null if there was nothing to do.")
 
 
 class Reindexing(StartedJob):
-    document_count: int
+    document_count: int = Field(description="Number of documents that are indexed again.")
 
 
 class Retrying(StartedJob):
-    retry_count: int
+    retry_count: int = Field(description="Number of failed documents that are retried.")
 
 
 class JobView(BaseModel):
     job_id: str
-    kind: Kind
-    status: JobStatus
-    total: int
-    done: int = Field(description="Of `total` documents: indexed, removed or failed by now.")
-    failed: int
-    eta_s: float | None
+    kind: Kind = Field(
+        description="Kind of job: `reindex`, `retry_failed`, `scan` after a change of tags or limits, or `resume`."
+    )
+    status: JobStatus = Field(description="State of the job.")
+    total: int = Field(description="Number of documents of the job.")
+    done: int = Field(description="Number of documents that are indexed, removed or failed so far.")
+    failed: int = Field(description="Number of documents that failed.")
+    eta_s: float | None = Field(
+        description="Estimated seconds until the job is done; null if it is over or nothing is done yet."
+    )
     created_at: datetime
 
     @classmethod
@@ -55,22 +59,26 @@ class JobView(BaseModel):
         )
 
 
-@router.post("/knowledge-bases/{kb_id}/reindex", status_code=202, response_model=Reindexing)
+@router.post(
+    "/knowledge-bases/{kb_id}/reindex", summary="Reindex a knowledge base", status_code=202, response_model=Reindexing
+)
 async def start_reindexing(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Reindexing:
-    """Index every document of the KB again, even if nothing has changed. Searches go on meanwhile.
+    """Index every document of the knowledge base again, even if it has not changed. Searches are answered meanwhile.
 
-    While such a job runs, that one is the answer.
+    If such a job runs already, it is returned.
     """
     started = await run_job.start_reindexing(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     count = started.job.total if started.job else 0
     return Reindexing(**_described(started, f"{count} documents are being indexed again."), document_count=count)
 
 
-@router.post("/knowledge-bases/{kb_id}/retry-failed", status_code=202, response_model=Retrying)
+@router.post(
+    "/knowledge-bases/{kb_id}/retry-failed", summary="Retry failed documents", status_code=202, response_model=Retrying
+)
 async def start_retrying(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> Retrying:
-    """Try every document that failed again, from its first attempt on.
+    """Retry every document that failed, beginning with its first attempt.
 
-    While such a job runs, that one is the answer.
+    If such a job runs already, it is returned.
     """
     started = await run_job.start_retrying(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     count = started.job.total if started.job else 0
@@ -84,31 +92,44 @@ def _described(started: Start, what: str) -> dict[str, str | None]:
     return {"status": "running", "job_id": started.job.job_id, "message": message}
 
 
-@router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView)
+@router.get("/knowledge-bases/{kb_id}/jobs/{job_id}", summary="Get the progress of a job", response_model=JobView)
 async def get_job(database: Database, caller: Reader, kb_id: str, job_id: str) -> JobView:
+    """Return how many documents of the job are done."""
     progress = await run_job.measure_progress(database, caller, kb_id=kb_id, job_id=job_id)
     return JobView.from_progress(progress)
 
 
-@router.delete("/knowledge-bases/{kb_id}/jobs/{job_id}", response_model=JobView, responses=responses(409))
+@router.delete(
+    "/knowledge-bases/{kb_id}/jobs/{job_id}", summary="Cancel a job", response_model=JobView, responses=responses(409)
+)
 async def cancel_job(database: Database, caller: Writer, kb_id: str, job_id: str) -> JobView:
-    """Cancel what the job has not begun. Documents that are being indexed are finished."""
+    """Cancel the documents of the job that are not begun. Those that are being indexed are finished."""
     progress = await run_job.cancel_job(database, caller, kb_id=kb_id, job_id=job_id)
     return JobView.from_progress(progress)
 
 
-@router.post("/knowledge-bases/{kb_id}/pause", response_model=KnowledgeBaseView, responses=responses(409))
+@router.post(
+    "/knowledge-bases/{kb_id}/pause",
+    summary="Pause a knowledge base",
+    response_model=KnowledgeBaseView,
+    responses=responses(409),
+)
 async def pause(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
-    """Index nothing more in this KB until it is resumed. What is deleted or untagged leaves it; searches go on.
+    """Index nothing more in this knowledge base until it is resumed. Searches and removals of documents go on.
 
-    A document that is being embedded may be paid for, but is not written.
+    A document that is being embedded may be charged, but is not written.
     """
     kb = await pause_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
-@router.post("/knowledge-bases/{kb_id}/resume", response_model=KnowledgeBaseView, responses=responses(409))
+@router.post(
+    "/knowledge-bases/{kb_id}/resume",
+    summary="Resume a knowledge base",
+    response_model=KnowledgeBaseView,
+    responses=responses(409),
+)
 async def resume(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> KnowledgeBaseView:
-    """Index all that was kept back while the KB was paused."""
+    """Index the documents that waited while the knowledge base was paused."""
     kb = await resume_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return (await views(database, caller.organization_id, [kb]))[0]

@@ -2,7 +2,7 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from fastapi import Query, Response
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints
 
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
@@ -19,32 +19,44 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase, Sort
 
 router = organization_router("knowledge bases")
 
-# MongoDB takes no NUL in a regular expression.
-NameSearch = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$"), Query()]
+# MongoDB refuses NUL in a regular expression.
+NameSearch = Annotated[
+    Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00]*$")] | None,
+    Query(description="Part of the name. Upper and lower case are equal."),
+]
 
 
-@router.post("/knowledge-bases", status_code=201, response_model=KnowledgeBaseView, responses=responses(402, 409))
+@router.post(
+    "/knowledge-bases",
+    summary="Create a knowledge base",
+    status_code=201,
+    response_model=KnowledgeBaseView,
+    responses=responses(402, 409),
+)
 async def create(
     creator: KnowledgeBaseCreator, caller: Writer, body: CreateKnowledgeBase, response: Response
 ) -> KnowledgeBaseView:
-    """Create a KB. It is searchable once its index is queryable, while its documents are still being indexed."""
+    """Create a knowledge base.
+
+    It can be searched as soon as its search indexes are built, while documents are still being indexed.
+    """
     kb = await creator.create(caller, body)
     response.headers["Location"] = f"/v0/orgs/{kb.organization_id}/knowledge-bases/{kb.kb_id}"
     return KnowledgeBaseView.from_knowledge_base(kb, documents=0, chunks=0)
 
 
-@router.get("/knowledge-bases", response_model=KnowledgeBaseList)
+@router.get("/knowledge-bases", summary="List knowledge bases", response_model=KnowledgeBaseList)
 async def list_all(
     database: Database,
     caller: Reader,
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
-    name_search: NameSearch | None = None,
-    status: ShownStatus | None = None,
-    sort: Sort = "-created_at",
+    name_search: NameSearch = None,
+    status: Annotated[ShownStatus | None, Query(description="Only knowledge bases with this status.")] = None,
+    sort: Annotated[Sort, Query(description="Field to sort by; `-` means descending.")] = "-created_at",
 ) -> KnowledgeBaseList:
-    """KBs of the organization. `name_search` is a part of the name, whatever its capitals."""
+    """List the knowledge bases of the organization."""
     kbs, total_count = await knowledge_bases.page(
         database,
         caller.organization_id,
@@ -59,13 +71,19 @@ async def list_all(
     )
 
 
-@router.get("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView)
+@router.get("/knowledge-bases/{kb_id}", summary="Get a knowledge base", response_model=KnowledgeBaseView)
 async def get(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseView:
+    """Return the configuration, the status and the size of a knowledge base."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
-@router.put("/knowledge-bases/{kb_id}", response_model=KnowledgeBaseView, responses=responses(409))
+@router.put(
+    "/knowledge-bases/{kb_id}",
+    summary="Change a knowledge base",
+    response_model=KnowledgeBaseView,
+    responses=responses(409),
+)
 async def change(
     database: Database,
     life_cycle: LifeCycle,
@@ -75,9 +93,10 @@ async def change(
     kb_id: str,
     body: ChangeKnowledgeBase,
 ) -> KnowledgeBaseView:
-    """Change what is given. With other `tag_ids` the KB is `indexing` until every document is in or out.
+    """Change the given fields.
 
-    So it is with a higher `max_chunks_per_document`, until those that had too many chunks are in.
+    After a change of `tag_ids` the status is `indexing` until every document is added or removed. The same applies
+    to a higher `max_chunks_per_document`, until the documents that had too many chunks are indexed.
     """
     kb = await change_knowledge_base(
         database,
@@ -90,8 +109,9 @@ async def change(
     return (await views(database, caller.organization_id, [kb]))[0]
 
 
-@router.delete("/knowledge-bases/{kb_id}", response_model=MessageResponse)
+@router.delete("/knowledge-bases/{kb_id}", summary="Delete a knowledge base", response_model=MessageResponse)
 async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_id: str) -> MessageResponse:
+    """Delete a knowledge base with its chunks and search indexes. Its documents remain in the organization."""
     await delete_knowledge_base(database, caller, kb_id=kb_id, life_cycle=life_cycle)
     return MessageResponse(message="Knowledge base deleted successfully")
 
@@ -108,8 +128,8 @@ async def views(database: Database, organization_id: str, kbs: list[KnowledgeBas
 
 
 class DocumentError(BaseModel):
-    type: str
-    message: str
+    type: str = Field(description="Kind of error, as a stable slug.")
+    message: str = Field(description="Explanation of the error for people.")
 
     @classmethod
     def from_fields(cls, error_type: str | None, message: str | None) -> "DocumentError | None":
@@ -118,13 +138,19 @@ class DocumentError(BaseModel):
 
 class DocumentView(BaseModel):
     document_id: str
-    document_name: str | None
-    status: IndexStatus | JobStatus
-    chunk_count: int
-    indexed_at: datetime | None
-    attempts: int
-    error: DocumentError | None
-    next_attempt_at: datetime | None
+    document_name: str | None = Field(description="Name of the document; null until its text has come.")
+    status: IndexStatus | JobStatus = Field(description="State of the document in the knowledge base.")
+    chunk_count: int = Field(
+        description="Number of chunks that are searchable now, also while a newer text is being indexed."
+    )
+    indexed_at: datetime | None = Field(
+        description="Time at which the document was last indexed; null if it is not indexed."
+    )
+    attempts: int = Field(description="Number of attempts of the open job.")
+    error: DocumentError | None = Field(description="Error of the last attempt; null if there is none.")
+    next_attempt_at: datetime | None = Field(
+        description="Time of the next attempt; null if it can begin now or none is planned."
+    )
 
     @classmethod
     def from_listed(cls, listed: ListedDocument) -> "DocumentView":
@@ -142,10 +168,12 @@ class DocumentView(BaseModel):
 
 class DocumentList(BaseModel):
     documents: list[DocumentView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.get("/knowledge-bases/{kb_id}/documents", response_model=DocumentList)
+@router.get(
+    "/knowledge-bases/{kb_id}/documents", summary="List the documents of a knowledge base", response_model=DocumentList
+)
 async def list_its_documents(
     database: Database,
     caller: Reader,
@@ -153,10 +181,16 @@ async def list_its_documents(
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
-    status: StatusFilter | None = None,
-    name_search: NameSearch | None = None,
+    status: Annotated[
+        StatusFilter | None,
+        Query(description="Only documents with this status. `all`: also those that are not indexed yet."),
+    ] = None,
+    name_search: NameSearch = None,
 ) -> DocumentList:
-    """Documents of the KB: without `status` those that are indexed; `all` shows what is open for them, too."""
+    """List documents of a knowledge base: by default those that are indexed.
+
+    With `status=all` documents that are not indexed yet are included, and an open job decides the status that is shown.
+    """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
     return DocumentList(documents=[DocumentView.from_listed(one) for one in listed], total_count=total_count)
@@ -164,22 +198,24 @@ async def list_its_documents(
 
 class SearchIndexView(BaseModel):
     name: str
-    status: str
-    queryable: bool
+    status: str = Field(description="Status as MongoDB reports it, such as `READY`.")
+    queryable: bool = Field(description="Whether the index can answer searches.")
 
 
 class KnowledgeBaseStats(BaseModel):
-    document_count: int
-    chunk_count: int
-    total_documents_with_tags: int
-    last_indexed_at: datetime | None
-    spus: int
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    total_documents_with_tags: int = Field(description="Number of documents that have a tag of the knowledge base.")
+    last_indexed_at: datetime | None = Field(description="Time at which a document was last indexed; null if none was.")
+    spus: int = Field(description="SPUs charged for the knowledge base so far.")
     search_indexes: list[SearchIndexView]
 
 
-@router.get("/knowledge-bases/{kb_id}/stats", response_model=KnowledgeBaseStats)
+@router.get(
+    "/knowledge-bases/{kb_id}/stats", summary="Get statistics of a knowledge base", response_model=KnowledgeBaseStats
+)
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
-    """How much is in the KB against how much carries its tags, what it cost, and how its search indexes are."""
+    """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     totals = await kb_slots.totals(database, kb.organization_id, [kb.kb_id])
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))

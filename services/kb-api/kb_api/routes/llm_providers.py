@@ -20,20 +20,27 @@ ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern
 
 
 class PutLlmProvider(Model):
-    api_key: ApiKey
-    api_base: ApiBase | None = Field(default=None, description="Of openai and azure: where it is, if not as usual.")
-    requests_per_minute: PerMinute | None = None
-    tokens_per_minute: PerMinute | None = None
+    api_key: ApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
+    api_base: ApiBase | None = Field(
+        default=None,
+        description="Address of the provider, only for `azure` (required) and `openai` (optional): https and public.",
+    )
+    requests_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of requests a minute to the provider; null: no limit."
+    )
+    tokens_per_minute: PerMinute | None = Field(
+        default=None, description="Limit of tokens a minute to the provider; null: no limit."
+    )
 
 
 class LlmProviderView(BaseModel):
     provider: str
-    api_key_last4: str | None = Field(description="The end of the key, if it is long; no more of it is ever shown.")
-    api_base: str | None
-    requests_per_minute: int | None
-    tokens_per_minute: int | None
+    api_key_last4: str | None = Field(description="Last four characters of the key; null if the key is short.")
+    api_base: str | None = Field(description="Address of the provider; null: its usual one.")
+    requests_per_minute: int | None = Field(description="Limit of requests a minute to the provider; null: no limit.")
+    tokens_per_minute: int | None = Field(description="Limit of tokens a minute to the provider; null: no limit.")
     updated_at: datetime
-    updated_by: str
+    updated_by: str = Field(description="Id of the API key that made the last change.")
 
     @classmethod
     def from_provider(cls, kept: LlmProvider) -> "LlmProviderView":
@@ -48,9 +55,9 @@ class LlmProviderView(BaseModel):
         )
 
 
-@router.put("/llm-providers/{provider}", response_model=LlmProviderView)
+@router.put("/llm-providers/{provider}", summary="Store the key of a provider", response_model=LlmProviderView)
 async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: PutLlmProvider) -> LlmProviderView:
-    """Embed with this key of the provider from now on, for all KBs of the organization, within these limits."""
+    """Use this key and these limits for all calls of the organization to the provider from now on."""
     if provider not in PROVIDERS:
         raise NotFound("LLM provider")
     kept = await provider_keys.put(
@@ -64,17 +71,18 @@ async def put(provider_keys: ProviderKeys, caller: Admin, provider: str, body: P
     return LlmProviderView.from_provider(kept)
 
 
-@router.get("/llm-providers/{provider}", response_model=LlmProviderView)
+@router.get("/llm-providers/{provider}", summary="Get a provider", response_model=LlmProviderView)
 async def get(database: Database, caller: Admin, provider: str) -> LlmProviderView:
+    """Return the limits and the address of a provider for which the organization has stored a key."""
     kept = await llm_providers.find(database, caller.organization_id, provider)
     if kept is None:
         raise NotFound("LLM provider")
     return LlmProviderView.from_provider(kept)
 
 
-@router.delete("/llm-providers/{provider}", response_model=MessageResponse)
+@router.delete("/llm-providers/{provider}", summary="Delete the key of a provider", response_model=MessageResponse)
 async def delete(provider_keys: ProviderKeys, caller: Admin, provider: str) -> MessageResponse:
-    """Go back to the key of the deployment, if it has one."""
+    """Delete the key of the organization. The key of the deployment is used again, if there is one."""
     if not await provider_keys.delete(caller.organization_id, provider):
         raise NotFound("LLM provider")
     return MessageResponse(message="LLM provider deleted successfully")

@@ -1,4 +1,4 @@
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from kb_api.dependencies import Database, Reader, Settings, Writer
 from kb_api.knowledge_base_request import Name
@@ -15,22 +15,24 @@ router = organization_router("tags")
 
 class PutTag(Model):
     tag_id: Identifier
-    name: Name
+    name: Name = Field(description="Name for people.")
 
 
 class TagView(BaseModel):
     tag_id: str
-    name: str | None
+    name: str | None = Field(description="Name of the tag; null if only documents have used it so far.")
 
 
 class TagList(BaseModel):
     tags: list[TagView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.post("/tags", status_code=201, response_model=TagView, responses=responses(409))
+@router.post(
+    "/tags", summary="Create or rename a tag", status_code=201, response_model=TagView, responses=responses(409)
+)
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
-    """Name a tag, so that KBs may have it before any document does. One that is there gets the new name."""
+    """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
     if await tags.unknown(database, caller.organization_id, [body.tag_id]):
         await require_quota(
             lambda: tags.count(database, caller.organization_id),
@@ -42,7 +44,8 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
     return TagView(tag_id=body.tag_id, name=body.name)
 
 
-@router.get("/tags", response_model=TagList)
+@router.get("/tags", summary="List tags", response_model=TagList)
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
+    """List the tags of the organization, without deleted ones."""
     found, total_count = await tags.page(database, caller.organization_id, skip=skip, limit=limit)
     return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)

@@ -19,20 +19,26 @@ from kb_shared.observability import tracing
 
 router = organization_router("unsendable messages")
 
-Word = Annotated[str, Query(min_length=1, max_length=128)]
+Word = Annotated[str, Field(min_length=1, max_length=128)]
+TopicFilter = Annotated[Word | None, Query(description="Only messages for this topic.")]
+ReasonFilter = Annotated[Word | None, Query(description="Only messages refused for this reason.")]
 
 
 class UnsendableMessageView(BaseModel):
     message_id: str
-    topic: str
-    document_id: str | None
-    reason: str = Field(description="`too-large` or `invalid-record`.")
-    size_bytes: int = Field(description="Of the whole record: key, value, headers and what Kafka adds.")
-    trace_id: str | None
+    topic: str = Field(description="Kafka topic of the message.")
+    document_id: str | None = Field(description="Id of the document, if the message concerns one.")
+    reason: str = Field(description="Kind of refusal: `too-large` or `invalid-record`.")
+    size_bytes: int = Field(description="Size of the whole record: key, value, headers and the overhead of Kafka.")
+    trace_id: str | None = Field(description="Id of the W3C trace of the message; null if it has none.")
     created_at: datetime
-    unsendable_at: datetime | None = Field(description="When Kafka refused it; null once it is to be sent again.")
-    redriven_at: datetime | None
-    redriven_by: str | None
+    unsendable_at: datetime | None = Field(
+        description="Time at which Kafka refused the message; null while it waits to be sent again."
+    )
+    redriven_at: datetime | None = Field(
+        description="Time at which it was last requested to send the message again; null if never."
+    )
+    redriven_by: str | None = Field(description="Id of the API key that requested it.")
 
     @classmethod
     def from_message(cls, message: Unsendable) -> "UnsendableMessageView":
@@ -52,10 +58,10 @@ class UnsendableMessageView(BaseModel):
 
 class UnsendableMessageList(BaseModel):
     unsendable_messages: list[UnsendableMessageView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
-@router.get("/unsendable-messages", response_model=UnsendableMessageList)
+@router.get("/unsendable-messages", summary="List unsendable messages", response_model=UnsendableMessageList)
 async def list_all(
     database: Database,
     settings: Settings,
@@ -63,10 +69,10 @@ async def list_all(
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
-    topic: Word | None = None,
-    reason: Word | None = None,
+    topic: TopicFilter = None,
+    reason: ReasonFilter = None,
 ) -> UnsendableMessageList:
-    """Messages of this organization that Kafka refused for good, the last first, kept for 90 days."""
+    """List messages of this organization that Kafka refused permanently, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
     messages, total_count = await outbox.unsendable_page(
         database, visible, topic=topic, reason=reason, skip=skip, limit=limit
@@ -77,9 +83,14 @@ async def list_all(
     )
 
 
-@router.post("/unsendable-messages/{message_id}/redrive", status_code=202, response_model=UnsendableMessageView)
+@router.post(
+    "/unsendable-messages/{message_id}/redrive",
+    summary="Redrive an unsendable message",
+    status_code=202,
+    response_model=UnsendableMessageView,
+)
 async def redrive(database: Database, settings: Settings, caller: Writer, message_id: str) -> UnsendableMessageView:
-    """Send the message again, after the cause is removed. Later requests change nothing unless it is refused again."""
+    """Send the message again once the cause is fixed. Repeated requests have no effect unless it is refused again."""
     try:
         wanted = ObjectId(message_id)
     except InvalidId:

@@ -33,48 +33,65 @@ Usd = Annotated[float, Field(ge=0, le=MAX_USD, allow_inf_nan=False)]
 
 def _once_each(names: str) -> str:
     if len(set(names.split(","))) != len(names.split(",")):
-        raise ValueError("each name once")
+        raise ValueError("give each name once")
     return names
 
 
 GroupBy = Annotated[
     str,
-    Query(pattern=f"^{_ONE_NAME}(?:,{_ONE_NAME})*$", description="Names of `kb, model, operation, day`, by commas."),
+    Query(
+        pattern=f"^{_ONE_NAME}(?:,{_ONE_NAME})*$",
+        description="One or more of `kb`, `model`, `operation`, `day`, separated by commas. Default: `kb`.",
+    ),
     AfterValidator(_once_each),
 ]
 
 
 class UsageRow(BaseModel):
-    """Usage of one group. Dimensions that it is not grouped by are absent; `kb_id` is null for charges without a KB."""
+    """Usage of one group.
+
+    Dimensions by which it is not grouped are absent. `kb_id` is null for charges without a knowledge base.
+    """
 
     kb_id: str | None = None
     model: str | None = None
-    operation: Operation | None = None
-    day: date | None = Field(default=None, description="In UTC.")
-    spus: int
-    usd: float = Field(description="By this deployment's prices; what has no known price is not in it.")
+    operation: Operation | None = Field(
+        default=None, description="Purpose: `index`, `search`, or `chat` for calls of chat models."
+    )
+    day: date | None = Field(default=None, description="Day in UTC.")
+    spus: int = Field(description="Number of SPUs: embeddings that were generated and stored.")
+    usd: float = Field(
+        description="Cost in US dollars by the prices of this deployment, without models whose price is not known."
+    )
 
 
 class Usage(BaseModel):
-    since: datetime
-    until: datetime
-    usage: list[UsageRow]
-    total_spus: int
-    total_usd: float
+    since: datetime = Field(description="Beginning of the time range.")
+    until: datetime = Field(description="End of the time range, excluded.")
+    usage: list[UsageRow] = Field(description="Charges of each group.")
+    total_spus: int = Field(description="Sum over all groups.")
+    total_usd: float = Field(description="Sum over all groups, in US dollars.")
 
 
-@router.get("/usage", response_model=Usage, response_model_exclude_unset=True)
+@router.get("/usage", summary="Get usage", response_model=Usage, response_model_exclude_unset=True)
 async def get_usage(
     database: Database,
     caller: Reader,
     *,
-    since: Annotated[Timestamp | None, Query(alias="from", description="Default: the first of this month.")] = None,
-    until: Annotated[Timestamp | None, Query(alias="to", description="Not included. Default: now.")] = None,
+    since: Annotated[
+        Timestamp | None,
+        Query(
+            alias="from", description="Beginning of the time range, RFC 3339. Default: first day of the month of `to`."
+        ),
+    ] = None,
+    until: Annotated[
+        Timestamp | None, Query(alias="to", description="End of the time range, excluded. Default: now.")
+    ] = None,
     group_by: GroupBy = "kb",
 ) -> Usage:
-    """Return the charges in the ledger: 1 SPU for each embedding generated and stored, and the price of models.
+    """Return the charges of a time range: 1 SPU for each embedding that was generated and stored, and the cost.
 
-    The operation `chat` is the calls of chat models: they cost money and no SPU.
+    The operation `chat` stands for calls of chat models, which cost money and no SPUs.
     """
     until = until or datetime.now(UTC)
     since = since or until.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
@@ -99,17 +116,18 @@ def _row(values: Mapping[Dimension, str | None], spent: Spent) -> UsageRow:
 
 
 class PutBudget(Model):
-    """Limits in SPUs and in US dollars stand side by side: the one that is reached first counts."""
+    """Limits in SPUs and in US dollars, which apply together: the first one reached counts."""
 
     soft: Spus | None = Field(
-        description="SPUs from which on `GET /budget` warns and `budget.soft_exceeded.v1` is told. null: never."
+        description="SPUs a month from which `GET /budget` warns and `budget.soft_exceeded.v1` is published. null: no "
+        "warning."
     )
-    hard: Spus | None = Field(description="SPUs beyond which nothing is embedded. null: no limit.")
-    soft_usd: Usd | None = Field(default=None, description="The same as `soft`, in US dollars.")
+    hard: Spus | None = Field(description="SPUs a month beyond which nothing is embedded. null: no limit.")
+    soft_usd: Usd | None = Field(default=None, description="Like `soft`, in US dollars.")
     hard_usd: Usd | None = Field(
         default=None,
-        description="US dollars beyond which nothing is embedded and no chat model is asked. null: no limit. With a "
-        "limit in US dollars, a model whose price is not known is 422 `unknown-price`.",
+        description="US dollars a month beyond which nothing is embedded and no chat model is called. null: no "
+        "limit. With a limit in US dollars, a model without a known price is refused with 422 `unknown-price`.",
     )
 
     @model_validator(mode="after")
@@ -125,17 +143,17 @@ class PutBudget(Model):
 
 
 class BudgetView(BaseModel):
-    soft: int | None
-    hard: int | None
-    soft_usd: float | None
-    hard_usd: float | None
+    soft: int | None = Field(description="SPUs a month from which there is a warning. null: no warning.")
+    hard: int | None = Field(description="SPUs a month beyond which nothing is embedded. null: no limit.")
+    soft_usd: float | None = Field(description="US dollars a month from which there is a warning. null: no warning.")
+    hard_usd: float | None = Field(description="US dollars a month beyond which no provider is called. null: no limit.")
     month: str = Field(description="Calendar month in UTC, such as `2026-01`.")
-    used: int = Field(description="SPUs charged this month.")
-    reserved: int = Field(description="SPUs that work under way may still use.")
-    used_usd: float = Field(description="US dollars charged this month.")
-    reserved_usd: float = Field(description="US dollars that work under way may still use.")
-    status: BudgetStatus
-    resets_at: datetime
+    used: int = Field(description="SPUs charged in this month.")
+    reserved: int = Field(description="SPUs that running work may still use.")
+    used_usd: float = Field(description="US dollars charged in this month.")
+    reserved_usd: float = Field(description="US dollars that running work may still use.")
+    status: BudgetStatus = Field(description="`soft_exceeded` from a soft limit on, `exhausted` from a hard limit on.")
+    resets_at: datetime = Field(description="Beginning of the next month in UTC.")
 
     @classmethod
     def from_state(cls, state: BudgetState) -> "BudgetView":
@@ -154,16 +172,17 @@ class BudgetView(BaseModel):
         )
 
 
-@router.get("/budget", response_model=BudgetView)
+@router.get("/budget", summary="Get the budget", response_model=BudgetView)
 async def get_budget(database: Database, caller: Reader) -> BudgetView:
+    """Return the limits and what was spent in this month."""
     return BudgetView.from_state(await load_budget(database, caller.organization_id))
 
 
-@router.put("/budget", response_model=BudgetView)
+@router.put("/budget", summary="Replace the budget", response_model=BudgetView)
 async def put_budget(database: Database, caller: Admin, body: PutBudget) -> BudgetView:
-    """Limit what may be spent in a calendar month, in SPUs and US dollars. A document is embedded wholly or not at all.
+    """Limit the spending of a calendar month (UTC), in SPUs and in US dollars. Replaces all limits.
 
-    Replaces all limits. Documents that a hard limit kept waiting are tried again at once.
+    A document is embedded wholly or not at all. Documents that waited because of a hard limit are retried at once.
     """
     return BudgetView.from_state(await change_budget(database, caller.organization_id, limits=body.limits()))
 

@@ -28,34 +28,41 @@ Tools = Sequence[KnowledgeBaseTool]
 
 class ToolView(BaseModel):
     tool_id: str
-    type: Literal["knowledge_base"] = Field(description="Kind of the tool; there will be others.")
+    type: Literal["knowledge_base"] = Field(description="Kind of tool. Further kinds may be added.")
     kb_id: str
     kb_name: str | None = Field(
-        description="Its last name if the knowledge base is gone; null if it was deleted before names were kept."
+        description="Name of the knowledge base, or its last name if it was deleted; null if that name was not "
+        "recorded."
     )
-    tool_name: str
-    tool_description: str
-    default_top_k: int
-    default_min_score: float | None
-    is_broken: bool = Field(description="Its knowledge base is gone; the model is told so when it calls the tool.")
+    tool_name: str = Field(description="Name by which the model calls the tool.")
+    tool_description: str = Field(description="Description of the tool for the model.")
+    default_top_k: int = Field(description="Number of matches of a search, unless the model asks for another.")
+    default_min_score: float | None = Field(
+        description="Smallest relevance of a match; null: as the knowledge base says."
+    )
+    is_broken: bool = Field(
+        description="Whether the knowledge base was deleted. Calls of the tool then return an error to the model."
+    )
 
 
 class AgentView(BaseModel):
     agent_id: str
     name: str
-    instructions: str
-    model: str
-    max_iterations: int | None
+    instructions: str = Field(description="Instructions for the model.")
+    model: str = Field(description="Name of the chat model.")
+    max_iterations: int | None = Field(
+        description="Greatest number of calls of the model in a run; null: that of the deployment."
+    )
     tools: list[ToolView]
     created_at: datetime
     updated_at: datetime
-    created_by: str
-    updated_by: str
+    created_by: str = Field(description="Id of the API key that created the agent.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
 
 
 class AgentList(BaseModel):
     agents: list[AgentView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
 class AvailableKnowledgeBase(BaseModel):
@@ -63,9 +70,9 @@ class AvailableKnowledgeBase(BaseModel):
     name: str
     description: str
     status: str
-    document_count: int
-    chunk_count: int
-    is_linked: bool = Field(description="It is a tool of this agent already.")
+    document_count: int = Field(description="Number of indexed documents.")
+    chunk_count: int = Field(description="Number of searchable chunks.")
+    is_linked: bool = Field(description="Whether it is a tool of this agent already.")
 
 
 class AvailableKnowledgeBases(BaseModel):
@@ -74,6 +81,7 @@ class AvailableKnowledgeBases(BaseModel):
 
 @router.post("/agents", status_code=201, summary="Create an agent", responses=responses(409))
 async def create(database: Database, checks: AuthoringChecks, caller: Writer, body: CreateAgent) -> AgentView:
+    """Create an agent without tools."""
     await checks.require_agent_quota(caller)
     created_at = now()
     agent = Agent(
@@ -94,21 +102,24 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
     return _view(agent, {})
 
 
-@router.get("/agents", summary="List agents, the newest first")
+@router.get("/agents", summary="List agents")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
+    """List the agents of the organization, newest first."""
     found, total_count = await agents.page(database, caller.organization_id, skip=skip, limit=limit)
     return AgentList(agents=await _views(database, caller, found), total_count=total_count)
 
 
-@router.get("/agents/{agent_id}", summary="An agent with its tools")
+@router.get("/agents/{agent_id}", summary="Get an agent")
 async def get(database: Database, caller: Reader, agent_id: str) -> AgentView:
+    """Return an agent with its tools."""
     return (await _views(database, caller, [await agents.get(database, caller.organization_id, agent_id)]))[0]
 
 
-@router.put("/agents/{agent_id}", summary="Change an agent, but for its tools")
+@router.put("/agents/{agent_id}", summary="Change an agent")
 async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, agent_id: str, body: ChangeAgent
 ) -> AgentView:
+    """Change the given fields of an agent. Its tools do not change."""
     await agents.get(database, caller.organization_id, agent_id)
     fields = body.model_dump(exclude_none=True)
     if body.model is not None:
@@ -123,8 +134,9 @@ async def delete(database: Database, caller: Writer, agent_id: str) -> MessageRe
     return MessageResponse(message="Agent deleted successfully")
 
 
-@router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Give an agent a knowledge base")
+@router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Add a knowledge base to an agent")
 async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
+    """Add a tool that searches a knowledge base."""
     await agents.get(database, caller.organization_id, agent_id)
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
     tool_id = new_id()
@@ -133,26 +145,27 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
     )
 
 
-@router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool")
+@router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool of an agent")
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
     fields = _given(body)
     return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, tool_id, fields))
 
 
-@router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool that the body names", deprecated=True)
+@router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool named in the body", deprecated=True)
 async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _given(body)
     return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, body.tool_id, fields))
 
 
-@router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Take a tool away")
+@router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Remove a tool from an agent")
 async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
     return await _change_tools(database, caller, agent_id, lambda tools: drop_tool(tools, tool_id))
 
 
-@router.get("/agents/{agent_id}/available-knowledge-bases", summary="What an agent can be given, with figures")
+@router.get("/agents/{agent_id}/available-knowledge-bases", summary="List knowledge bases for an agent")
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
+    """List the knowledge bases of the organization with their size, and whether the agent has them."""
     agent = await agents.get(database, caller.organization_id, agent_id)
     kbs = await knowledge_bases.of_organization(database, caller.organization_id)
     totals = await kb_slots.totals(database, caller.organization_id, [kb.kb_id for kb in kbs])

@@ -20,15 +20,17 @@ router = organization_router("prompts")
 class PromptView(BaseModel):
     prompt_id: str
     name: str
-    content: str
-    model: str
-    answer_schema: dict[str, Any] | None = Field(serialization_alias="schema")
-    kb_id: str | None = Field(description="As the prompt was given it; null if it was given `kb_ids`, or none.")
-    kb_ids: list[str] = Field(description="All that are searched, `kb_id` included.")
+    content: str = Field(description="Instructions for the model.")
+    model: str = Field(description="Name of the chat model.")
+    answer_schema: dict[str, Any] | None = Field(
+        serialization_alias="schema", description="JSON schema of the answer; null: the answer is text."
+    )
+    kb_id: str | None = Field(description="Knowledge base, if the prompt was created with `kb_id`; otherwise null.")
+    kb_ids: list[str] = Field(description="All knowledge bases that runs of the prompt search.")
     created_at: datetime
     updated_at: datetime
-    created_by: str
-    updated_by: str
+    created_by: str = Field(description="Id of the API key that created the prompt.")
+    updated_by: str = Field(description="Id of the API key that made the last change.")
 
     @classmethod
     def from_prompt(cls, prompt: Prompt) -> "PromptView":
@@ -43,7 +45,7 @@ class PromptView(BaseModel):
 
 class PromptList(BaseModel):
     prompts: list[PromptView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
 @router.post("/prompts", status_code=201, summary="Create a prompt", responses=responses(409))
@@ -70,13 +72,14 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
     return PromptView.from_prompt(prompt)
 
 
-@router.get("/prompts", summary="List prompts, the newest first")
+@router.get("/prompts", summary="List prompts")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> PromptList:
+    """List the prompts of the organization, newest first."""
     found, total_count = await prompts.page(database, caller.organization_id, skip=skip, limit=limit)
     return PromptList(prompts=[PromptView.from_prompt(prompt) for prompt in found], total_count=total_count)
 
 
-@router.get("/prompts/{prompt_id}", summary="A prompt")
+@router.get("/prompts/{prompt_id}", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
     return PromptView.from_prompt(await prompts.get(database, caller.organization_id, prompt_id))
 
@@ -85,6 +88,7 @@ async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
 async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, prompt_id: str, body: ChangePrompt
 ) -> PromptView:
+    """Change the given fields of a prompt. A `schema` of null removes the schema."""
     await prompts.get(database, caller.organization_id, prompt_id)
     fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
     if body.model is not None:

@@ -1,4 +1,4 @@
-"""What may be said of prompts, agents and their tools over HTTP."""
+"""Request bodies for prompts, agents and their tools."""
 
 from typing import Annotated, Any, Final
 
@@ -24,8 +24,8 @@ MinScore = Annotated[float, Field(ge=0, le=1)]
 
 
 class _NamesKnowledgeBases(Model):
-    kb_id: ObjectId | None = None
-    kb_ids: KbIds | None = None
+    kb_id: ObjectId | None = Field(default=None, description="Knowledge base to search. Send either this or `kb_ids`.")
+    kb_ids: KbIds | None = Field(default=None, description="Knowledge bases to search, at most 20.")
 
     @model_validator(mode="after")
     def _is_one_or_several(self) -> "_NamesKnowledgeBases":
@@ -40,54 +40,78 @@ class _NamesKnowledgeBases(Model):
 
 class CreatePrompt(_NamesKnowledgeBases):
     name: Name
-    content: Content
-    model: ModelName | None = None
+    content: Content = Field(description="Instructions for the model.")
+    model: ModelName | None = Field(
+        default=None, description="Name of an allowed chat model. Default: that of the deployment."
+    )
     # `schema` is a method of every pydantic model.
     answer_schema: dict[str, Any] | None = Field(None, alias="schema", description="JSON schema of the answer.")
 
 
 class ChangePrompt(_NamesKnowledgeBases):
-    """Changes. Fields that are left out stay as they are."""
+    """Changes of a prompt. Fields that are left out do not change."""
 
     name: Name | None = None
-    content: Content | None = None
+    content: Content | None = Field(default=None, description="Instructions for the model.")
     model: ModelName | None = None
-    answer_schema: dict[str, Any] | None = Field(None, alias="schema")
+    answer_schema: dict[str, Any] | None = Field(
+        None, alias="schema", description="JSON schema of the answer. null removes it."
+    )
 
 
 class CreateAgent(Model):
     name: Name
-    instructions: Instructions = ""
-    model: ModelName | None = None
-    max_iterations: MaxIterations | None = None
+    instructions: Instructions = Field(default="", description="Instructions for the model.")
+    model: ModelName | None = Field(
+        default=None, description="Name of an allowed chat model. Default: that of the deployment."
+    )
+    max_iterations: MaxIterations | None = Field(
+        default=None, description="Greatest number of calls of the model in a run."
+    )
 
 
 class ChangeAgent(Model):
-    """Changes. Fields that are left out stay as they are."""
+    """Changes of an agent. Fields that are left out do not change."""
 
     name: Name | None = None
-    instructions: Instructions | None = None
+    instructions: Instructions | None = Field(default=None, description="Instructions for the model.")
     model: ModelName | None = None
-    max_iterations: MaxIterations | None = None
+    max_iterations: MaxIterations | None = Field(
+        default=None, description="Greatest number of calls of the model in a run."
+    )
 
 
 class AddTool(Model):
-    """With `kb_id` alone the tool is made up from the KB's name."""
+    """A tool that searches a knowledge base. By default its name and description are made from that of the base."""
 
     kb_id: ObjectId
-    tool_name: ToolName | None = None
-    tool_description: ToolDescription | None = None
-    default_top_k: TopK = 5
-    default_min_score: MinScore | None = None
+    tool_name: ToolName | None = Field(
+        default=None,
+        description="Name by which the model calls the tool. Default: `search_` and the name of the knowledge base.",
+    )
+    tool_description: ToolDescription | None = Field(
+        default=None,
+        description="Description of the tool for the model. Default: made from the name of the knowledge base.",
+    )
+    default_top_k: TopK = Field(
+        default=5, description="Number of matches of a search, unless the model asks for another."
+    )
+    default_min_score: MinScore | None = Field(
+        default=None, description="Smallest relevance of a match. Default: that of the knowledge base."
+    )
 
 
 class ChangeTool(Model):
-    """Changes. Fields that are left out stay as they are; a `default_min_score` of null removes the minimum."""
+    """Changes of a tool. Fields that are left out do not change."""
 
-    tool_name: ToolName | None = None
-    tool_description: ToolDescription | None = None
-    default_top_k: TopK | None = None
-    default_min_score: MinScore | None = None
+    tool_name: ToolName | None = Field(default=None, description="Name by which the model calls the tool.")
+    tool_description: ToolDescription | None = Field(default=None, description="Description of the tool for the model.")
+    default_top_k: TopK | None = Field(
+        default=None, description="Number of matches of a search, unless the model asks for another."
+    )
+    default_min_score: MinScore | None = Field(
+        default=None, description="Smallest relevance of a match. null removes it."
+    )
 
 
 class ChangeNamedTool(ChangeTool):

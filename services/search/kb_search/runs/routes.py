@@ -37,7 +37,7 @@ router = organization_router("runs")
 
 
 class CreateThread(Model):
-    title: Annotated[str, Field(max_length=200)] = ""
+    title: Annotated[str, Field(max_length=200)] = Field(default="", description="Title for people.")
 
 
 class ThreadView(BaseModel):
@@ -52,17 +52,19 @@ class ThreadView(BaseModel):
 
 class ThreadList(BaseModel):
     threads: list[ThreadView]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
 
 
 class ThreadWithRuns(ThreadView):
-    """The newest first."""
+    """A conversation with its runs."""
 
-    runs: list[RunSummary]
-    total_count: int
+    runs: list[RunSummary] = Field(description="Runs of the conversation, newest first.")
+    total_count: int = Field(description="Number of runs on all pages.")
 
 
-@router.post("/runs", summary="Ask a model that searches", responses=responses(402, 409, 429), response_model=RunView)
+@router.post(
+    "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
+)
 @lasting
 async def start(
     limits: RequestLimits,
@@ -73,9 +75,10 @@ async def start(
     body: RunRequest,
     request: Request,
 ) -> Response | RunView:
-    """Answers with the finished run; with `Accept: text/event-stream` with its events as they happen.
+    """Let a chat model search and answer.
 
-    Closing the connection stops the work.
+    Returns the finished run, or its events as they happen with `Accept: text/event-stream`. The run is cancelled when
+    the connection is closed.
     """
     if body.document_id is not None:
         # Its text is shown to the model, which repeats it when it is asked to.
@@ -90,21 +93,24 @@ async def start(
     return RunView.from_run(await cancel_on_disconnect(request, conductor.conduct(plan, discard_event)))
 
 
-@router.get("/runs", summary="List runs, the newest first")
+@router.get("/runs", summary="List runs")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> RunList:
+    """List the runs of the organization, newest first. They are kept for 90 days."""
     found, total_count = await runs.page(database, caller.organization_id, skip=skip, limit=limit)
     return RunList(runs=[RunSummary.from_run(run) for run in found], total_count=total_count)
 
 
-@router.get("/runs/{run_id}", summary="The whole story of a run")
+@router.get("/runs/{run_id}", summary="Get a run")
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
+    """Return a run with its messages and tool calls."""
     return RunView.from_run(await runs.get(database, caller.organization_id, run_id))
 
 
-@router.post("/threads", status_code=201, summary="Begin a conversation", responses=responses(409))
+@router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
 async def create_thread(
     database: Database, settings: Settings, caller: ThreadCreator, body: CreateThread
 ) -> ThreadView:
+    """Create a conversation, to which runs can be added with `thread_id`."""
     await require_quota(
         lambda: runs.count_threads(database, caller.organization_id),
         settings.max_threads,
@@ -116,23 +122,26 @@ async def create_thread(
     return ThreadView.from_thread(thread)
 
 
-@router.get("/threads", summary="List conversations, the newest first")
+@router.get("/threads", summary="List conversations")
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
+    """List the conversations of the organization, newest first."""
     found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
     return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
 
-@router.get("/threads/{thread_id}", summary="A conversation with its runs and their citations")
+@router.get("/threads/{thread_id}", summary="Get a conversation")
 async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> ThreadWithRuns:
+    """Return a conversation with its runs and their citations."""
     thread = await runs.get_thread(database, caller.organization_id, thread_id)
     found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
     summaries = [RunSummary.from_run(run) for run in found]
     return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
 
 
-@router.delete("/threads/{thread_id}", summary="Delete a conversation and its runs")
+@router.delete("/threads/{thread_id}", summary="Delete a conversation")
 async def delete_thread(database: Database, caller: Writer, thread_id: str) -> MessageResponse:
+    """Delete a conversation with its runs."""
     await runs.delete_thread(database, caller.organization_id, thread_id)
     return MessageResponse(message="Thread deleted successfully")

@@ -1,4 +1,4 @@
-"""What a run takes over HTTP."""
+"""Request body of a run."""
 
 from typing import Annotated, Any, Final, Literal
 
@@ -21,8 +21,8 @@ ModelName = Annotated[
     Field(
         min_length=1,
         max_length=200,
-        description="Of a chat model that this deployment allows; for another the answer is 422 `model-not-allowed` "
-        "with `allowed_models`.",
+        description="Name of a chat model that this deployment allows. Another one is refused with 422 "
+        "`model-not-allowed`, which lists `allowed_models`.",
     ),
 ]
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
@@ -30,45 +30,51 @@ MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
 class RunMessage(Model):
     role: Literal["user", "assistant"]
-    content: Annotated[Text, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)]
+    content: Annotated[Text, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)] = Field(
+        description="Text of the message."
+    )
 
 
 class RunBudget(Model):
-    """Less than what the deployment allows; what is left out is as the deployment has it."""
+    """Limits of a run, at most those of the deployment, which apply by default."""
 
-    max_tokens: int | None = Field(None, ge=1, description="Of all prompts and completions together.")
-    max_spus: int | None = Field(None, ge=0, description="Of all searches together.")
-    max_seconds: float | None = Field(None, gt=0)
+    max_tokens: int | None = Field(
+        None, ge=1, description="Greatest number of tokens of all prompts and completions together."
+    )
+    max_spus: int | None = Field(None, ge=0, description="Greatest number of SPUs of all searches together.")
+    max_seconds: float | None = Field(None, gt=0, description="Greatest duration in seconds.")
 
 
 class RunRequest(Model):
-    """One of `prompt_id`, `agent_id` or `messages` with `kb_id` or `kb_ids` says what is searched and how."""
+    """A run of a prompt (`prompt_id`), of an agent (`agent_id`), or of `messages` with `kb_id` or `kb_ids`."""
 
-    prompt_id: ObjectId | None = None
-    agent_id: ObjectId | None = None
+    prompt_id: ObjectId | None = Field(default=None, description="Prompt to run.")
+    agent_id: ObjectId | None = Field(default=None, description="Agent to run.")
     messages: Annotated[list[RunMessage], Field(max_length=MAX_MESSAGES)] = Field(
-        default=[], description="The question, as the last message, of role `user`."
+        default=[], description="Messages of the conversation. The last one is the question, with the role `user`."
     )
-    thread_id: ObjectId | None = Field(None, description="Continue this conversation.")
+    thread_id: ObjectId | None = Field(None, description="Conversation to continue.")
     document_id: Identifier | None = Field(
         None,
-        description="Ask about this document of the organization, in whichever knowledge base it is or none: the model "
-        "sees its text, or the beginning of a long one, before the question. The key needs the scope `read`, too.",
+        description="Document of the organization to ask about, in any knowledge base or in none. The model sees its "
+        "text, or the beginning of a long text, before the question. The key also needs the scope `read`.",
     )
-    kb_id: ObjectId | None = None
-    kb_ids: KbIds | None = None
+    kb_id: ObjectId | None = Field(default=None, description="Knowledge base to search. Send either this or `kb_ids`.")
+    kb_ids: KbIds | None = Field(default=None, description="Knowledge bases to search, at most 20.")
     model: ModelName | None = Field(
-        None, description="Of a run of `messages` alone: a chat model that this deployment allows."
+        None,
+        description="Name of an allowed chat model, for a run without prompt and agent. Default: that of the "
+        "deployment.",
     )
     response_schema: dict[str, Any] | None = Field(None, description="JSON schema of the answer.")
     clean_strings: bool = Field(
         default=True,
-        description="Write addresses that the run was not given, Markdown links and images, and HTML tags in the "
-        "strings of an answer by a schema so that no program follows them; leave out citations of what was not found. "
-        "It is always done in other answers.",
+        description="Whether to neutralize links, images and HTML tags, and addresses that the run was not given, in "
+        "the strings of a JSON answer, and to remove citations of passages that were not found. Text answers are "
+        "always cleaned.",
     )
-    max_iterations: MaxIterations | None = None
-    budget: RunBudget = RunBudget()
+    max_iterations: MaxIterations | None = Field(default=None, description="Greatest number of calls of the model.")
+    budget: RunBudget = Field(default=RunBudget(), description="Limits of this run, at most those of the deployment.")
 
     @model_validator(mode="after")
     def _is_one_run(self) -> "RunRequest":
@@ -88,5 +94,5 @@ class RunRequest(Model):
 
     @property
     def named_kb_ids(self) -> list[str] | None:
-        """None: those of the prompt."""
+        """Knowledge bases of the request; None means those of the prompt."""
         return [self.kb_id] if self.kb_id is not None else self.kb_ids

@@ -1,4 +1,4 @@
-"""What is answered about runs over HTTP."""
+"""Responses about runs."""
 
 from datetime import datetime
 from typing import Any
@@ -9,42 +9,50 @@ from kb_search.store.runs import Run
 
 
 class CitationView(BaseModel):
-    """A passage that the answer cites as `[number]`; a search of this run returned it."""
+    """A passage that the answer cites as `[number]`. A search of this run returned it."""
 
-    number: int
-    citation: str = Field(description="Names this passage for good: the same text, also after the document changed.")
+    number: int = Field(description="Number of the citation in the answer, `[number]`.")
+    citation: str = Field(
+        description="Stable id of the passage: it means the same text, even after the document has changed."
+    )
     kb_id: str
     document_id: str
     source: str = Field(description="Name of the document.")
-    chunk_index: int
-    page_start: int | None
-    page_end: int | None
-    relevance: float | None
+    chunk_index: int = Field(description="Position of the chunk in its document, from 0.")
+    page_start: int | None = Field(description="First page of the passage; null if there are no pages.")
+    page_end: int | None = Field(description="Last page of the passage; null if there are no pages.")
+    relevance: float | None = Field(description="Relevance from 0 to 1; null if no vectors were compared.")
 
 
 class RunSummary(BaseModel):
     run_id: str
-    thread_id: str | None
-    prompt_id: str | None
-    agent_id: str | None
-    document_id: str | None = Field(description="That the run is about.")
-    document_name: str | None = Field(description="As it was then.")
-    document_truncated: bool = Field(description="The model saw only the beginning of the document's text.")
-    key_id: str
-    model: str
-    status: str
-    question: list[dict[str, Any]]
-    answer: str | None
-    error: dict[str, Any] | None
-    citations: list[CitationView]
-    dropped_citations: int = Field(description="Citations of the answer that no passage of this run has.")
-    iterations: int
-    prompt_tokens: int
-    completion_tokens: int
-    cost_usd: float | None = Field(description="Of the model; null where its prices are not known.")
-    spus: int
+    thread_id: str | None = Field(description="Conversation of the run; null if it has none.")
+    prompt_id: str | None = Field(description="Prompt of the run; null if it has none.")
+    agent_id: str | None = Field(description="Agent of the run; null if it has none.")
+    document_id: str | None = Field(description="Document that the run is about; null if it is about none.")
+    document_name: str | None = Field(description="Name of the document at the time of the run.")
+    document_truncated: bool = Field(
+        description="Whether the model saw only the beginning of the text of the document."
+    )
+    key_id: str = Field(description="Id of the API key that started the run.")
+    model: str = Field(description="Name of the chat model.")
+    status: str = Field(
+        description="`running`, `completed`, `failed`, `cancelled`, or `lost` if the process ended before the run."
+    )
+    question: list[dict[str, Any]] = Field(description="Messages that the caller sent.")
+    answer: str | None = Field(description="Answer of the model; null if there is none.")
+    error: dict[str, Any] | None = Field(description="`type` and `detail` of the error; null if there is none.")
+    citations: list[CitationView] = Field(description="Passages that the answer cites.")
+    dropped_citations: int = Field(
+        description="Number of citations that were removed because no passage of the run has their id."
+    )
+    iterations: int = Field(description="Number of calls of the model.")
+    prompt_tokens: int = Field(description="Number of tokens of all prompts.")
+    completion_tokens: int = Field(description="Number of tokens of all completions.")
+    cost_usd: float | None = Field(description="Cost of the model in US dollars; null if its price is not known.")
+    spus: int = Field(description="SPUs charged for the searches of the run.")
     started_at: datetime
-    finished_at: datetime | None
+    finished_at: datetime | None = Field(description="End of the run; null while it is running.")
 
     @classmethod
     def from_run(cls, run: Run) -> "RunSummary":
@@ -55,10 +63,10 @@ class RunSummary(BaseModel):
 
 
 class RunView(RunSummary):
-    """The whole story."""
+    """A run with all messages and tool calls."""
 
-    messages: list[dict[str, Any]]
-    tool_calls: list[dict[str, Any]]
+    messages: list[dict[str, Any]] = Field(description="All messages exchanged with the model.")
+    tool_calls: list[dict[str, Any]] = Field(description="Calls of tools, with arguments and results.")
 
     @classmethod
     def from_run(cls, run: Run) -> "RunView":
@@ -68,4 +76,4 @@ class RunView(RunSummary):
 
 class RunList(BaseModel):
     runs: list[RunSummary]
-    total_count: int
+    total_count: int = Field(description="Number of items on all pages.")
