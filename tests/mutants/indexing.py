@@ -328,7 +328,7 @@ MUTANTS: Final = (
     Mutant(
         "sweeper-does-not-note-what-it-published",
         "services/indexer/kb_indexer/sweeper.py",
-        old="        await index_jobs.published(self._database, due)\n",
+        old="        await index_jobs.note_published(self._database, {job.key: job.token for job in due})\n",
         new="",
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_what_was_published_again_is_given_time_to_be_claimed"),
     ),
@@ -345,8 +345,8 @@ MUTANTS: Final = (
     Mutant(
         "command-is-believed-to-be-published",
         _REQUESTS,
-        old='_later("$$NOW", PUBLISH_GRACE),\n',
-        new='_later("$$NOW", UNCLAIMED_GRACE),\n',
+        old='                            later("$$NOW", PUBLISH_GRACE),\n',
+        new='                            later("$$NOW", UNCLAIMED_GRACE),\n',
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py",
             "test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon",
@@ -371,7 +371,7 @@ MUTANTS: Final = (
     Mutant(
         "scan-puts-off-what-was-begun-meanwhile",
         _REQUESTS,
-        old='            "$expr": {"$eq": ["$next_attempt_at", _later("$requested_at", PUBLISH_GRACE)]},\n',
+        old='            "$expr": {"$eq": ["$next_attempt_at", "$publish_by"]},\n',
         new="",
         caught_by=in_file(
             f"{_TESTS}/test_scans.py",

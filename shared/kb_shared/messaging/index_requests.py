@@ -1,6 +1,6 @@
 """Ask for documents to be looked at: a durable job first, the command on its lane after it."""
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from time import monotonic
@@ -15,6 +15,7 @@ from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import Opened, Request
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.observability import tracing
 
 NOTE_AFTER_S: Final = 15.0
@@ -31,7 +32,7 @@ class IndexRequests:
         self._live = topic_prefix + topics.INDEX_REQUESTS.name
         self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
         self._opened: BatchLoader[Request, Opened] = BatchLoader(self._open)
-        self._published: deque[tuple[float, str, Opened]] = deque()
+        self._published: deque[tuple[float, Opened]] = deque()
 
     async def request(
         self,
@@ -62,19 +63,17 @@ class IndexRequests:
         await self.publish(commands, bulk=bulk)
         await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
         if opened:
-            self._published.append((monotonic(), next(iter(commands)).organization_id, opened))
+            self._published.append((monotonic(), opened))
 
     async def note_published(self, *, after_s: float = NOTE_AFTER_S) -> None:
         """Give the commands that were published at least `after_s` ago time to be claimed, if they are not claimed yet.
 
         What is not noted because this fails is published once more.
         """
-        noted: dict[str, dict[str, str]] = defaultdict(dict)
+        opened: dict[MembershipKey, str] = {}
         while self._published and self._published[0][0] <= monotonic() - after_s:
-            _, organization_id, opened = self._published.popleft()
-            noted[organization_id].update(opened)
-        for organization_id, jobs in noted.items():
-            await index_jobs.note_published(self._database, organization_id, jobs)
+            opened |= self._published.popleft()[1]
+        await index_jobs.note_published(self._database, opened)
 
     async def _open(self, requests: Sequence[Request]) -> Mapping[Request, Opened]:
         return await index_jobs.request(self._database, requests)

@@ -71,6 +71,7 @@ from kb_shared.mongo.vector import Vector, from_binary
 from kb_shared.settings import EmbeddingSettings
 from kb_shared.text import text_normalization
 from kb_shared.text.text_normalization import for_model
+from tests.stored_jobs import jobs_of_kb
 
 DIMENSIONS = 16
 CHUNK_SIZE = 32
@@ -401,7 +402,7 @@ class Tenant:
         return {
             (kb_id, job.document_id): job
             for kb_id in kb_ids
-            async for job in index_jobs.of_kb(self.database, KnowledgeBaseKey(self.organization_id, kb_id))
+            async for job in jobs_of_kb(self.database, KnowledgeBaseKey(self.organization_id, kb_id))
         }
 
     async def spus(self) -> int:

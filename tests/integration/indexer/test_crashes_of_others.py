@@ -108,7 +108,9 @@ async def _crash(tenant: Tenant, indexer: Replica, *, times: int, alone: bool) -
 
 
 async def _claimed(tenant: Tenant, job: IndexJob, *, owner: str) -> IndexJob:
-    claimed = await index_jobs.claim(tenant.database, job.command(), owner=owner, lease=LEASE)
+    claimed = (await index_jobs.claim_all(tenant.database, [job.command()], owner=owner, lease=LEASE)).get(
+        job.command()
+    )
     assert claimed is not None
     return claimed
 

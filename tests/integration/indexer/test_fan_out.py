@@ -239,11 +239,11 @@ async def test_a_text_of_many_megabytes_is_stored_and_found(tenant: Tenant) -> N
     reference = await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), text)
     assert await document_texts.put(tenant.database, DocumentKey(tenant.organization_id, "d"), text) == reference
 
-    found = await document_texts.find(tenant.database, tenant.organization_id, reference)
+    found = (await document_texts.find_all(tenant.database, tenant.organization_id, [reference])).get(reference)
 
     assert found is not None
     assert found.text == text
-    assert await document_texts.find(tenant.database, "another", reference) is None
+    assert (await document_texts.find_all(tenant.database, "another", [reference])).get(reference) is None
 
 
 async def test_events_of_one_document_at_once_are_all_applied(tenant: Tenant, indexer: Replica, rival: Replica) -> None:

@@ -269,10 +269,12 @@ async def test_a_lease_that_another_has_taken_is_not_extended(tenant: Tenant, in
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     command = (await the_job(tenant)).command()
-    late = await index_jobs.claim(tenant.database, command, owner="late", lease=timedelta(0))
+    late = (await index_jobs.claim_all(tenant.database, [command], owner="late", lease=timedelta(0))).get(command)
     await tenant.make_due()
     assert late is not None
-    assert await index_jobs.claim(tenant.database, command, owner="other", lease=timedelta(minutes=1)) is not None
+    assert (await index_jobs.claim_all(tenant.database, [command], owner="other", lease=timedelta(minutes=1))).get(
+        command
+    ) is not None
     before = await the_job(tenant)
 
     await index_jobs.extend(tenant.database, [late], owner="late", lease=timedelta(hours=1))
@@ -284,12 +286,16 @@ async def test_a_request_leaves_the_lease_of_who_is_at_work_alone(tenant: Tenant
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     command = (await the_job(tenant)).command()
-    assert await index_jobs.claim(tenant.database, command, owner="at work", lease=timedelta(hours=1)) is not None
+    assert (await index_jobs.claim_all(tenant.database, [command], owner="at work", lease=timedelta(hours=1))).get(
+        command
+    ) is not None
 
     await indexer.publish(tenant.ocr("d", CHANGED, revision=2))
 
     assert (await the_job(tenant)).lease_owner == "at work"
-    assert await index_jobs.claim(tenant.database, command, owner="other", lease=timedelta(hours=1)) is None
+    assert (await index_jobs.claim_all(tenant.database, [command], owner="other", lease=timedelta(hours=1))).get(
+        command
+    ) is None
 
 
 async def test_a_forced_request_stays_forced_when_an_ordinary_one_follows(tenant: Tenant, indexer: Replica) -> None:
@@ -309,7 +315,9 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
     await indexer.publish(tenant.ocr("d", TEXT))
     indexer.post.sent_to(*LANES)
     command = (await the_job(tenant)).command()
-    claimed = await index_jobs.claim(tenant.database, command, owner="the dead", lease=timedelta(hours=1))
+    claimed = (await index_jobs.claim_all(tenant.database, [command], owner="the dead", lease=timedelta(hours=1))).get(
+        command
+    )
     assert claimed is not None
     await indexer.sync.handle(_as_record(command))
     assert (await the_job(tenant)).lease_owner == "the dead"

@@ -99,7 +99,7 @@ class Organization:
         return command
 
     async def claim(self, command: SyncDocument) -> IndexJob:
-        job = await index_jobs.claim(self.database, command, owner=INDEXER, lease=LEASE)
+        job = (await index_jobs.claim_all(self.database, [command], owner=INDEXER, lease=LEASE)).get(command)
         assert job is not None
         return job
 
@@ -126,7 +126,7 @@ class Organization:
             self.organization_id, document_id, text=text, tags=TagsFacet(revision=1, digest="d", tag_ids=tag_ids)
         )
         event = AppliedEvent("e", "document.ocr_completed.v1", 1, TRACE, datetime.now(UTC))
-        assert await documents.write(self.database, document, event)
+        assert await documents.write_all(self.database, [documents.DocumentChange(document, event)])
 
     async def index(self, kb_id: str, document_id: str, *, name: str, chunks: int) -> None:
         """As a swap does, but for the chunks themselves. Raises FenceClosed if the slot may not be written."""

@@ -22,6 +22,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
 from tests.integration.kb_api.organization import Organization
+from tests.stored_jobs import jobs_of_kb
 from tests.waiting import until
 
 
@@ -91,9 +92,7 @@ async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Org
 
 async def _due(organization: Organization) -> AsyncIterator[index_jobs.IndexJob]:
     for row in await organization.database[knowledge_bases.NAME].find().to_list():
-        async for job in index_jobs.of_kb(
-            organization.database, KnowledgeBaseKey(organization.organization_id, row["_id"])
-        ):
+        async for job in jobs_of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, row["_id"])):
             if job.postponed_until is None:
                 yield job
 

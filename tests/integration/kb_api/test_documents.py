@@ -330,7 +330,9 @@ async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organizati
     text_ref = answers[0]["text_ref"]
     assert answers[0] == answers[1]
     assert text_ref == document_texts.text_id(DocumentKey(organization.organization_id, "d1"), text, ())
-    stored = await document_texts.find(organization.database, organization.organization_id, text_ref)
+    stored = (await document_texts.find_all(organization.database, organization.organization_id, [text_ref])).get(
+        text_ref
+    )
     assert stored is not None
     assert stored.text == text
     assert await files_of(organization.database, organization) == (length > 3)

@@ -79,7 +79,7 @@ async def test_only_the_last_events_of_a_document_are_remembered(organization: O
         document = await documents.find(organization.database, DocumentKey(organization.organization_id, "d"))
         assert document is not None
         event = AppliedEvent(f"e{number}", "document.tags_changed.v1", number, TRACE, datetime.now(UTC))
-        assert await documents.write(organization.database, document, event)
+        assert await documents.write_all(organization.database, [documents.DocumentChange(document, event)])
     told = await explain(organization, kb_id, "d")
     assert [event["event_id"] for event in told["events"]] == ["e6", "e5", "e4", "e3", "e2"]
 

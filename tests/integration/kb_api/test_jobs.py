@@ -14,6 +14,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from tests.integration.indexer.support import Post
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import INDEXER, Organization
+from tests.stored_jobs import jobs_of_kb
 
 
 @pytest.fixture
@@ -118,7 +119,7 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
     assert (await organization.ok("DELETE", path))["status"] == "cancelled", "again"
     jobs = {
         job.document_id: (job.state, job.force)
-        async for job in index_jobs.of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
+        async for job in jobs_of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     }
     assert jobs == {
         "d1": (IndexJobState.RUNNING, True),
@@ -186,7 +187,7 @@ async def test_work_whose_worker_died_is_pending_and_a_parked_document_says_why_
         return [one for one in answer["documents"] if one["document_id"] in ("dead", "parked", "fresh")]
 
     dead = await organization.open_job(kb_id, "dead")
-    assert await index_jobs.claim(organization.database, dead, owner=INDEXER, lease=timedelta(0))
+    assert (await index_jobs.claim_all(organization.database, [dead], owner=INDEXER, lease=timedelta(0))).get(dead)
     parked = await organization.running_job(kb_id, "parked")
     await index_jobs.postpone(
         organization.database,

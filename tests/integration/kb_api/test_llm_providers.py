@@ -14,6 +14,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.kb_api.organization import Organization
+from tests.stored_jobs import jobs_of_kb
 
 SECRET = "sk-0123456789-canary-wxyz"
 PUBLIC = "https://proxy.example/v1"
@@ -131,7 +132,7 @@ async def test_what_waits_for_a_key_is_due_when_there_is_another(organization: O
 
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
 
-    jobs = index_jobs.of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb["kb_id"]))
+    jobs = jobs_of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, kb["kb_id"]))
     assert {job.document_id: job.postponed_until is None async for job in jobs} == {"d": True, "e": False}
     owing = {"_id": bucket.row_id}
     assert await organization.database[rate_limits.NAME].count_documents(owing) == 0

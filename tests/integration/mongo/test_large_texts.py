@@ -32,7 +32,7 @@ async def test_a_large_text_is_written_in_parts_while_it_comes(
     async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True, event_listeners=[log]) as client:
         database = client[database_name]
         reference = await document_texts.put_stream(database, DocumentKey("acme", "d"), pieces())
-        stored = await document_texts.find(database, "acme", reference)
+        stored = (await document_texts.find_all(database, "acme", [reference])).get(reference)
         await client.drop_database(database_name)
     assert stored is not None
     assert stored.text == (PIECE * PIECES).decode()

@@ -29,8 +29,9 @@ async def put(database: Database, document_id: str, text: str, *, age: timedelta
 async def refer(database: Database, document_id: str, text_id: str) -> None:
     facet = TextFacet(1, "digest", text_id, "A name", datetime.now(UTC))
     state = replace(Document("org", document_id), text=facet)
-    assert await documents.write(
-        database, state, AppliedEvent("e", "document.ocr_completed.v1", 1, "t", datetime.now(UTC))
+    assert await documents.write_all(
+        database,
+        [documents.DocumentChange(state, AppliedEvent("e", "document.ocr_completed.v1", 1, "t", datetime.now(UTC)))],
     )
 
 
@@ -108,8 +109,8 @@ async def test_a_large_text_reads_as_it_was_stored(database: Database) -> None:
     pages = [(1, 0, 10), (2, 10, len(LARGE))]
     text_id = await document_texts.put(database, DocumentKey("org", "d"), LARGE, pages=pages)
     assert await document_texts.put(database, DocumentKey("org", "d"), LARGE, pages=pages) == text_id
-    found = await document_texts.find(database, "org", text_id)
+    found = (await document_texts.find_all(database, "org", [text_id])).get(text_id)
     assert found is not None
     assert (found.text, found.pages) == (LARGE, tuple(pages))
     assert await database["document_texts.files"].count_documents({}) == 1
-    assert await document_texts.find(database, "another", text_id) is None
+    assert (await document_texts.find_all(database, "another", [text_id])).get(text_id) is None

@@ -37,4 +37,4 @@ async def _write(database: Database, organization_id: str, document_id: str, **f
         organization_id, document_id
     )
     event = AppliedEvent("e", "test", 1, "", MARCH)
-    assert await documents.write(database, replace(before, **fields), event)
+    assert await documents.write_all(database, [documents.DocumentChange(replace(before, **fields), event)])

@@ -1,16 +1,16 @@
-"""`index_jobs`: open work for a document in a KB. Nothing waits in a partition: what can't be done now waits here.
+"""`index_jobs`: open work for a document in a KB. Work that can't be done now waits here, not in a partition.
 
-    waiting_for_text   nothing to do until the document's text comes
+    waiting_for_text   waits for the text of its document
     pending            due at `next_attempt_at`
-    running            somebody works on it until `lease_until`; an expired lease is due
-    failed             no attempt will be made until the document or the KB changes, or a retry is asked for
-    paused             kept until the KB is resumed, which asks for it again
+    running            a worker holds its lease until `lease_until`; with an expired lease it is due
+    failed             not attempted until the document or the KB changes, or a retry is requested
+    paused             kept until the KB is resumed, which requests it again
 
-Each request gives the job a new `token`; who finishes it deletes it only with the token it began with, so a request
+Each request gives the job a new `token`. A worker deletes the job only with the token that it claimed, so a request
 that arrives meanwhile is not lost.
 """
 
-from kb_shared.mongo.index_jobs.due import make_all_due, make_due, published, take_due
+from kb_shared.mongo.index_jobs.due import make_all_due, make_due, take_due
 from kb_shared.mongo.index_jobs.job import (
     INDEXES,
     NAME,
@@ -34,12 +34,10 @@ from kb_shared.mongo.index_jobs.queries import (
     find,
     in_states,
     of_documents,
-    of_kb,
     open_ids,
 )
 from kb_shared.mongo.index_jobs.requests import Opened, Request, note_published, request, unforce
 from kb_shared.mongo.index_jobs.work import (
-    claim,
     claim_all,
     extend,
     fail,
@@ -64,7 +62,6 @@ __all__ = [
     "Opened",
     "Request",
     "any_open",
-    "claim",
     "claim_all",
     "count_all_open",
     "count_by_state",
@@ -83,11 +80,9 @@ __all__ = [
     "note_alone",
     "note_published",
     "of_documents",
-    "of_kb",
     "open_ids",
     "pause",
     "postpone",
-    "published",
     "request",
     "row_id",
     "take_due",

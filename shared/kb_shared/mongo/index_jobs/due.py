@@ -1,24 +1,24 @@
-"""Jobs whose time has come, and the sweepers that share them."""
+"""Jobs that are due, which the sweepers of all replicas share."""
 
-from collections.abc import Collection
-
-from pymongo import ASCENDING, ReturnDocument, UpdateOne
+from pymongo import ASCENDING, ReturnDocument
 
 from kb_shared.mongo.database import Database, long_commands
 from kb_shared.mongo.index_jobs.job import (
     NAME,
     PUBLISH_GRACE,
     ROWS,
-    UNCLAIMED_GRACE,
     IndexJob,
     IndexJobState,
-    milliseconds,
-    row_id,
+    later,
 )
 
 
 async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
-    """Jobs whose time has come by the server's clock, each given to one caller, who says when they are `published`."""
+    """Take jobs that are due by the server's clock; each is given to one caller.
+
+    The caller publishes their commands and calls `note_published`. After a crash, they are due again after
+    `PUBLISH_GRACE`.
+    """
     due: list[IndexJob] = []
     while len(due) < limit:
         row = await database[NAME].find_one_and_update(
@@ -31,7 +31,8 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
                 {
                     "$set": {
                         "state": IndexJobState.PENDING,
-                        "next_attempt_at": {"$add": ["$$NOW", milliseconds(PUBLISH_GRACE)]},
+                        "next_attempt_at": later("$$NOW", PUBLISH_GRACE),
+                        "publish_by": later("$$NOW", PUBLISH_GRACE),
                     }
                 }
             ],
@@ -44,24 +45,8 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
     return due
 
 
-async def published(database: Database, jobs: Collection[IndexJob]) -> None:
-    """The commands of `jobs`, as `take_due` gave them, wait in their lanes. What became of one already stays."""
-    if jobs:
-        later = {"$set": {"next_attempt_at": {"$add": ["$$NOW", milliseconds(UNCLAIMED_GRACE)]}}}
-        await database[NAME].bulk_write(
-            [
-                UpdateOne(
-                    {"_id": row_id(job.kb_id, job.document_id), "next_attempt_at": job.next_attempt_at},
-                    [later],
-                )
-                for job in jobs
-            ],
-            ordered=False,
-        )
-
-
 async def make_due(database: Database, organization_id: str, *, error_type: str, kb_id: str | None = None) -> None:
-    """Try at once what was postponed for `error_type`, in one KB or all: its cause is fixed."""
+    """Let jobs that were postponed for `error_type` be retried at once, in one KB or all: the cause is fixed."""
     postponed = {
         "organization_id": organization_id,
         "state": IndexJobState.PENDING,
@@ -74,7 +59,7 @@ async def make_due(database: Database, organization_id: str, *, error_type: str,
 
 
 async def make_all_due(database: Database) -> int:
-    """After the broker lost its messages: publish every open job again."""
+    """Make every open job due, so that its command is published again: the broker has lost its messages."""
     with long_commands():
         changed = await database[NAME].update_many(
             {"state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]}},

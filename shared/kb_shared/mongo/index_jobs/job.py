@@ -1,4 +1,4 @@
-"""The record of an open job, and how it is found."""
+"""The row of an open job, its states and indexes."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,6 +8,7 @@ from typing import Final
 from pymongo import ASCENDING, IndexModel
 
 from kb_contracts.commands import Reason, SyncDocument
+from kb_shared.mongo.database import Row
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.rows import RowMapper
 
@@ -20,11 +21,12 @@ INDEXES = [
 ]
 
 UNCLAIMED_GRACE = timedelta(minutes=10)
-"""How long a published command may wait in its lane before it is published again."""
+"""Time that a published command may wait in its lane before it is published again."""
 PUBLISH_GRACE = timedelta(seconds=60)
-"""How long whoever opens a job, or takes one that is due, has to publish its command; after that a sweeper does."""
+"""Time to publish the command of a job that was opened or taken as due. After it, a sweeper publishes the command."""
 SUSPECT_AFTER = 3
-"""So many of its workers may have died of another document; then this one is worked on alone, to find out."""
+"""Number of crashed workers after which a document is a suspect. Fewer crashes may be due to other documents that the
+worker indexed at the same time; a suspect is indexed alone."""
 
 
 class IndexJobState(StrEnum):
@@ -50,17 +52,17 @@ class IndexJob:
     token: str
     attempts: int
     crashes: int
-    """How many workers died at work on it; after the first `SUSPECT_AFTER`, those that were alone with it."""
+    """Number of workers that died with its lease; from `SUSPECT_AFTER` on, only those that indexed it alone."""
     next_attempt_at: datetime | None
     lease_owner: str | None
     traceparent: str | None
     requested_at: datetime
     occurred_at: datetime
-    """The time of the event that asked for it: what searchable is measured from."""
+    """Time of the event that requested it; the time to searchable is measured from it."""
     error_type: str | None = None
     error_message: str | None = None
     postponed_until: datetime | None = None
-    """After a failed attempt: before then nobody tries again."""
+    """After a failed attempt: time before which no worker may claim it."""
 
     @property
     def key(self) -> MembershipKey:
@@ -68,7 +70,7 @@ class IndexJob:
 
     @property
     def is_suspect(self) -> bool:
-        """Return whether it is suspected of killing its workers."""
+        """Return whether it is suspected of crashing its workers."""
         return self.crashes >= SUSPECT_AFTER
 
     def command(self) -> SyncDocument:
@@ -86,6 +88,11 @@ def row_id(kb_id: str, document_id: str) -> str:
 
 
 ROWS: Final = RowMapper(IndexJob, convert={"state": IndexJobState, "reason": Reason}, defaults={"crashes": 0})
+
+
+def later(time: str, by: timedelta) -> Row:
+    """Build the expression for a time that is `by` after the field or variable `time`."""
+    return {"$add": [time, milliseconds(by)]}
 
 
 def milliseconds(length: timedelta) -> int:

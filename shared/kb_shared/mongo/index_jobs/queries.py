@@ -1,6 +1,6 @@
-"""Questions about the open jobs of a document and of a KB."""
+"""Queries for the open jobs of a document and of a KB."""
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import Collection
 from datetime import datetime
 from typing import Final
 
@@ -25,7 +25,7 @@ async def find(database: Database, key: MembershipKey) -> IndexJob | None:
 async def of_documents(
     database: Database, organization_id: str, document_ids: Collection[str]
 ) -> dict[str, dict[str, IndexJobState]]:
-    """By document: the KBs that have open work for it, and the state that is in; a document without is absent."""
+    """Return the states of the jobs of documents: KB to state, by document. A document without jobs is absent."""
     rows = database[NAME].find(
         {"organization_id": organization_id, "document_id": {"$in": list(document_ids)}},
         {"document_id": 1, "kb_id": 1, "state": 1, "_id": 0},
@@ -46,7 +46,7 @@ async def open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Coll
 
 
 async def count_open(database: Database, key: KnowledgeBaseKey, *, limit: int = 0) -> int:
-    """Pending and running jobs of a KB, counted up to `limit`."""
+    """Count the pending and running jobs of a KB, up to `limit`; 0 means no limit."""
     query = {
         "organization_id": key.organization_id,
         "kb_id": key.kb_id,
@@ -86,7 +86,7 @@ async def in_states(
     after: str | None,
     limit: int,
 ) -> list[str]:
-    """Documents of a KB whose job is in one of `states`, by document id."""
+    """Return the documents of a KB whose job is in one of `states`, in the order of their ids."""
     query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id, "state": {"$in": list(states)}}
     if after is not None:
         query["document_id"] = {"$gt": after}
@@ -102,7 +102,7 @@ async def count_failed(database: Database, key: KnowledgeBaseKey, *, session: Mo
 async def count_of_backfill(
     database: Database, key: KnowledgeBaseKey, backfill_id: str, *, session: MongoSession | None = None
 ) -> tuple[int, int]:
-    """How many jobs that a backfill asked for are open, paused ones among them, and how many failed."""
+    """Count the jobs that a backfill requested: (open or paused, failed)."""
     stages: list[Row] = [
         {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id, "backfill_id": backfill_id}},
         {"$group": {"_id": "$state", "jobs": {"$sum": 1}}},
@@ -110,16 +110,6 @@ async def count_of_backfill(
     rows = await database[NAME].aggregate(stages, session=session)
     jobs = {row["_id"]: row["jobs"] async for row in rows}
     return sum(jobs.get(state, 0) for state in UNDONE), jobs.get(IndexJobState.FAILED, 0)
-
-
-async def of_kb(
-    database: Database, key: KnowledgeBaseKey, *, state: IndexJobState | None = None
-) -> AsyncIterator[IndexJob]:
-    query: Row = {"organization_id": key.organization_id, "kb_id": key.kb_id}
-    if state is not None:
-        query["state"] = state
-    async for row in database[NAME].find(query).sort("document_id", ASCENDING):
-        yield ROWS.read(row)
 
 
 async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:

@@ -1,52 +1,51 @@
-"""Asking for work: who sends a command opens its job first."""
+"""Requests for work: a job is opened before its command is published."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeAlias
 from uuid import uuid4
 
 from pymongo import UpdateOne
 
 from kb_contracts.commands import SyncDocument
-from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.database import Database, upsert_all
 from kb_shared.mongo.index_jobs.job import (
     NAME,
     PUBLISH_GRACE,
     SUSPECT_AFTER,
     UNCLAIMED_GRACE,
     IndexJobState,
-    milliseconds,
+    later,
     row_id,
 )
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """Somebody's wish that documents be brought to what they should be."""
+    """Commands that are requested together, for one reason."""
 
     commands: Collection[SyncDocument]
     traceparent: str
     occurred_at: datetime
-    """The time of the event that asks."""
+    """Time of the event that requests it."""
     backfill_id: str | None = None
     """Id of the backfill that requests it, if one does."""
 
 
-Opened: TypeAlias = Mapping[str, str]
-"""The tokens of jobs that were opened or renewed, by the id of their row."""
+Opened: TypeAlias = Mapping[MembershipKey, str]
+"""Tokens of jobs whose commands are to be published, by the document and KB of the job."""
 
 
 async def request(database: Database, requests: Collection[Request]) -> dict[Request, Opened]:
-    """Open a job for each command, or renew the open one: pending, a new token, no attempts yet.
+    """Open a job for each command, or renew the open one: pending, with a new token and no attempts.
 
-    The lease of somebody at work is left alone: seeing another token, that worker gives the job back. A job stays the
-    `backfill_id`'s that asked for it, whoever asks after that, until another backfill does.
+    A lease is not changed: the worker that holds it sees the new token at its end and gives the job back. A job keeps
+    the `backfill_id` of the last backfill that requested it; requests by events don't change it.
     """
     opened: dict[Request, Opened] = {
-        each: {row_id(command.kb_id, command.document_id): str(uuid4()) for command in each.commands}
-        for each in requests
+        each: {_key(command): str(uuid4()) for command in each.commands} for each in requests
     }
     renewals = [_renewal(command, each, opened[each]) for each in requests for command in each.commands]
     if renewals:
@@ -54,27 +53,34 @@ async def request(database: Database, requests: Collection[Request]) -> dict[Req
     return opened
 
 
-async def note_published(database: Database, organization_id: str, opened: Opened) -> None:
-    """Note that the commands of new jobs are published: they may wait in their lanes for `UNCLAIMED_GRACE`.
+async def note_published(database: Database, opened: Opened) -> None:
+    """Note that commands are published: they may wait in their lanes for `UNCLAIMED_GRACE`.
 
-    Jobs that somebody has begun since, or asked for again, stay as they are.
+    Jobs that were claimed or requested again since are not changed.
     """
+    if not opened:
+        return
     await database[NAME].update_many(
         {
-            "_id": {"$in": list(opened)},
-            "organization_id": organization_id,
+            "_id": {"$in": [row_id(key.kb_id, key.document_id) for key in opened]},
+            "organization_id": {"$in": sorted({key.organization_id for key in opened})},
             "token": {"$in": list(opened.values())},
-            # Whoever claims a job, gives it back or postpones it sets another time.
-            "$expr": {"$eq": ["$next_attempt_at", _later("$requested_at", PUBLISH_GRACE)]},
+            # A claim, its return and a postponement each set another time. The command of a row without `publish_by`,
+            # of an older version, is published once more.
+            "$expr": {"$eq": ["$next_attempt_at", "$publish_by"]},
         },
-        [{"$set": {"next_attempt_at": _later("$$NOW", UNCLAIMED_GRACE)}}],
+        [{"$set": {"next_attempt_at": later("$$NOW", UNCLAIMED_GRACE)}}],
     )
 
 
+def _key(command: SyncDocument) -> MembershipKey:
+    return MembershipKey(command.organization_id, command.kb_id, command.document_id)
+
+
 def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateOne:
-    job_id = row_id(command.kb_id, command.document_id)
+    key = _key(command)
     return UpdateOne(
-        {"_id": job_id, "organization_id": command.organization_id},
+        {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id},
         [
             {
                 "$set": {
@@ -82,24 +88,25 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                     "document_id": {"$literal": command.document_id},
                     "state": IndexJobState.PENDING,
                     "reason": command.reason,
-                    # A forced request is not forgotten because an ordinary one came after it.
+                    # An ordinary request does not cancel an earlier forced one.
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
-                    "token": opened[job_id],
+                    "token": opened[key],
                     "attempts": 0,
-                    # Suspect it stays: whoever asks again, it is not let near others before it has been done once.
+                    # A suspect stays one: no new request lets it be indexed beside other documents before it succeeds.
                     "crashes": {"$min": [{"$ifNull": ["$crashes", 0]}, SUSPECT_AFTER]},
                     "alone": {"$ifNull": ["$alone", False]},
-                    # Whoever holds the lease gives the job back; should it die, the job is due with the lease's end.
+                    # The holder of a lease gives the job back. If it dies, the job is due when the lease ends.
                     "next_attempt_at": {
                         "$cond": [
                             {"$gt": ["$lease_until", "$$NOW"]},
                             "$lease_until",
-                            _later("$$NOW", PUBLISH_GRACE),
+                            later("$$NOW", PUBLISH_GRACE),
                         ]
                     },
+                    "publish_by": later("$$NOW", PUBLISH_GRACE),
                     "traceparent": request.traceparent,
                     "requested_at": "$$NOW",
-                    # Of work that has been open since an earlier event, the earlier time counts.
+                    # If the job was open already, the time of the earlier event counts.
                     "occurred_at": {
                         "$cond": [
                             {"$in": ["$state", [IndexJobState.PENDING, IndexJobState.RUNNING, IndexJobState.PAUSED]]},
@@ -120,14 +127,10 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
     )
 
 
-def _later(time: str, by: timedelta) -> Row:
-    return {"$add": [time, milliseconds(by)]}
-
-
 async def unforce(database: Database, key: KnowledgeBaseKey, *, backfill_id: str) -> None:
-    """Let jobs of a backfill that nobody has begun look whether anything is to be done, instead of doing it anyway.
+    """Let jobs of a backfill that no worker has begun check for drift, instead of indexing in any case.
 
-    They are not deleted: an event may have asked for the same document.
+    They are not deleted, because an event may have requested the same document.
     """
     unbegun = {
         "organization_id": key.organization_id,

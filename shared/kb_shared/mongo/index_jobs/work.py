@@ -1,4 +1,4 @@
-"""What a worker does with a job: take it, keep it, and say how it ended."""
+"""The steps of a worker with a job: claim it, extend its lease, and store its outcome."""
 
 from collections.abc import Collection, Sequence
 from datetime import timedelta
@@ -10,33 +10,30 @@ from kb_shared.mongo.index_jobs.job import NAME, ROWS, SUSPECT_AFTER, IndexJob, 
 from kb_shared.mongo.majority import seen_by_later_reads
 
 
-async def claim(database: Database, command: SyncDocument, *, owner: str, lease: timedelta) -> IndexJob | None:
-    """Take the job of `command` for `lease`, on the server's clock.
-
-    What a worker held that died goes on with the attempt that it was at: that one crashed, it did not fail.
-    None if there is nothing to take: it is done, failed, waits for its text, or somebody is at work on it.
-    """
-    return (await claim_all(database, [command], owner=owner, lease=lease)).get(command)
-
-
 async def claim_all(
     database: Database, commands: Collection[SyncDocument], *, owner: str, lease: timedelta
 ) -> dict[SyncDocument, IndexJob]:
-    """Take the jobs of `commands` as `claim` does; those that are not to be had are absent."""
+    """Claim the jobs of `commands` for `lease`, on the server's clock.
+
+    A job whose worker died keeps its number of attempts: the attempt crashed, it did not fail.
+
+    Returns:
+        Jobs by command. A job that is done, failed, waits for its text, or is held by another worker is absent.
+    """
     wanted = {row_id(command.kb_id, command.document_id): command for command in commands}
-    ours = {
+    of_commands = {
         "_id": {"$in": list(wanted)},
         "organization_id": {"$in": sorted({command.organization_id for command in commands})},
     }
     claim_id = str(uuid4())
-    # What is read for these jobs from here on is no older than what asked for them.
+    # Later majority reads for these jobs are no older than the events that requested them.
     async with seen_by_later_reads(database):
         claimed = await database[NAME].update_many(
             {
-                **ours,
+                **of_commands,
                 "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
                 "$or": [{"lease_until": None}, {"lease_owner": owner}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
-                # A command that is delivered again must not use up its attempts.
+                # A redelivered command must not use up an attempt.
                 "$expr": {"$lte": [{"$ifNull": ["$postponed_until", "$$NOW"]}, "$$NOW"]},
             },
             [
@@ -46,8 +43,8 @@ async def claim_all(
                         "lease_owner": {"$literal": owner},
                         "lease_until": {"$add": ["$$NOW", milliseconds(lease)]},
                         "next_attempt_at": {"$add": ["$$NOW", milliseconds(lease)]},
-                        "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_LET_GO, 1, 0]}]}]},
-                        "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_died_of_it(owner), 1, 0]}]},
+                        "attempts": {"$max": [1, {"$add": ["$attempts", {"$cond": [_WAS_RELEASED, 1, 0]}]}]},
+                        "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_has_crashed(owner), 1, 0]}]},
                         "alone": False,
                         "claim_id": claim_id,
                     }
@@ -56,22 +53,22 @@ async def claim_all(
         )
     if claimed.modified_count == 0:
         return {}
-    rows = database[NAME].find({**ours, "claim_id": claim_id})
+    rows = database[NAME].find({**of_commands, "claim_id": claim_id})
     return {wanted[row["_id"]]: ROWS.read(row) async for row in rows}
 
 
-_LET_GO: Row = {"$eq": ["$lease_owner", None]}
+_WAS_RELEASED: Row = {"$eq": ["$lease_owner", None]}
 """Condition that the previous worker reported how its attempt ended."""
 
 
-def _died_of_it(owner: str) -> Row:
-    """Build the condition that the holder of the lease died at work, which makes the document a suspect."""
+def _has_crashed(owner: str) -> Row:
+    """Build the condition that the holder of the lease died, and that this counts as a crash of the document."""
     died = {"$not": {"$in": ["$lease_owner", [None, {"$literal": owner}]]}}
     return {"$and": [died, {"$or": ["$alone", {"$lt": ["$crashes", SUSPECT_AFTER]}]}]}
 
 
 async def note_alone(database: Database, job: IndexJob) -> None:
-    """Say that the holder of the lease works on nothing else: if it dies from here on, it dies of this job."""
+    """Note that the holder of the lease works on this job alone: if it dies now, this job is the cause."""
     await database[NAME].update_one(
         {
             "_id": row_id(job.kb_id, job.document_id),
@@ -83,7 +80,7 @@ async def note_alone(database: Database, job: IndexJob) -> None:
 
 
 async def extend(database: Database, jobs: Sequence[IndexJob], *, owner: str, lease: timedelta) -> int:
-    """Keep the leases of work that takes long; return how many of them are still the owner's."""
+    """Extend the leases of `jobs`; return how many the owner still holds."""
     if not jobs:
         return 0
     until = {"$add": ["$$NOW", milliseconds(lease)]}
@@ -112,7 +109,7 @@ async def finish(database: Database, job: IndexJob, session: MongoSession | None
 
 
 async def give_back(database: Database, job: IndexJob, *, owner: str, uncount_attempt: bool = False) -> None:
-    """Let the job be due at once, for the request that came meanwhile or for another worker."""
+    """Release the job, so that another worker can claim it, or this one for a request that came meanwhile."""
     await database[NAME].update_one(
         {"_id": row_id(job.kb_id, job.document_id), "organization_id": job.organization_id, "lease_owner": owner},
         [
@@ -138,7 +135,7 @@ async def postpone(
     error_message: str,
     count_attempt: bool = True,
 ) -> None:
-    """Try again later; if another request came meanwhile, that one is due at once instead."""
+    """Schedule the next attempt after `delay`; if another request came meanwhile, the job is due at once instead."""
     await _close_job(
         database,
         job,
@@ -156,7 +153,7 @@ async def postpone(
 async def fail(
     database: Database, job: IndexJob, session: MongoSession, *, error_type: str, error_message: str
 ) -> bool:
-    """Give up until something changes; False if something has: the caller then gives the job back."""
+    """Set the job to failed; False if it was requested again meanwhile: the caller then gives the job back."""
     failed = await database[NAME].update_one(
         _as_claimed(job),
         {
@@ -175,7 +172,7 @@ async def fail(
 
 
 async def pause(database: Database, job: IndexJob, session: MongoSession) -> bool:
-    """Keep the job until its KB is resumed, this attempt uncounted; False if it has been requested again meanwhile."""
+    """Keep the job until its KB is resumed. The attempt does not count. False if it was requested again meanwhile."""
     fields: Row = {
         "state": IndexJobState.PAUSED,
         "attempts": job.attempts - 1,
@@ -196,15 +193,15 @@ async def wait_for_text(database: Database, job: IndexJob) -> None:
 
 
 async def _close_job(database: Database, job: IndexJob, fields: Row) -> None:
-    settled = await database[NAME].update_one(
+    closed = await database[NAME].update_one(
         _as_claimed(job), [{"$set": {**fields, "lease_owner": None, "lease_until": None}}]
     )
-    if settled.matched_count == 0 and job.lease_owner is not None:
+    if closed.matched_count == 0 and job.lease_owner is not None:
         await give_back(database, job, owner=job.lease_owner)
 
 
 def _as_claimed(job: IndexJob) -> Row:
-    """The row, if no newer request has come since the job was claimed."""
+    """Build the filter for the row, provided that it was not requested again since the job was claimed."""
     return {
         "_id": row_id(job.kb_id, job.document_id),
         "organization_id": job.organization_id,
