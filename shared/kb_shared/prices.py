@@ -39,9 +39,6 @@ class EmbeddingPrice:
         return nano_usd(self.usd_per_embedding + tokens * self.usd_per_token)
 
 
-FREE: Final = EmbeddingPrice()
-
-
 @dataclass(frozen=True, slots=True)
 class Prices:
     """The prices that a deployment sets itself."""

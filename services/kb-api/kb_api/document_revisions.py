@@ -5,14 +5,13 @@ Two requests that follow each other closely get revisions that follow each other
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
 from kb_shared.mongo.database import Database, MongoSession
 
 NAME = "document_revisions"
-GREATEST: Final = 2**63 - 1
 
 Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
 """Part of a document that has a revision of its own."""

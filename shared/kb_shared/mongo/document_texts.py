@@ -186,10 +186,6 @@ async def touch(database: Database, organization_id: str, identity: str) -> bool
     return touched.matched_count == 1
 
 
-async def find(database: Database, organization_id: str, identity: str) -> StoredText | None:
-    return (await find_all(database, organization_id, [identity])).get(identity)
-
-
 async def find_beginning(database: Database, organization_id: str, identity: str, *, characters: int) -> str | None:
     """The first `characters` of a text, without reading more of a large one than they take."""
     row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"pages": 0})

@@ -140,15 +140,6 @@ class DocumentChange:
         return self.document.projection_version + 1
 
 
-async def write(database: Database, document: Document, event: AppliedEvent) -> bool:
-    """Store `document`, changed by `event`, if the row is still the one it was read from.
-
-    False if another writer was first.
-    """
-    change = DocumentChange(document, event)
-    return change in await write_all(database, [change])
-
-
 async def write_all(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
     """Store changes of different documents; returns those whose row was still the one they were read from."""
     try:

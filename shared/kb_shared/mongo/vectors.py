@@ -6,7 +6,7 @@ replaces stays for a while: a chunk is live from version `since`, and until vers
 `found_chunks` says what a reader may show of chunks in any state (rule 1 of docs/explanation/architecture.md).
 """
 
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -234,10 +234,3 @@ async def page_of_document(
     rows = chunks.collection.find(query, {"embedding": 0}, session=session).sort("chunk_index", ASCENDING)
     page = await rows.skip(skip).limit(limit).to_list()
     return page, await chunks.collection.count_documents(query, session=session)
-
-
-async def of_document(chunks: Chunks, document_id: str) -> AsyncIterator[Row]:
-    """The live chunks of a document in their order, without vectors."""
-    query = {**chunks.filter_document(document_id), "until": None}
-    async for row in chunks.collection.find(query, {"embedding": 0}).sort("chunk_index", ASCENDING):
-        yield row
