@@ -24,22 +24,22 @@ $(INSTALLED): requirements.lock $(addsuffix /pyproject.toml,$(PACKAGES))
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation $(addprefix -e ,$(PACKAGES))
 	@touch $@
 
-demo: install  ## index a hundred real documents and search them, in under three minutes
+demo: install  ## index about 100 real documents and search them (1 to 3 minutes)
 	@$(BIN)/kb demo
 
-up: install  ## start the whole stack on this machine
+up: install  ## start all services on this machine
 	@$(BIN)/kb up
 
-down: install  ## stop it; data stays in .kb/
+down: install  ## stop them; the data is kept in .kb/
 	@$(BIN)/kb down
 
-status: install  ## what runs, where, and how it is
+status: install  ## show the processes, with state, port and log
 	@$(BIN)/kb status
 
-test: install  ## every test that fits in CI, against real servers
+test: install  ## all tests except the long ones, against real servers
 	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 3 --dist loadgroup --no-loadscope-reorder --quiet
 
-test-long: install  ## the long forms: more kills, more orders, more swaps, more examples
+test-long: install  ## the long tests: more kills, orders, swaps and examples
 	@$(BIN)/python -m pytest -m "$(LOCAL) and long" --timeout 7200
 	@$(BIN)/python -m pytest tests/unit --hypothesis-profile new --timeout 7200 --quiet
 
@@ -50,10 +50,10 @@ test-kafka: install  ## integration, e2e and chaos on three brokers of Apache Ka
 	@$(BIN)/python -m pytest -m kafka_cluster tests --timeout 900 --quiet
 	@$(BIN)/python -m tests.chaos --seed 1 --brokers 3
 
-test-replicas: install  ## what three mongods must survive: kills, freezes, step-downs
+test-replicas: install  ## tests on three mongods: kills, freezes, step-downs
 	@$(BIN)/python -m pytest tests/replica_set -m replica_set --timeout 900 --quiet
 
-test-mutants: install  ## plant faults in copies of the code and see that the tests named for each fail
+test-mutants: install  ## plant faults in copies of the code and check that tests fail
 	@$(BIN)/python -m tests.mutants
 
 test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the search node
@@ -68,7 +68,7 @@ check: install  ## format, lint, types, import rules, names, docs equal to the c
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m pytest tests/architecture --quiet
 
-format: install  ## format and fix what can be fixed
+format: install  ## format, and fix automatically
 	@$(BIN)/ruff format --quiet .
 	@$(BIN)/ruff check --quiet --fix .
 

@@ -1,6 +1,6 @@
 """`python -m benchmarks.overload`: how many documents are indexed while more come than can be.
 
-The indexer and mongod are limited to a share of a CPU. First a burst of documents tells what they can do at most; then
+The indexer and mongod are limited to a share of a CPU. First a burst of documents measures their capacity; then
 documents come at that rate, at twice, four and eight times of it, each on a fresh system. What counts is how many of
 them are searchable when the time is over, and how many swaps ran in vain.
 """
@@ -30,7 +30,7 @@ def main() -> None:
     parser = command.parser("overload", __doc__)
     parser.add_argument("--cpu-share", type=float, default=0.1, help="of the indexer and of mongod, each")
     parser.add_argument("--loads", type=float, nargs="+", default=[1, 2, 4, 8], help="times the capacity")
-    parser.add_argument("--burst", type=int, default=100, help="documents that tell the capacity")
+    parser.add_argument("--burst", type=int, default=100, help="documents that measure the capacity")
     parser.add_argument("--seconds", type=float, default=60, help="that documents come for, at each load")
     add_options(parser, words=1_000, dims=384)
     command.run(parser, _measure)

@@ -1,6 +1,6 @@
 """`python -m benchmarks.time_to_searchable`: from an event to the search that finds it, while nothing else goes on.
 
-What the call to the embedding server takes is told apart: that is the provider's time, not the system's.
+The time of the call to the embedding server is reported separately, because it is the provider's.
 """
 
 import argparse

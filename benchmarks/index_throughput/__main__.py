@@ -2,7 +2,7 @@
 
 Documents are published, indexed, and found; then all of them once more, in a new revision with the same text.
 `raw_limit` is what the same machine does in the same run when it does nothing but what any design must: generate each
-vector, and insert it into the cache and into its chunk's row (see `raw_limit.py`). `machine_loop_s` tells how fast a
+vector, and insert it into the cache and into its chunk's row (see `raw_limit.py`). `machine_loop_s` shows how fast a
 core was: 20 million turns of an empty loop, before the first pass and after the second.
 """
 

@@ -1,4 +1,4 @@
-"""What the indexer tells the world, which costs MongoDB nothing to wait for."""
+"""Waits for outcome messages of the indexer on Kafka, which puts no load on MongoDB."""
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager

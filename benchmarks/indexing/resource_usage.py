@@ -1,4 +1,4 @@
-"""What mongod, the embedding server and every process of the system did between two moments."""
+"""Measures the CPU and the commands of mongod, the embedding server and all processes between two snapshots."""
 
 import os
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class UsageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ResourceUsage:
-    """The difference of two moments."""
+    """The difference of two snapshots."""
 
     commands: dict[str, int]
     documents_examined: int

@@ -1,4 +1,4 @@
-"""New documents, one at a time: how long each takes from its event to the first search that finds it."""
+"""Measures the time of new documents, one at a time, from their event to the first search that finds them."""
 
 import argparse
 import asyncio

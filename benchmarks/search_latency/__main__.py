@@ -4,7 +4,7 @@ And what an iteration of the loop costs beyond its model and its search.
 
 The chunks come in as events and searches go over HTTP, to the search service itself. Vectors of the questions are in
 the cache, as those of repeated queries are. The raw aggregates are those that the service sends to the indexes, from
-this process. `machine_loop_s` tells how fast a core was before and after: ratios hold, milliseconds are of the moment.
+this process. `machine_loop_s` shows how fast a core was before and after: ratios hold, milliseconds are of the moment.
 """
 
 import argparse

@@ -92,7 +92,7 @@ class EventPublisher:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Wait at most ten seconds for what is still being published by other tasks; it fails then."""
+        """Wait at most ten seconds for other tasks that are still publishing; after that their events fail."""
         producer, self._producer = self._producer, None
         if producer is not None:
             await producer.stop()

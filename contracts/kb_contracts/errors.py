@@ -9,4 +9,4 @@ class Rejected(Exception):
         self.reason = reason
         """Slug, such as `not-json`."""
         self.detail = detail
-        """Sentence about what is wrong, which quotes no text."""
+        """Sentence that describes the error without quoting a text."""

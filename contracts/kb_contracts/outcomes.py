@@ -84,7 +84,7 @@ class SpuCharged(Payload):
 
 
 class BudgetSoftExceeded(Payload):
-    """An organization has spent what a soft limit of its budget says; told once a month for each of the two units."""
+    """An organization has reached a soft limit of its budget; sent once per month for each of the two units."""
 
     TYPE: ClassVar[str] = "budget.soft_exceeded.v1"
 
@@ -95,7 +95,7 @@ class BudgetSoftExceeded(Payload):
     soft: float
     """The limit, in this unit."""
     used: float
-    """This month, when it was told."""
+    """Spending of this month at that time."""
 
 
 AboutDocument = DocumentIndexed | DocumentRemoved | DocumentIndexFailed

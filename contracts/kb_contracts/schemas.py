@@ -65,8 +65,8 @@ _CHANNELS: Final = (
     ),
     _Channel(
         topics.KB_EVENTS,
-        "What became of documents, knowledge bases and budgets. What is told of one document in a knowledge base comes "
-        "in order, and so does what is told of the knowledge base itself; each may come twice, with the same `id`.",
+        "Outcomes of documents, knowledge bases and budgets. Messages about one document in a knowledge base are in "
+        "order, and so are messages about the knowledge base itself; each may come twice, with the same `id`.",
         "{organization_id}/{kb_id}; of rejected events and budgets {organization_id}",
         KB_EVENTS.values(),
         ("send",),

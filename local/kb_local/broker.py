@@ -13,8 +13,8 @@ from kb_local.server import Server, accepts_connections
 class Broker(Server):
     """Tansu, a Kafka-compatible broker. Memory only: what it held is gone when the process ends.
 
-    A producer that knows a topic from before gets acknowledgements for records that nobody will ever see, until the
-    topic exists again: after each start create the topics before anything produces.
+    After a restart, a producer that knew a topic gets acknowledgements for records that are lost, until the
+    topic exists again. So create the topics after each start, before any producer runs.
     """
 
     def __init__(self, *, port: int, log: Path) -> None:

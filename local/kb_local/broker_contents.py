@@ -9,7 +9,7 @@ from kb_shared.settings import CommonSettings
 
 
 async def create_topics(connection: KafkaConnection, *, prefix: str) -> None:
-    """Create those topics of the system that are not there yet, and check the others.
+    """Create missing topics and check existing ones.
 
     Raises:
         UnusableServer: the broker does not answer, or has them with other partitions.
@@ -23,7 +23,7 @@ async def create_topics(connection: KafkaConnection, *, prefix: str) -> None:
 
 
 async def resend_after_broker_loss(mongo_uri: str, *, database: str) -> None:
-    """Have everything sent again that MongoDB promised and an empty broker no longer holds."""
+    """Send everything again that an empty broker has lost, from MongoDB."""
     opened = connect(CommonSettings(mongo_uri=mongo_uri, mongo_database=database))
     try:
         await restore_after_broker_loss(opened)

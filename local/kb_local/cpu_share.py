@@ -1,4 +1,4 @@
-"""Holds processes to a share of a CPU: by a control group where one can be made, else by SIGSTOP and SIGCONT."""
+"""Limits processes to a share of a CPU: by a control group if possible, otherwise by SIGSTOP and SIGCONT."""
 
 import asyncio
 import contextlib
@@ -17,19 +17,19 @@ from kb_local.server import Server
 PERIOD_US: Final = 100_000
 _POLL_INTERVAL_S: Final = 0.02
 _LONGEST_CREDIT_S: Final = 0.1
-"""A process that did nothing for long may not make up for it afterwards."""
+"""Limit of the CPU time that an idle process can save up."""
 
 
 class CpuLimiter(ABC):
-    """One process at a time, the next one when the last is gone."""
+    """Limits one process at a time; after a restart, the new one."""
 
     @abstractmethod
     def limit(self, server: Server) -> None:
-        """Hold the process of `server`, which runs; called again and again."""
+        """Limit the running process of `server`; called repeatedly."""
 
     @abstractmethod
     def release(self) -> None:
-        """Leave nothing behind."""
+        """Remove the limit."""
 
 
 class CgroupLimiter(CpuLimiter):
@@ -66,7 +66,7 @@ class StopContinueLimiter(CpuLimiter):
         self._stopped_by_us = False
 
     def limit(self, server: Server) -> None:
-        # A process that somebody else froze stays frozen.
+        # A process that a test has paused stays paused.
         if server.paused:
             return
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -101,7 +101,7 @@ class StopContinueLimiter(CpuLimiter):
 def create_limiter(
     share: float, *, hierarchies: Iterable[Path] = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/cpu"))
 ) -> CpuLimiter:
-    """Return what holds a process to `share` of a CPU here."""
+    """Return the limiter that works on this machine, for `share` of a CPU."""
     for hierarchy in hierarchies:
         folder = hierarchy / f"kb-tests-{os.getpid()}-{uuid4().hex[:8]}"
         try:
@@ -117,7 +117,7 @@ def create_limiter(
 
 @contextlib.asynccontextmanager
 async def limit_cpu(share: float, servers: Callable[[], Iterable[Server]]) -> AsyncIterator[None]:
-    """Hold each of `servers` to `share` of a CPU, also those that are started, or started again, meanwhile."""
+    """Limit each of `servers` to `share` of a CPU, also those that are started or restarted meanwhile."""
     limiters: dict[str, CpuLimiter] = {}
 
     async def keep() -> None:

@@ -1,7 +1,7 @@
 """One base URL for all services: `python -m kb_local.gateway --port N --kb-api URL --kb-search URL`.
 
-It stands in for what an Ingress does in a cluster: routes by path and passes everything else on as it came. What is for
-operators alone, /metrics, it does not pass on.
+It replaces the Ingress of a cluster: it routes by path and forwards requests and responses unchanged. It does not
+serve /metrics, which is for operators only.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
 
 
 class _RequestBody:
-    """The body of a request as it is passed on; the request may be asked for other news only after its end."""
+    """The body of a forwarded request; a disconnect can be awaited only after its end."""
 
     def __init__(self, request: Request) -> None:
         self.has_ended = asyncio.Event()
@@ -118,10 +118,10 @@ class _RequestBody:
 async def _send_while_connected(
     request: Request, body: _RequestBody, *, sending: Coroutine[Any, Any, httpx.Response]
 ) -> httpx.Response:
-    """Send for as long as the caller is there, so that no service works for somebody who has gone.
+    """Forward a request until the client disconnects, so that no service works for a client that has gone.
 
     Raises:
-        ClientDisconnect: the caller has gone; the connection to the service is closed.
+        ClientDisconnect: the client has disconnected; the connection to the service is closed.
     """
     answering = asyncio.ensure_future(sending)
     disconnecting = asyncio.ensure_future(_wait_for_disconnect(request, body))

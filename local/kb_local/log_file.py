@@ -10,14 +10,14 @@ TAIL_LINES = 12
 
 
 def open_log(log: Path) -> int:
-    """Return a descriptor that appends to `log`, which is made when absent; one of before becomes private, too."""
+    """Return a descriptor that appends to `log`, which is made when absent; an existing file becomes private, too."""
     descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, OWNER_ONLY)
     os.fchmod(descriptor, OWNER_ONLY)
     return descriptor
 
 
 def rotate_log(log: Path) -> None:
-    """Put a log that has grown large aside as `<name>.log.1`, over the one before."""
+    """Rename a large log to `<name>.log.1`, replacing the previous one."""
     if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(log.with_name(log.name + ".1"))
 

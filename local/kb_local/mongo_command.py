@@ -17,7 +17,7 @@ async def run_command(host: str, port: int, *, command: Mapping[str, Any], timeo
     replica set only if that was there when it connected, and leaves sockets open when it is closed early.
 
     Raises:
-        OSError: nobody answers, or not in time.
+        OSError: no response, or not in time.
     """
     async with asyncio.timeout(timeout_s):
         reader, writer = await asyncio.open_connection(host, port)

@@ -44,7 +44,7 @@ class Mongod(Server):
             port: on loopback.
             log: file that its output is appended to.
             name: of the server.
-            alone: makes itself a replica set; otherwise somebody else initiates the set that it is a member of.
+            alone: makes itself a replica set; otherwise the caller initiates the replica set.
             cache_gb: of WiredTiger; a transaction of many chunks has to fit.
             transaction_lifetime_s: how long the locks of a transaction outlive a client that was killed.
             parameters: further `--setParameter` values.
@@ -92,7 +92,7 @@ class Mongod(Server):
 
     async def wait_ready(self) -> None:
         if self._alone and await self.wait_with_progress(self._answers_or_ended) and self.running:
-            # One that dies right here is told of below, with its log.
+            # A process that dies here is reported below, with its log.
             with contextlib.suppress(OSError):
                 await self.wait_with_progress(self._is_member)
         await super().wait_ready()
@@ -104,9 +104,9 @@ class Mongod(Server):
         return not self.running or await accepts_connections(LOOPBACK, self.port)
 
     async def _is_member(self) -> bool:
-        """Say whether it knows itself as the member of its replica set; if not, tell it.
+        """Return whether the replica set is initiated with the current address; if not, initiate or reconfigure it.
 
-        To be asked until it does: one that is still loading its configuration answers as if it had none.
+        Call it until it returns True: a mongod that is still loading its configuration answers as if it had none.
         """
         member = {"_id": 0, "host": self.address}
         answer = await self._ask({"replSetGetConfig": 1})

@@ -1,11 +1,11 @@
-"""How long to wait for what may take long: on a busy machine everything does."""
+"""Timeouts that are extended while there is progress, for busy machines."""
 
 from collections.abc import Hashable
 from time import monotonic
 
 
 class ProgressDeadline:
-    """Ends a wait once nothing new has been seen for a while, however long it has been in all."""
+    """Ends a wait after a time without progress, however long the wait takes in total."""
 
     def __init__(self, limit_s: float) -> None:
         """Begin to wait, at most `limit_s` seconds without progress."""
@@ -14,7 +14,7 @@ class ProgressDeadline:
         self._progressed_at = monotonic()
 
     def record(self, progress: Hashable) -> None:
-        """Take in how far it is; what was seen before, as of a process that crashes again and again, is no progress."""
+        """Record the current progress; a value that was seen before is no progress (a process that crash-loops)."""
         if progress not in self._seen:
             self._seen.add(progress)
             self._progressed_at = monotonic()

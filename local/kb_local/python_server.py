@@ -91,7 +91,7 @@ class SearchNode(PythonServer):
             return False
         if not self._siblings:
             return await is_writable(self.port)
-        # One whose member is away has nobody to forward to; the others serve meanwhile.
+        # A node whose member is down can't forward commands; the other nodes serve meanwhile.
         return await is_member(self.port) or not await self._member_accepts_connections()
 
     async def _member_accepts_connections(self) -> bool:

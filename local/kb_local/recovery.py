@@ -1,4 +1,4 @@
-"""What heals a broker that lost its messages: MongoDB still knows all that was promised."""
+"""Recovery after the broker lost its messages: everything is in MongoDB."""
 
 import structlog
 

@@ -100,7 +100,7 @@ class ReplicaSet:
         await self.heal()
 
     async def stop(self) -> None:
-        """End all members at once: there is nobody left to hand over to."""
+        """Stop all members at once, without a step-down."""
         await asyncio.gather(*(member.kill() for member in self.members))
 
     async def heal(self) -> None:
@@ -173,7 +173,7 @@ class ReplicaSet:
         if not answer["ok"] and answer["code"] != ALREADY_INITIALIZED:
             raise ServerNotReady(f"the replica set was refused: {answer['errmsg']}", remedy="use an empty folder")
         if answer["ok"]:
-            # Nobody stands for election before the election timeout, unless told to.
+            # Without replSetStepUp, an election begins only after the election timeout.
             await self._until(self._first_steps_up, what="the first election")
 
     async def _first_steps_up(self) -> bool:

@@ -84,7 +84,7 @@ class Stack:
             zygote: one that runs.
             database: of this stack's rows.
             topic_prefix: what the names of its topics and consumer groups begin with.
-            ports: hands out the ports of what is launched.
+            ports: assigns the ports of the started servers.
         """
         self.home = Home(home)
         self.ports = ports or Ports()
@@ -219,7 +219,7 @@ class Stack:
             raise
 
     async def stop(self) -> None:
-        """Stop everything in order: who writes before where it is written to."""
+        """Stop everything in order: writers before the servers that they write to."""
         if self.gateway is not None:
             await self.gateway.stop()
         await run_all(*(service.stop() for service in self.services.values()))
@@ -254,16 +254,16 @@ class Stack:
         return self._zygote is not None and await self._zygote.is_ready()
 
     async def restart_broker(self) -> None:
-        """Crash the broker, and bring the stack back to where it lost nothing."""
+        """Kill the broker, restart it and send its messages again."""
         assert self.broker is not None, "this stack has not launched a broker"
         await self.broker.kill()
         await self.recover_broker()
 
     async def recover_broker(self) -> None:
-        """Start a broker that ended, empty as it is, and have sent again what it held.
+        """Restart the broker, which is empty then, and send its messages again.
 
-        Whatever produces is stopped until the topics exist: until then the new broker would acknowledge records that
-        nobody will ever see.
+        Producers are stopped until the topics exist, because until then the new broker would acknowledge records and
+        lose them.
         """
         assert self.broker is not None, "this stack has not launched a broker"
         producers = [service for service in self.services.values() if service.package in PRODUCERS and service.running]
@@ -346,14 +346,14 @@ class Stack:
         await self.gateway.start()
 
     def _url_of(self, name: str) -> str:
-        """Return where the gateway sends what belongs to a service; nobody listens there when it is left out."""
+        """Return the URL of a service for the gateway; nothing listens there if the service is not started."""
         if name in self.services:
             return self.services[name].url
         return f"http://127.0.0.1:{self.ports.reserve(name.replace('_', '-'))}"
 
 
 async def run_all(*work: Coroutine[Any, Any, Any]) -> None:
-    """Run all at once; the first error cancels the others and is raised as it is."""
+    """Run all concurrently; the first error cancels the others and is raised unchanged."""
     try:
         async with asyncio.TaskGroup() as group:
             for coroutine in work:

@@ -77,7 +77,7 @@ class Home:
         return self.logs / f"{name}.log"
 
     def prepare(self) -> None:
-        """Make the folder, or check that what is in it can be used.
+        """Create the folder, or check that it can be used.
 
         Raises:
             UnusableHome: it was made by a newer version, cannot be written, or is another user's.

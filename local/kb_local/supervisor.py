@@ -1,4 +1,4 @@
-"""Keeps a stack running: restarts what crashes, tells how things stand, stops in order.
+"""Keeps a stack running: restarts crashed processes, reports the state, stops everything in order.
 
 `python -m kb_local.supervisor` runs one in the folder of `KB_HOME` until SIGTERM or Ctrl-C.
 """
@@ -34,7 +34,7 @@ FIRST_BACKOFF_S = 0.5
 LONGEST_BACKOFF_S = 30.0
 STABLE_AFTER_S = 60.0
 
-# They say how the stack is launched, or are the stack's own to choose; the services do not get them as they are.
+# They configure the launch, or the stack sets them itself; they are not passed on to the services.
 LAUNCH_SETTINGS = frozenset(
     {
         "KB_API_KEY_PEPPER",
@@ -70,7 +70,7 @@ class Supervisor:
     """Runs one stack from start to stop."""
 
     def __init__(self, stack: Stack, *, on_change: Callable[[StackState], None]) -> None:
-        """Take charge of a stack that has not been started.
+        """Prepare to run a stack that has not been started.
 
         Args:
             stack: what to run.
@@ -178,7 +178,7 @@ class Supervisor:
         if service.package in PRODUCERS:
             await self._broker_is_filled.wait()
         await poll_until(self._stack.can_fork, timeout_s=service.start_timeout_s)
-        # The revival of the broker starts producers too, and may have been first.
+        # The recovery of the broker also starts producers, and may have done so already.
         if not service.running:
             await service.start()
 
@@ -194,7 +194,7 @@ class Supervisor:
         try:
             self._on_change(state)
         except OSError as error:
-            # Nothing that runs needs the state: it goes on, and the state is told as soon as that can be done.
+            # The processes don't need the state file, so they continue; the state is written as soon as possible.
             if not self._report_failed:
                 log.warning("state.not_written", reason=os.strerror(error.errno or 0), remedy="make room in KB_HOME")
             self._report_failed = True
@@ -313,7 +313,7 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
 
 
 def end_leftovers(home: Home) -> None:
-    """Kill what a supervisor that was killed has left behind, where the system did not do it (macOS)."""
+    """Kill processes that a killed supervisor left behind, where the system did not do it (macOS)."""
     for recorded in home.read_state().processes:
         process = find_process(recorded.pid, recorded.started_at)
         if process is not None:

@@ -74,7 +74,7 @@ class Zygote(Server):
         self._alive: dict[int, ForkedChild] = {}
 
     def _launch(self) -> Child:
-        # What was forked by a run that crashed is gone, even if nobody has looked since.
+        # Processes that a crashed run forked are gone, even if they were not polled since.
         self._close()
         ours, theirs = socket.socketpair()
         self._connection, self._inbox, self._is_ready = ours, b"", False

@@ -119,7 +119,7 @@ class Forker:
         if "fork" in request:
             return self._fork(ForkRequest(**request["fork"]))
         pid, number = request["signal"]
-        # A pid that has been reaped may by now be somebody else's.
+        # A reaped pid may belong to another process now.
         if pid in self._children:
             os.kill(pid, number)
         return None
@@ -184,7 +184,7 @@ def main() -> None:
     forker = Forker(socket.socket(fileno=int(sys.argv[1])))
     failed = preload(sys.argv[2:])
     check_single_threaded()
-    # What is there now is never collected, so that no collection in a child touches, and copies, all its pages.
+    # Existing objects are excluded from collection, so that a collection in a child does not copy all pages.
     gc.collect()
     gc.freeze()
     forker.send({"ready": failed})

@@ -48,7 +48,7 @@ def test_a_start_is_waited_for_as_long_as_it_makes_progress(slow: SlowStack) -> 
 
 def test_a_start_without_progress_is_given_up(slow: SlowStack) -> None:
     slow.is_stuck = True
-    with pytest.raises(ServerDied, match="the supervisor has done nothing for 300 s"):
+    with pytest.raises(ServerDied, match="the supervisor has made no progress for 300 s"):
         daemon.start(slow.environment, on_change=slow.go_on)
     assert slow.looks == 3
 

@@ -40,7 +40,7 @@ def _options() -> argparse.Namespace:
 
 
 def _loopback(host: str) -> str:
-    """Return the address of `host`; there is no authentication, so nobody but this machine may reach it."""
+    """Return the address of `host`; without authentication, only this machine may connect."""
     address = "127.0.0.1" if host == "localhost" else host
     if not ipaddress.ip_address(address).is_loopback:
         raise argparse.ArgumentTypeError(f"{host!r} is not a loopback address")
@@ -54,7 +54,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
-        # Now, not when uvicorn gets to it: the base URL is printed before, and whoever reads it may connect.
+        # Listen before the base URL is printed, because its reader may connect at once.
         listening.listen()
     except OSError as taken:
         sys.exit(f"cannot listen on {host}:{port}: {taken.strerror}; choose another with --port")

@@ -128,7 +128,7 @@ def chat_body(model: str, reply: ChatReply) -> dict[str, Any]:
 
 
 def encoded(body: dict[str, Any]) -> str:
-    """As JSON in ASCII, which has a way to say also what is no character."""
+    """Encode as ASCII JSON, which can also represent lone surrogates."""
     return json.dumps(body)
 
 

@@ -1,4 +1,4 @@
-"""Waiting on purpose, for as long as somebody waits for the answer."""
+"""Artificial delays, which end when the client disconnects."""
 
 import asyncio
 from collections.abc import Awaitable, Callable

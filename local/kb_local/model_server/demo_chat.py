@@ -48,8 +48,8 @@ def reply(request: ChatRequest) -> ChatReply:
     results = [text_of(each) for each in request.after_last("user") if each.get("role") == "tool"]
     if not results and (calls := _searches(request.tools or (), question)):
         return ChatReply(tool_calls=calls, prompt_tokens=request.words, completion_tokens=len(calls))
-    told = [text_of(each) for each in request.messages if each.get("role") == "user"][:-1]
-    found = chain(chain.from_iterable(map(passages_in, results)), chain.from_iterable(map(document_in, told)))
+    texts = [text_of(each) for each in request.messages if each.get("role") == "user"][:-1]
+    found = chain(chain.from_iterable(map(passages_in, results)), chain.from_iterable(map(document_in, texts)))
     quotes = best_quotes(question, list(found))
     if request.answer_schema is not None:
         text = json.dumps(value_for(request.answer_schema, quotes), ensure_ascii=False)
@@ -76,10 +76,10 @@ def passages_in(result: str) -> Iterator[Quote]:
         return
 
 
-def document_in(told: str) -> Iterator[Quote]:
+def document_in(text: str) -> Iterator[Quote]:
     """Read the document that a question is about, if this message brings it."""
     try:
-        document = _data_in(told)
+        document = _data_in(text)
         yield from [Quote("", str(document["text"]))] if "document" in document else []
     except (ValueError, KeyError, TypeError, RecursionError):
         return

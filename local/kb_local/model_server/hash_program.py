@@ -1,4 +1,4 @@
-"""What tests tell the hash models to do: how slow to be, and what to get wrong, when and how often."""
+"""Programs that tests give the hash models: delays, and faults with conditions and counts."""
 
 import random
 from typing import Literal, Self

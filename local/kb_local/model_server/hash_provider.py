@@ -20,7 +20,7 @@ from kb_local.model_server.openai_api import (
     entries,
 )
 
-# Clients tell some errors apart by OpenAI's own words, not by the status.
+# Clients distinguish some errors by OpenAI's texts, not by the status.
 _ERROR_OF_STATUS = {
     400: ("invalid_request_error", None, "Asked for by the test."),
     401: ("invalid_request_error", "invalid_api_key", "Incorrect API key provided: ****."),
@@ -116,7 +116,7 @@ def _raise_if_error(fault: Fault) -> None:
 
 
 def _corrupt(right: Sequence[Entry], fault: Fault | None) -> Sequence[Entry]:
-    """Return the answer as the fault leaves it; what is wrong is where a careless check does not look."""
+    """Return the response with the fault in it, at a place that a careless check misses."""
     last = right[-1]
     match fault.kind if fault else None:
         case "short":

@@ -31,7 +31,7 @@ class ModelWorker:
         """Begin nothing yet.
 
         Args:
-            model: what is loaded; once for all threads.
+            model: loaded once for all threads.
             threads: how many batches are embedded at once; by default one for each core that this process may use.
         """
         self.model = model
@@ -79,7 +79,7 @@ class ModelWorker:
         return Embedded(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
 
     def close(self) -> None:
-        """Drop what is queued and wait for the batches in hand."""
+        """Drop queued batches and wait for the running ones."""
         self._threads.shutdown(cancel_futures=True)
 
     def _lower_priority(self) -> None:
@@ -100,7 +100,7 @@ class ModelWorker:
 
 
 async def _run_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all at once; the first error cancels the others and is raised as it is."""
+    """Run all concurrently; the first error cancels the others and is raised unchanged."""
     try:
         async with asyncio.TaskGroup() as group:
             for coroutine in work:

@@ -33,7 +33,7 @@ class Entry:
 
 
 class ClientDisconnected(Exception):
-    """The client closed the connection; nobody reads the answer."""
+    """The client closed the connection before the response."""
 
 
 @dataclass(slots=True, eq=False)

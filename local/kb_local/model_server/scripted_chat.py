@@ -43,8 +43,8 @@ class Turn(BaseModel):
     text: str | None = None
     tool_calls: list[ScriptedCall] = []
     obey: bool = False
-    """Call whatever is told since the last answer: `CALL <name> <arguments> END`, wherever it stands in a tool's result
-    or a user's message."""
+    """Make the calls in the messages since the last answer: `CALL <name> <arguments> END`, anywhere in the result of a
+    tool or the message of a user."""
     status: int | None = Field(default=None, ge=400, le=599)
     code: str | None = None
     """Code of the error."""
@@ -58,7 +58,7 @@ class Turn(BaseModel):
     is_too_long: bool = False
     """The answer came to the end of what may be said: its reason to finish is `length`."""
     garbage: bool = False
-    """Answer 200 with what is no chat completion."""
+    """Answer 200 with a body that is not a chat completion."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 

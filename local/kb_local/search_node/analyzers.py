@@ -25,7 +25,7 @@ SNOWBALL_LANGUAGES = (
     *("armenian", "basque", "catalan", "danish", "dutch", "finnish", "french", "german", "hungarian", "italian"),
     *("norwegian", "portuguese", "romanian", "russian", "spanish", "swedish"),
 )
-# Named by Atlas too: to be told apart from a name that nobody knows.
+# Atlas has these, too: they are distinguished from unknown names.
 UNSUPPORTED_LANGUAGES = (
     *("arabic", "bengali", "brazilian", "bulgarian", "chinese", "cjk", "czech", "galician", "greek", "hindi"),
     *("indonesian", "irish", "japanese", "korean", "kuromoji", "latvian", "lithuanian", "morfologik", "nori"),

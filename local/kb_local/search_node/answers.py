@@ -1,4 +1,4 @@
-"""What becomes of a command that the proxy has read."""
+"""The possible results of a command that the proxy has decoded."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +27,7 @@ class IndexAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Aborted:
-    """Refused within a transaction: mongod fails `command` and so aborts the transaction; the client is told `error`.
+    """Refused within a transaction: mongod fails `command` and so aborts the transaction; the client gets `error`.
 
     Answered here alone, mongod would keep the transaction open and later commit it.
     """

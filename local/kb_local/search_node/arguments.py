@@ -1,4 +1,4 @@
-"""Reading a document that a client sent, with Atlas's words for what is wrong with it."""
+"""Reads the arguments of a client's document, and refuses invalid ones with Atlas's texts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Refusal = Callable[[str], CommandError]
 
 
 class Arguments:
-    """One document of a query or a definition; `close` refuses what nobody has asked for.
+    """One document of a query or a definition; `close` refuses fields that were not read.
 
     Args:
         source: what the client sent.

@@ -1,4 +1,4 @@
-"""All search indexes of the deployment, and what becomes of them as collections and definitions change."""
+"""All search indexes of the deployment. It follows changes of collections and definitions."""
 
 import asyncio
 import datetime as dt
@@ -50,8 +50,8 @@ class Selector(NamedTuple):
 class Catalogue:
     """The indexes as this node has them.
 
-    Definitions are rows in the deployment. Where several nodes serve it (`shared`), each takes over what the others
-    have written: it hears of a row by the change stream, and before it answers a command about indexes, or a search in
+    Definitions are rows in the deployment. Where several nodes serve it (`shared`), each adopts the rows of the others:
+    it learns of a row by the change stream, and before it answers a command about indexes, or a search in
     one that it does not know, it reads the rows of that collection.
     """
 
@@ -85,7 +85,7 @@ class Catalogue:
         """Return the index that answers queries, or None when there is none of that name.
 
         Waits for one that could be queried before and is not built here yet: after a restart of the node, or because
-        another node was faster. On a real deployment nobody would notice.
+        another node was faster. A real deployment shows no such gap.
 
         Raises:
             CommandError: the index was never built yet.
@@ -105,7 +105,7 @@ class Catalogue:
         return None
 
     def still_found(self, namespace: Namespace, name: str) -> int:
-        """How many documents an index may find that are gone by now."""
+        """Return how many deleted documents an index may still find."""
         index = self._table.named(namespace, name)
         return 0 if index is None or index.main is None else index.main.still_found
 
@@ -204,7 +204,7 @@ class Catalogue:
         await self._reconcile(known, await self._store.load())
 
     async def _load_changes_of_others(self, namespace: Namespace) -> None:
-        """Take over what other nodes, if there are any, have done to the indexes of a collection until now."""
+        """Load the changes of other nodes to the indexes of a collection."""
         if self._shared:
             await self._reload(namespace)
 
@@ -220,7 +220,7 @@ class Catalogue:
         """Make this node's indexes what the rows say.
 
         Args:
-            known: was here before the rows were read, so that what is not among the rows has been removed.
+            known: indexes from before the rows were read; those that are not among the rows have been removed.
             rows: as they were read.
         """
         remaining = {row.index.id for row in rows}
@@ -232,12 +232,12 @@ class Catalogue:
             if await self._store.collection_id(index.namespace) == index.collection_id:
                 self._adopt(row)
             else:
-                # Its collection was dropped while nobody looked.
+                # Its collection was dropped while no node was running.
                 await self._store.remove(index.id)
                 self._forget(index.id)
 
     def _adopt(self, stored: StoredIndex) -> None:
-        """Have an index as it is stored; what this node knows already, or knows better, stays."""
+        """Adopt a stored index; newer state of this node stays."""
         if stored.index.id in self._removed:
             return
         index = self._table.with_id(stored.index.id)

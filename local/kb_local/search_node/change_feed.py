@@ -45,7 +45,7 @@ class ChangeFeed:
 
     Args:
         on_event: called with each event, in commit order.
-        on_definition: called with the id of each definition that somebody has written or removed.
+        on_definition: called with the id of each definition that was written or removed.
         on_gap: called when events may have been missed; the stream goes on from now.
     """
 
@@ -185,7 +185,7 @@ class ChangeFeed:
 
 
 def _marker(event: Document) -> int | None:
-    """Return the marker that this very event wrote; a document looked up later would tell of a newer one."""
+    """Return the marker that this event wrote; a document that is looked up later could have a newer one."""
     if event["operationType"] == "update":
         value = event["updateDescription"]["updatedFields"].get("n")
     else:

@@ -1,4 +1,4 @@
-"""What a client is told when its command is refused: codes, names and texts as Atlas sends them."""
+"""Errors of refused commands: codes, names and texts as Atlas sends them."""
 
 from typing import Any
 

@@ -67,7 +67,7 @@ class Generation:
 
     @property
     def still_found(self) -> int:
-        """How many documents it may find that are gone by now, as far as the node has heard."""
+        """Return how many deleted documents it may still find, as far as the node knows."""
         return self._queue.deletions
 
     def offer(self, change: RowChange) -> None:
@@ -111,7 +111,7 @@ class Generation:
         wanted = None if names is None else dict.fromkeys(("_id", *names), 1)
         scanned = 0
         # What a majority has, but no less than is committed now: what an isolated primary has alone is taken back one
-        # day, and no event tells of it.
+        # day, and no event announces it.
         kept = collection.with_options(read_concern=ReadConcern("majority"))
         async with collection.database.client.start_session() as session:
             session.advance_operation_time(self._scanned_from)

@@ -1,4 +1,4 @@
-"""What Atlas's `icuNormalize` makes of a text: NFKC_Casefold, Lucene's ICUNormalizer2CharFilter as it is by default.
+"""Atlas's character filter `icuNormalize`: NFKC_Casefold, Lucene's ICUNormalizer2CharFilter as it is by default.
 
 Letters are small, compatibility characters such as ligatures and full-width forms are those they stand for, and what
 nobody sees, such as soft hyphens and zero-width joiners, is left out.

@@ -1,4 +1,4 @@
-"""What a search index takes from a document, by its mapping."""
+"""Extracts the values that a search index stores of a document, by its mapping."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from kb_local.search_node.text_definitions import (
 )
 from kb_local.search_node.values import FilterKey, filter_key
 
-# A longer array of numbers that nobody named is taken for an embedding: nobody looks for one of its numbers.
+# A longer array of numbers without a mapping is treated as an embedding, whose numbers are not searched for.
 LONGEST_NUMBERS = 100
 
 

@@ -160,7 +160,7 @@ def _has_own_documents(pipeline: Sequence[Stage]) -> bool:
 
 
 def _may_have(score: Score, pipeline: Sequence[Stage]) -> bool:
-    """Tell whether documents of the pipeline can have the hidden field."""
+    """Return whether documents of the pipeline can have the hidden field."""
     names = (VECTOR_SEARCH,) if score is VECTOR_SCORE else (SEARCH,)
     if pipeline and any(name in pipeline[0] for name in names):
         return True

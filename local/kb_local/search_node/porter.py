@@ -67,7 +67,7 @@ def _ends_double(word: str) -> bool:
 
 
 def _ends_short(word: str) -> bool:
-    """Tell whether a word ends like `hop`: consonant, vowel, consonant, and the last is none of w, x, y."""
+    """Return whether a word ends like `hop`: consonant, vowel, consonant, and the last is none of w, x, y."""
     return _shape(word).endswith("cvc") and not word.endswith(("w", "x", "y"))
 
 

@@ -114,10 +114,10 @@ def _carried_projection(fields: Mapping[str, Any], score: Score) -> list[Stage]:
 
 
 def _includes(fields: Mapping[str, Any], score: Score) -> bool:
-    """Tell an including projection from an excluding one as mongod does: metadata does not decide it."""
-    told = [kind for key, value in fields.items() if key != "_id" and (kind := _kind(value)) is not None]
-    if told:
-        return told[0]
+    """Return whether a projection includes or excludes fields, as mongod decides it: metadata does not count."""
+    kinds = [kind for key, value in fields.items() if key != "_id" and (kind := _kind(value)) is not None]
+    if kinds:
+        return kinds[0]
     return any(value == score.meta for value in fields.values()) or bool(_kind(fields.get("_id")))
 
 

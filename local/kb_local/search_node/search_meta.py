@@ -1,4 +1,4 @@
-"""`$$SEARCH_META`: what a search tells about itself, for the stages after it."""
+"""`$$SEARCH_META`: metadata of a search for the stages after it."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -15,7 +15,7 @@ def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]]
         wanted: (offset in the phrase, term) for each word of the phrase.
         slop: how far the words may be moved in all.
     """
-    # Positions less their offset in the phrase: equal where the phrase stands as it is.
+    # Positions less their offset in the phrase: equal where the phrase occurs unchanged.
     positions = [(np.flatnonzero(text == term) - offset).tolist() for offset, term in wanted]
     if not all(positions):
         return 0.0
@@ -43,6 +43,6 @@ def sloppy_frequency(text: NDArray[np.uint32], wanted: Sequence[tuple[int, int]]
 
 
 def _are_distinct(positions: list[list[int]], places: list[int], *, wanted: Sequence[tuple[int, int]]) -> bool:
-    """Tell whether a word that the phrase has twice was found twice."""
+    """Return whether a word that the phrase has twice was found twice."""
     found = {positions[word][places[word]] + wanted[word][0] for word in range(len(wanted))}
     return len(found) == len(wanted)

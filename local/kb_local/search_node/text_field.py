@@ -17,7 +17,7 @@ from kb_local.search_node.term_lists import TermLists
 
 # Stands for a position whose term was left out.
 HOLE = 0
-# So many terms are sorted at once at most when nobody searches meanwhile, in a tenth of a second.
+# Terms that are sorted at once if there is no search meanwhile; it takes a tenth of a second.
 MOST_UNSORTED = 1_000_000
 
 
@@ -40,10 +40,10 @@ class _Vocabulary(dict[str | None, int]):
 
 
 class TextField:
-    """Rows are only ever added; `live` tells which of them still count, also for the statistics.
+    """One analyzed field. Rows are only added; `live` says which of them count, also for the statistics.
 
-    The terms of new rows are sorted into the lists of terms only when somebody searches: together that costs a
-    fraction of doing it row by row.
+    The terms of new rows are merged into the posting lists only before a search, which costs a
+    fraction of merging row by row.
 
     Args:
         norms: whether the length of a text matters for its score.

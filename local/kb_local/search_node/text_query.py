@@ -18,7 +18,7 @@ UNSUPPORTED_SWITCHES = ("returnStoredSource", "scoreDetails")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How the number of matches is told: exactly, or exactly only up to a threshold."""
+    """How matches are counted: exactly, or exactly only up to a threshold."""
 
     exact: bool = False
     threshold: int = DEFAULT_THRESHOLD
@@ -94,7 +94,7 @@ def _sort_key(path: str, order: Any) -> SortKey:
             raise options.refusal("must be one of [searchScore]", "$meta")
         if options.given("noData") not in (None, "lowest"):
             raise not_implemented("noData of sort")
-        # The best first, unless told otherwise.
+        # The best first by default.
         descending = _is_descending(options.given("order"), f"sort.{path}.order", default=by_score is not None)
         options.close()
         return SortKey(None if by_score else path, descending)

@@ -16,7 +16,7 @@ TYPE_ORDER = ("null", "number", "string", "uuid", "objectId", "boolean", "date")
 
 
 class ValueField:
-    """Rows are only ever added; whoever asks knows which of them still count."""
+    """Rows by value. Rows are only added; the caller knows which of them still count."""
 
     def __init__(self) -> None:
         self._rows: dict[FilterKey, array[int]] = {}
