@@ -33,21 +33,21 @@ def refused_names() -> list[Refused]:
 
 def findings(name: str, text: str) -> list[str]:
     """Name each line of a file that has a refused name, and what to write instead."""
+    lines = enumerate(text.splitlines(), 1)
+    return [finding for number, line in lines for finding in findings_in_line(f"{name}:{number}", line)]
+
+
+def findings_in_line(place: str, line: str) -> list[str]:
     return [
-        f"{name}:{number}: {found.group()!r}: write {refused.instead}"
+        f"{place}: {found.group()!r}: write {refused.instead}"
         for refused in refused_names()
-        for number, line in _lines_with(refused.pattern, text)
         if (found := refused.pattern.search(line))
     ]
 
 
-def _lines_with(pattern: re.Pattern[str], text: str) -> list[tuple[int, str]]:
-    """Number the lines of a text, if the pattern is in it at all."""
-    return list(enumerate(text.splitlines(), 1)) if re.search(pattern.pattern, text, re.MULTILINE) else []
-
-
 def test_no_tracked_file_has_a_refused_name() -> None:
-    assert [finding for name in _searched() for finding in findings(name, (ROOT / name).read_text())] == []
+    lines = [line for line in _lines_with_refused_names() if _is_searched(line.partition(":")[0])]
+    assert [finding for line in lines for finding in findings_in_line(*_place_and_text(line))] == []
 
 
 @pytest.mark.parametrize("refused", refused_names(), ids=lambda refused: refused.pattern.pattern)
@@ -60,10 +60,18 @@ def test_a_refused_name_is_found_with_its_place() -> None:
     assert findings("a.md", "It is\nbuilt anew.") == ["a.md:2: 'anew': write again"]
 
 
-def _searched() -> list[str]:
-    listed = subprocess.run(("git", "ls-files"), cwd=ROOT, check=True, capture_output=True, text=True)
-    return [
-        name
-        for name in listed.stdout.splitlines()
-        if Path(name).suffix in _SEARCHED and not name.startswith(_NOT_SEARCHED) and (ROOT / name).is_file()
-    ]
+def _lines_with_refused_names() -> list[str]:
+    """Return `file:number:text` of each tracked line with a refused name; git finds them faster than Python."""
+    any_name = "|".join(f"(?:{refused.pattern.pattern})" for refused in refused_names())
+    found = subprocess.run(("git", "grep", "-InP", any_name), cwd=ROOT, check=False, capture_output=True, text=True)
+    assert found.returncode in {0, 1}, found.stderr
+    return found.stdout.splitlines()
+
+
+def _is_searched(name: str) -> bool:
+    return Path(name).suffix in _SEARCHED and not name.startswith(_NOT_SEARCHED)
+
+
+def _place_and_text(line: str) -> tuple[str, str]:
+    name, number, text = line.split(":", 2)
+    return f"{name}:{number}", text
