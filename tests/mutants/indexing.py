@@ -106,7 +106,7 @@ MUTANTS: Final = (
     Mutant(
         "fence-lets-a-removal-pass-a-new-document",
         _SWAP,
-        old="        if fenced is None:\n            raise FenceBroken\n        fence = fenced",
+        old="        if fenced is None:\n            raise StaleDecision\n        fence = fenced",
         new="        fence = fenced or 0",
         caught_by=in_file(
             f"{_TESTS}/test_races.py", "test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed"
@@ -148,7 +148,7 @@ MUTANTS: Final = (
     Mutant(
         "swap-renews-chunks-of-another-text",
         _SWAP,
-        old="if fenced is None or (chunks is None and not _is_indexed_as(before, document, write.kb)):",
+        old="if fenced is None or (chunks is None and not _is_indexed_as(before, document, swap.kb)):",
         new="if fenced is None:",
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py", "test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_writes_nothing"
@@ -157,7 +157,7 @@ MUTANTS: Final = (
     Mutant(
         "swap-takes-a-first-indexing-for-clean",
         _SWAP,
-        old="is_clean = before is None and attempt == 1",
+        old="is_clean = before is None and swap.attempts == 1",
         new="is_clean = before is None",
         caught_by=in_file(
             f"{_TESTS}/test_documents.py", "test_chunks_left_behind_where_no_document_is_do_not_keep_it_out"
@@ -166,7 +166,7 @@ MUTANTS: Final = (
     Mutant(
         "removal-leaves-chunks",
         _SWAP,
-        old="    await vectors.delete_document(write.chunks, write.session, write.document_id)\n",
+        old="    await vectors.delete_document(swap.chunks, session, swap.document_id)\n",
         new="",
         caught_by=in_file(
             f"{_TESTS}/test_documents.py", "test_a_deletion_removes_a_document_everywhere_with_what_was_replaced_lately"

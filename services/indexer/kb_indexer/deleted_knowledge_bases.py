@@ -9,7 +9,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_indexer.state_reader import StateReader
-from kb_indexer.swap import FenceBroken
+from kb_indexer.swap import StaleDecision
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -32,7 +32,7 @@ class DeletedKnowledgeBases:
         """Work for `kb` within this, up to its deletion; the calls to its provider end with the last of the work.
 
         Raises:
-            FenceBroken: it was deleted.
+            StaleDecision: it was deleted.
         """
         try:
             async with asyncio.timeout(None) as work:
@@ -45,7 +45,7 @@ class DeletedKnowledgeBases:
             if not work.expired():
                 raise
             self._embedder.give_up(kb.kb_id)
-            raise FenceBroken from None
+            raise StaleDecision from None
 
     async def run(self) -> None:
         """Look for ever; cancel to stop."""

@@ -1,12 +1,36 @@
-"""Swap what is indexed of a document in a KB, or remove it: each one transaction, conditional writes first.
+"""Swaps what is indexed of a document in a KB, or removes it: each is one transaction.
 
-The writes under conditions are the fences: a deletion, an untagging, a deletion or retagging of the KB that commits
-meanwhile makes them match nothing or conflict, and the whole transaction leaves no trace.
+The decision to swap rests on rows that others change at the same time: the document may be deleted or untagged or get
+another text, the KB may be deleted, paused or retagged. Reading these rows again in the transaction would not stop a
+change between the read and the commit (write skew). So the transaction writes them, each under the condition that it is
+still as the decision assumed. Such a conditional write is called a fence. A change by somebody else then comes
+
+1. before the transaction: the condition of the fence matches nothing. `StaleDecision` is raised, nothing is written,
+   and the caller decides again;
+2. during the transaction: both write the same row, so MongoDB aborts one of them. If it aborts ours, `in_transaction`
+   repeats it, which is case 1;
+3. after the commit: it finds the document swapped, and its own command brings the document up to date.
+
+The steps of a swap, in this order. What conflicts most comes first, because chunks with their vectors are expensive to
+write and would be written for nothing:
+
+1. the row of `document_index`: gets the next version; two swaps of one document conflict here;
+2. the row of `documents`: the fence of the document (alive, the text that was embedded, a tag of the KB);
+3. a slot of the KB: the fence of the KB (live, not paused, the tags of the decision) and its counters;
+4. the row of `index_jobs`: the job ends, unless it was requested again meanwhile;
+5. the chunks: new ones are inserted, the others are kept or retired;
+6. the message to upstreams, in the outbox.
+
+Example: version 4 of a document has the chunks A and B, its new text has A and C. The swap is version 5. A stays live,
+C is inserted with `since = 5`, B is retired with `until = 4`. A search shows A and B before the commit, A and C after.
+Had the document been deleted after the decision, step 2 would match nothing: no chunk, no counter and no message of
+version 5 would exist, and the next decision would remove version 4.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import count
+from functools import partial
 from typing import Final
 
 import structlog
@@ -36,36 +60,34 @@ more: a large document that is alone on a slow machine needs it."""
 log = structlog.get_logger()
 
 
-class FenceBroken(Exception):
-    """The truth is no longer what the decision was made for: decide again."""
+class StaleDecision(Exception):
+    """The document or the KB is no longer as it was when the action was decided: decide again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swapped:
+class SwapResult:
+    """Outcome of a transaction that was committed."""
+
     version: int
     inserted: tuple[str, ...]
     """Ids of the chunks that the search index does not know yet."""
     retired: int
+    """Number of chunks that are no longer live."""
     finished: bool
-    """No newer request for the document came meanwhile."""
+    """True unless the job was requested again meanwhile."""
 
 
 @dataclass(slots=True)
-class _Runs:
-    """How often a swap has passed its fences and begun to write chunks."""
-
-    number: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """One transaction's where and what for."""
+class _Swap:
+    """A swap or removal, over all attempts of its transaction."""
 
     database: Database
-    session: MongoSession
     job: IndexJob
     kb: KnowledgeBase
-    runs: _Runs
+    attempts: int = 0
+    """Number of attempts of the transaction."""
+    writes: int = 0
+    """Number of attempts that have passed the fences and begun to write chunks."""
 
     @property
     def key(self) -> MembershipKey:
@@ -84,74 +106,79 @@ async def replace_document(
     database: Database,
     job: IndexJob,
     kb: KnowledgeBase,
+    *,
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
-    *,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
-) -> Swapped:
-    """Make `chunks` what is indexed of `document`; atomically, with counters, job and the message to upstreams.
+) -> SwapResult:
+    """Replace what is indexed of `document` by `chunks`, with counters, job and the message to upstreams.
 
     Args:
-        document: as it was when the chunks were made; another text by now breaks the fence.
-        chunks: None keeps those that are there and only renews what they carry of the document.
+        document: as it was when the chunks were made.
+        chunks: None keeps the stored ones and only updates what they carry of the document.
         lifetime_s: after how long MongoDB ends a transaction.
+
     Raises:
-        FenceBroken: the document or the KB changed meanwhile; nothing was written.
+        StaleDecision: the document or the KB changed meanwhile; nothing was written.
         TransactionExpired: it took too long; nothing was written.
         TransientError: ten write conflicts in a row, or the outcome of the commit stays unknown.
     """
-    attempts, runs = count(1), _Runs()
-
-    async def work(session: MongoSession) -> Swapped:
-        return await _replace(_Write(database, session, job, kb, runs), document, chunks, attempt=next(attempts))
-
-    return await _commit(database, work, runs, lifetime_s=lifetime_s)
+    swap = _Swap(database, job, kb)
+    with _count_outcome(swap):
+        return await in_transaction(
+            database,
+            partial(_replace, swap, document=document, chunks=chunks),
+            within_s=max(SWAP_WITHIN_S, lifetime_s),
+            lifetime_s=lifetime_s,
+        )
 
 
 async def remove_document(
     database: Database,
     job: IndexJob,
     kb: KnowledgeBase,
-    document: Document | None,
     *,
+    document: Document | None,
     lifetime_s: float = TRANSACTION_LIFETIME_S,
-) -> Swapped:
+) -> SwapResult:
     """Delete everything of the document from the KB at once, live and retired.
 
     Raises: as `replace_document`.
     """
-    runs = _Runs()
+    swap = _Swap(database, job, kb)
+    with _count_outcome(swap):
+        return await in_transaction(
+            database,
+            partial(_remove, swap, document=document),
+            within_s=max(SWAP_WITHIN_S, lifetime_s),
+            lifetime_s=lifetime_s,
+        )
 
-    async def work(session: MongoSession) -> Swapped:
-        return await _remove(_Write(database, session, job, kb, runs), document)
 
-    return await _commit(database, work, runs, lifetime_s=lifetime_s)
-
-
-async def keep_while_paused(database: Database, job: IndexJob) -> bool:
-    """Keep `job` until its KB is resumed; False if it has been requested again meanwhile.
+async def pause_job(database: Database, job: IndexJob) -> bool:
+    """Keep `job` until its KB is resumed; return False if it was requested again meanwhile.
 
     Raises:
-        FenceBroken: the KB has been resumed, and what it kept is being asked for already.
+        StaleDecision: the KB was resumed, and the jobs that it kept are due already.
     """
 
     async def work(session: MongoSession) -> bool:
         paused = await kb_slots.fence_paused(database, session, job.key)
         if not paused:
-            raise FenceBroken
+            raise StaleDecision
         return await index_jobs.pause(database, job, session)
 
     return await in_transaction(database, work)
 
 
-async def _commit(
-    database: Database, work: Callable[[MongoSession], Awaitable[Swapped]], runs: _Runs, *, lifetime_s: float
-) -> Swapped:
-    kept = 0
+@contextmanager
+def _count_outcome(swap: _Swap) -> Iterator[None]:
+    """Count how the transaction within this ends, and log how often its chunks were written for nothing."""
+    committed = 0
     try:
-        swapped = await in_transaction(database, work, within_s=max(SWAP_WITHIN_S, lifetime_s), lifetime_s=lifetime_s)
-        kept = 1
-    except FenceBroken:
+        yield
+        committed = 1
+    except StaleDecision:
         SWAP_TRANSACTIONS.labels("fenced").inc()
         raise
     except TransactionExpired:
@@ -161,47 +188,48 @@ async def _commit(
         SWAP_TRANSACTIONS.labels("conflict").inc()
         raise
     finally:
-        if runs.number > kept:
-            log.info("swap.undone", times=runs.number - kept)
+        if swap.writes > committed:
+            log.info("swap.undone", times=swap.writes - committed)
     SWAP_TRANSACTIONS.labels("committed").inc()
-    return swapped
 
 
 async def _replace(
-    write: _Write, document: Document, chunks: Sequence[EmbeddedChunk] | None, *, attempt: int
-) -> Swapped:
-    version, before = await _begin(write)
+    swap: _Swap, session: MongoSession, *, document: Document, chunks: Sequence[EmbeddedChunk] | None
+) -> SwapResult:
+    swap.attempts += 1
+    version, before = await document_index.begin_swap(swap.database, session, swap.key)
     await reach("swap.after_row")
-    fenced = await documents.fence_content(write.database, write.session, document, any_of_tags=write.kb.tag_ids)
-    if fenced is None or (chunks is None and not _is_indexed_as(before, document, write.kb)):
-        raise FenceBroken
+    fenced = await documents.fence_content(swap.database, session, document, any_of_tags=swap.kb.tag_ids)
+    if fenced is None or (chunks is None and not _is_indexed_as(before, document, swap.kb)):
+        raise StaleDecision
     current, fence = fenced
     await reach("swap.after_fence")
-    indexed = _indexed(
-        write.kb, current, version, before.chunk_count if chunks is None and before else len(chunks or ())
-    )
-    await _fence_slot(write, before, indexed)
+    chunk_count = before.chunk_count if chunks is None and before else len(chunks or ())
+    indexed = _indexed(swap.kb, current, version=version, chunk_count=chunk_count)
+    await _fence_slot(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
     # Before the chunks: a newer request then waits for this transaction, instead of undoing all that it has written.
-    finished = await index_jobs.finish(write.database, write.job, write.session)
+    finished = await index_jobs.finish(swap.database, swap.job, session)
     await reach("swap.after_job")
-    write.runs.number += 1
+    swap.writes += 1
     # A document that is not in the KB has no chunks there, not even retired ones: nothing to look at. Should something
     # be left all the same, the ids collide, and the next attempt looks.
-    is_clean = before is None and attempt == 1
-    inserted, retired = await _write_chunks(write, current, chunks, before, indexed, is_clean=is_clean)
-    await document_index.finish_swap(write.database, write.session, indexed)
+    is_clean = before is None and swap.attempts == 1
+    inserted, retired = await _write_chunks(
+        swap, session, document=current, chunks=chunks, before=before, indexed=indexed, is_clean=is_clean
+    )
+    await document_index.finish_swap(swap.database, session, indexed)
     await reach("swap.after_chunks")
     outcome = DocumentIndexed(
-        organization_id=write.kb.organization_id,
-        kb_id=write.kb.kb_id,
-        document_id=write.document_id,
+        organization_id=swap.kb.organization_id,
+        kb_id=swap.kb.kb_id,
+        document_id=swap.document_id,
         revision=indexed.text_revision,
         chunk_count=indexed.chunk_count,
     )
-    await announce(write.database, write.session, Announcement(outcome, fence), source=SOURCE)
+    await announce(swap.database, session, Announcement(outcome, fence), source=SOURCE)
     await reach("swap.before_commit")
-    return Swapped(version, inserted, retired, finished)
+    return SwapResult(version, inserted, retired, finished)
 
 
 def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: KnowledgeBase) -> bool:
@@ -210,82 +238,81 @@ def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: Knowl
     return before is not None and (before.content_digest, before.config_hash) == (text_id, kb.config_hash)
 
 
-async def _remove(write: _Write, document: Document | None) -> Swapped:
+async def _remove(swap: _Swap, session: MongoSession, *, document: Document | None) -> SwapResult:
     # The row is written even where there is none: only so does a swap of the same document conflict with this.
-    version, before = await _begin(write)
+    version, before = await document_index.begin_swap(swap.database, session, swap.key)
     await reach("removal.after_row")
     fence = 0
     if document is not None:
-        fenced = await documents.fence_projection(write.database, write.session, document)
+        fenced = await documents.fence_projection(swap.database, session, document)
         if fenced is None:
-            raise FenceBroken
+            raise StaleDecision
         fence = fenced
-    await _fence_slot(write, before, None)
+    await _fence_slot(swap, session, before=before, after=None)
     # A document deleted and tagged since stays with its job, which waits for the text, as if it had never been here.
-    waits = awaits_text(document, write.kb)
-    finished = not waits and await index_jobs.finish(write.database, write.job, write.session)
-    write.runs.number += 1
-    await vectors.delete_document(write.chunks, write.session, write.document_id)
-    await document_index.delete(write.database, write.session, write.key)
+    waits = awaits_text(document, swap.kb)
+    finished = not waits and await index_jobs.finish(swap.database, swap.job, session)
+    swap.writes += 1
+    await vectors.delete_document(swap.chunks, session, swap.document_id)
+    await document_index.delete(swap.database, session, swap.key)
     await reach("removal.after_chunks")
     if before is not None:
         outcome = DocumentRemoved(
-            organization_id=write.kb.organization_id, kb_id=write.kb.kb_id, document_id=write.document_id
+            organization_id=swap.kb.organization_id, kb_id=swap.kb.kb_id, document_id=swap.document_id
         )
-        await announce(write.database, write.session, Announcement(outcome, fence), source=SOURCE)
+        await announce(swap.database, session, Announcement(outcome, fence), source=SOURCE)
     await reach("removal.before_commit")
-    return Swapped(version, (), before.chunk_count if before else 0, finished)
+    return SwapResult(version, (), before.chunk_count if before else 0, finished)
 
 
-async def _begin(write: _Write) -> tuple[int, IndexedDocument | None]:
-    return await document_index.begin_swap(write.database, write.session, write.key)
-
-
-async def _fence_slot(write: _Write, before: IndexedDocument | None, after: IndexedDocument | None) -> None:
+async def _fence_slot(
+    swap: _Swap, session: MongoSession, *, before: IndexedDocument | None, after: IndexedDocument | None
+) -> None:
     """Count the change from `before` to `after`, which is None for a removal."""
     passed = await kb_slots.fence(
-        write.database,
-        write.session,
-        write.key,
-        tags_version=write.kb.tags_version,
+        swap.database,
+        session,
+        swap.key,
+        tags_version=swap.kb.tags_version,
         documents=(after is not None) - (before is not None),
         chunks=(after.chunk_count if after else 0) - (before.chunk_count if before else 0),
         even_if_paused=after is None,
     )
     if not passed:
-        raise FenceBroken
+        raise StaleDecision
 
 
 async def _write_chunks(
-    write: _Write,
+    swap: _Swap,
+    session: MongoSession,
+    *,
     document: Document,
     chunks: Sequence[EmbeddedChunk] | None,
     before: IndexedDocument | None,
     indexed: IndexedDocument,
-    *,
     is_clean: bool,
 ) -> tuple[tuple[str, ...], int]:
-    """Returns the ids of the new chunks and how many were retired."""
+    """Write the chunks; return the ids of the new ones and the number of those that were retired."""
     snapshot = _snapshot(document)
     if chunks is None:
         if before is None or before.snapshot_digest != indexed.snapshot_digest:
-            await vectors.set_snapshot(write.chunks, write.session, write.document_id, snapshot=snapshot)
+            await vectors.set_snapshot(swap.chunks, session, swap.document_id, snapshot=snapshot)
         return (), 0
     changes = vectors.changes(
-        scope=write.chunks.scope,
-        document_id=write.document_id,
+        scope=swap.chunks.scope,
+        document_id=swap.document_id,
         chunks=chunks,
         snapshot=snapshot,
         version=indexed.version,
-        before=() if is_clean else await vectors.stored(write.chunks, write.session, write.document_id),
+        before=() if is_clean else await vectors.stored(swap.chunks, session, swap.document_id),
     )
-    await vectors.write(write.chunks, write.session, changes.writes)
+    await vectors.write(swap.chunks, session, changes.writes)
     return changes.inserted, changes.retired
 
 
 def _snapshot(document: Document) -> ChunkMetadata:
     if document.text is None:
-        raise FenceBroken
+        raise StaleDecision
     return ChunkMetadata(
         document_name=document.text.name,
         tag_ids=document.tag_ids,
@@ -295,9 +322,9 @@ def _snapshot(document: Document) -> ChunkMetadata:
     )
 
 
-def _indexed(kb: KnowledgeBase, document: Document, version: int, chunk_count: int) -> IndexedDocument:
+def _indexed(kb: KnowledgeBase, document: Document, *, version: int, chunk_count: int) -> IndexedDocument:
     if document.text is None:
-        raise FenceBroken
+        raise StaleDecision
     return IndexedDocument(
         organization_id=kb.organization_id,
         kb_id=kb.kb_id,

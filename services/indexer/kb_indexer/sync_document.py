@@ -6,7 +6,7 @@ Duplicates and late commands are harmless, and nobody waits in the partition: wh
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
 from typing import Final
@@ -26,7 +26,7 @@ from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.swap import FenceBroken, Swapped, keep_while_paused, remove_document, replace_document
+from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
 from kb_indexer.sync_failures import SyncFailures
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
@@ -145,8 +145,8 @@ class SyncDocumentHandler:
                 return
             action = await self._action(kb, document, indexed, force=job.force)
             try:
-                await self._apply_action(action, job, kb, document)
-            except FenceBroken:
+                await self._apply_action(action, job, kb=kb, document=document)
+            except StaleDecision:
                 log.info("swap.fenced", action=action)
                 # A KB about to change holds its fence closed for a moment.
                 await asyncio.sleep(_BEFORE_DECIDING_ANEW_S)
@@ -175,29 +175,42 @@ class SyncDocumentHandler:
         live = await self._state_reader.live_chunks(kb, indexed.document_id)
         return action if live == indexed.chunk_count else Action.INDEX
 
-    async def _apply_action(self, action: Action, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> None:
+    async def _apply_action(
+        self, action: Action, job: IndexJob, *, kb: KnowledgeBase, document: Document | None
+    ) -> None:
         if action is Action.WAIT:
             await index_jobs.wait_for_text(self._database, job)
         elif action is Action.NOTHING:
             await self._leases.close_job(job, finished=await index_jobs.finish(self._database, job))
         elif action is Action.REMOVE or document is None:
-            swapped = await self._remove(job, kb, document)
-            await reach("removal.after_commit")
-            if awaits_text(document, kb):
-                await index_jobs.wait_for_text(self._database, job)
-            else:
-                await self._leases.close_job(job, finished=swapped.finished)
-            log.info("document.removed", chunks=swapped.retired)
+            await self._remove(job, kb, document)
         elif kb.paused_at is not None:
-            await self._leases.close_job(job, finished=await keep_while_paused(self._database, job))
+            await self._leases.close_job(job, finished=await pause_job(self._database, job))
             log.info("document.kept_back", action=action)
         elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
-            swapped = await self._replace(job, kb, document, None)
-            await reach("swap.after_commit")
-            await self._leases.close_job(job, finished=swapped.finished)
-            log.info("document.refreshed")
+            await self._refresh(job, kb, document)
         else:
             await self._index(job, kb, document)
+
+    async def _remove(self, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> None:
+        async with self._leases.for_swap(job):
+            with self._load.timed():
+                removed = await remove_document(self._database, job, kb, document=document, lifetime_s=self._lifetime_s)
+        await reach("removal.after_commit")
+        if awaits_text(document, kb):
+            await index_jobs.wait_for_text(self._database, job)
+        else:
+            await self._leases.close_job(job, finished=removed.finished)
+        log.info("document.removed", chunks=removed.retired)
+
+    async def _refresh(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
+        async with self._swapping(job, kb):
+            swapped = await replace_document(
+                self._database, job, kb, document=document, chunks=None, lifetime_s=self._lifetime_s
+            )
+        await reach("swap.after_commit")
+        await self._leases.close_job(job, finished=swapped.finished)
+        log.info("document.refreshed")
 
     async def _index(self, job: IndexJob, kb: KnowledgeBase, document: Document) -> None:
         began = perf_counter()
@@ -223,14 +236,17 @@ class SyncDocumentHandler:
             )
         embedding_done = perf_counter()
         rows = [_embedded_chunk(chunk, vector) for chunk, vector in zip(chunks, embedded.vectors, strict=True)]
-        swapped = await self._replace(job, kb, document, rows)
+        async with self._swapping(job, kb):
+            swapped = await replace_document(
+                self._database, job, kb, document=document, chunks=rows, lifetime_s=self._lifetime_s
+            )
         await reach("swap.after_commit")
         EVENT_PROCESSING_SECONDS.labels("chunk").observe(chunked - began)
         EVENT_PROCESSING_SECONDS.labels("embed").observe(embedding_done - chunked)
         EVENT_PROCESSING_SECONDS.labels("swap").observe(perf_counter() - embedding_done)
         CHUNKS_INDEXED.labels(kb.kb_id).inc(len(swapped.inserted))
         await self._leases.close_job(job, finished=swapped.finished)
-        self._watch(job, kb, rows, swapped)
+        self._watch(job, kb, rows=rows, swapped=swapped)
         log.info(
             "document.indexed",
             chunks=len(rows),
@@ -241,27 +257,22 @@ class SyncDocumentHandler:
             duration_s=round(perf_counter() - began, 4),
         )
 
-    async def _replace(
-        self, job: IndexJob, kb: KnowledgeBase, document: Document, chunks: Sequence[EmbeddedChunk] | None
-    ) -> Swapped:
-        async with self._locks.lock(kb_slots.row_id(kb.kb_id, document.document_id)), self._leases.for_swap(job):
+    @asynccontextmanager
+    async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
+        """Swap within this, holding the lease. Documents that share a slot follow each other instead of conflicting."""
+        async with self._locks.lock(kb_slots.row_id(kb.kb_id, job.document_id)), self._leases.for_swap(job):
             with self._load.timed():
-                return await replace_document(self._database, job, kb, document, chunks, lifetime_s=self._lifetime_s)
-
-    async def _remove(self, job: IndexJob, kb: KnowledgeBase, document: Document | None) -> Swapped:
-        async with self._leases.for_swap(job):
-            with self._load.timed():
-                return await remove_document(self._database, job, kb, document, lifetime_s=self._lifetime_s)
+                yield
 
     async def _chunk(self, kb: KnowledgeBase, document: Document, allowance: SpendAllowance) -> list[Chunk]:
         if document.text is None:
-            raise FenceBroken
+            raise StaleDecision
         stored = await self._state_reader.text(OrganizationKey(kb.organization_id, document.text.text_id))
         if stored is None:
             raise TransientError("the text of this revision is not stored")
         return await chunk_document(stored, kb, embedder=self._embedder, allowance=allowance, threads=self._threads)
 
-    def _watch(self, job: IndexJob, kb: KnowledgeBase, rows: list[EmbeddedChunk], swapped: Swapped) -> None:
+    def _watch(self, job: IndexJob, kb: KnowledgeBase, *, rows: list[EmbeddedChunk], swapped: SwapResult) -> None:
         if not swapped.inserted:
             return
         self._probe.watch(

@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, TypeAlias, TypeVar
@@ -206,7 +206,8 @@ async def in_transaction(
     async with database.client.start_session() as session:
         for attempt in range(MAX_ATTEMPTS):
             try:
-                value = await _attempt(session, work, limits)
+                async with _transaction(session, limits):
+                    value = await work(session)
             except _Conflict:
                 await asyncio.sleep(random.uniform(0, min(0.005 * 2**attempt, 0.5)))  # noqa: S311  # jitter, no secret
             else:
@@ -233,7 +234,9 @@ class _Limits:
         return (is_ended and now - since >= self.lifetime_s) or (error.timeout and now >= self.end)
 
 
-async def _attempt(session: MongoSession, work: Callable[[MongoSession], Awaitable[T]], limits: _Limits) -> T:
+@asynccontextmanager
+async def _transaction(session: MongoSession, limits: _Limits) -> AsyncIterator[None]:
+    """Begin a transaction, and commit it after the block; abort it if the block raises."""
     began = monotonic()
     await session.start_transaction(
         read_concern=ReadConcern("snapshot"),
@@ -242,7 +245,7 @@ async def _attempt(session: MongoSession, work: Callable[[MongoSession], Awaitab
     )
     try:
         with _until(limits.end):
-            value = await work(session)
+            yield
     except BaseException as error:
         await _abort(session)
         if limits.have_passed(error, since=began):
@@ -251,7 +254,6 @@ async def _attempt(session: MongoSession, work: Callable[[MongoSession], Awaitab
             raise _Conflict from error
         raise
     await _commit(session, limits, began=began)
-    return value
 
 
 def _expired(began: float) -> TransactionExpired:

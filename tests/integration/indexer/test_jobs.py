@@ -12,7 +12,7 @@ from kb_contracts.cloudevents import encode
 from kb_contracts.commands import Reason, SyncDocument
 from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.state_reader import StateReader
-from kb_indexer.swap import FenceBroken, replace_document
+from kb_indexer.swap import StaleDecision, replace_document
 from kb_indexer.sync_failures import MAX_ATTEMPTS
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
@@ -603,8 +603,8 @@ async def test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_write
     document = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
     assert document is not None
 
-    with pytest.raises(FenceBroken):
-        await replace_document(tenant.database, await the_job(tenant), kb, document, None)
+    with pytest.raises(StaleDecision):
+        await replace_document(tenant.database, await the_job(tenant), kb, document=document, chunks=None)
 
     await indexer.work()
     await tenant.assert_holds(kb, {"d": TEXT})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kb_indexer.swap import keep_while_paused
+from kb_indexer.swap import pause_job
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints
 from kb_shared.mongo import backfills, index_jobs
@@ -28,20 +28,20 @@ async def crash() -> None:
     raise Crash
 
 
-BeforeKeeping = Callable[[Callable[[], Awaitable[None]]], None]
+BeforePausing = Callable[[Callable[[], Awaitable[None]]], None]
 
 
 @pytest.fixture
-def before_keeping(monkeypatch: pytest.MonkeyPatch) -> BeforeKeeping:
+def before_pausing(monkeypatch: pytest.MonkeyPatch) -> BeforePausing:
     """Have something done after a worker has seen a paused KB and before it keeps its document back."""
 
     def do(action: Callable[[], Awaitable[None]]) -> None:
-        async def act_and_keep(*args: Any) -> bool:
+        async def act_and_pause(*args: Any) -> bool:
             monkeypatch.undo()
             await action()
-            return await keep_while_paused(*args)
+            return await pause_job(*args)
 
-        monkeypatch.setattr("kb_indexer.sync_document.keep_while_paused", act_and_keep)
+        monkeypatch.setattr("kb_indexer.sync_document.pause_job", act_and_pause)
 
     return do
 
@@ -138,7 +138,7 @@ async def test_pausing_in_the_middle_of_a_documents_work_keeps_it_out(
 
 
 async def test_resuming_while_a_document_is_being_kept_back_does_not_leave_it_behind(
-    tenant: Tenant, indexer: Replica, rival: Replica, kb: KnowledgeBase, before_keeping: BeforeKeeping
+    tenant: Tenant, indexer: Replica, rival: Replica, kb: KnowledgeBase, before_pausing: BeforePausing
 ) -> None:
     await indexer.pause_kb(kb)
     await indexer.publish(tenant.ocr("new", paragraph(7)))
@@ -148,7 +148,7 @@ async def test_resuming_while_a_document_is_being_kept_back_does_not_leave_it_be
         await rival.resume_kb(kb)
         await rival.scan()
 
-    before_keeping(resume_and_scan)
+    before_pausing(resume_and_scan)
     await indexer.handle_commands()
     await tenant.assert_holds(kb, {"old": TEXT, "new": paragraph(7)})
     await tenant.assert_settled()
@@ -159,12 +159,12 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
     shared_database: Database,
     model_server: ModelServer,
     kb: KnowledgeBase,
-    before_keeping: BeforeKeeping,
+    before_pausing: BeforePausing,
 ) -> None:
     async with replica(shared_database, model_server.api_base) as dying:
         await dying.pause_kb(kb)
         await dying.publish(tenant.ocr("killed", paragraph(7)), tenant.ocr("never-handled", paragraph(8)))
-        before_keeping(crash)
+        before_pausing(crash)
         with pytest.raises(Crash):
             await dying.handle_commands()
         dying.post.sent_to(*LANES)

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from kb_api import life_cycle
-from kb_indexer.swap import FenceBroken, replace_document
+from kb_indexer.swap import StaleDecision, replace_document
 from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases
@@ -57,8 +57,8 @@ async def _keep_swapping(organization: Organization, kb_id: str, document_id: st
     while (kb := await _live(organization, kb_id)) is not None:
         try:
             with mongo_errors():
-                await replace_document(organization.database, job, kb, document, [])
-        except (FenceBroken, TransientError):
+                await replace_document(organization.database, job, kb, document=document, chunks=[])
+        except (StaleDecision, TransientError):
             await asyncio.sleep(BEFORE_DECIDING_ANEW_S)
         else:
             swaps.committed[document_id, kb.tags_version] += 1
