@@ -185,8 +185,8 @@ MUTANTS: Final = (
     Mutant(
         "failed-authentications-lock-out-a-right-key",
         "shared/kb_shared/http/authentication.py",
-        old="        return await _authentication(request).look(whole_key)\n",
-        new="        found = await _authentication(request).look(whole_key)\n"
+        old="        return await _authentication(request).read_key(whole_key)\n",
+        new="        found = await _authentication(request).read_key(whole_key)\n"
         '        if (refusal := _failed(request, _unauthenticated(""), None)).status == 429:\n'
         "            raise refusal\n"
         "        return found\n",

@@ -41,23 +41,23 @@ def create_app(
     lifespan: Lifespan | None = None,
     fair_queue: FairQueue | None = None,
 ) -> FastAPI:
-    """Put the routes of a service together.
+    """Create the application of a service from its routes.
 
     Args:
-        title: of the OpenAPI document.
-        database: where API keys are.
-        routers: made by `organization_router`.
-        endpoints: whose protocol is not ours; they authenticate by `caller_of`.
-        ready: for `/readyz`; by default the database has to answer.
+        title: title of the OpenAPI document.
+        database: database with the API keys.
+        routers: routers created by `organization_router`.
+        endpoints: routes of other protocols; they call `authenticate_caller`.
+        ready: check of `/readyz`; by default the database has to answer.
         lifespan: FastAPI's.
-        fair_queue: of the requests, where others need it, too.
+        fair_queue: queue of the requests, if the caller needs it, too.
     """
     app = FastAPI(
         title=title,
         version=version("kb-shared"),
         lifespan=lifespan,
         middleware=[Middleware(RequestContext, body_timeout_s=settings.http_body_timeout_s)],
-        # Their pages load scripts from elsewhere.
+        # These pages load scripts from other hosts.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -88,8 +88,8 @@ def _check_pepper(settings: HttpSettings) -> None:
     remedy = "set KB_API_KEY_PEPPER, to the same secret in all services"
     if not _is_loopback(settings.http_host):
         raise Misconfigured(
-            f"the pepper of API keys is the one that everybody knows, and KB_HTTP_HOST={settings.http_host} can be"
-            f" reached from other machines: {remedy}"
+            f"the pepper of API keys is the public default, and KB_HTTP_HOST={settings.http_host} can be reached from"
+            f" other machines: {remedy}"
         )
     _log.warning("api_key.pepper_is_known", remedy=remedy)
 

@@ -1,4 +1,4 @@
-"""How long a body may take to come."""
+"""Deadline for receiving a body."""
 
 import asyncio
 from typing import Final
@@ -8,11 +8,11 @@ from starlette.types import Message, Receive
 from kb_shared.errors import RequestError
 
 MIN_BYTES_PER_S: Final = 100_000
-"""A body that is large may take longer: a second more for so many bytes."""
+"""Number of bytes for which a body may take a second longer."""
 
 
 class BodyDeadline:
-    """Gives what comes of a request, until its time is over."""
+    """Passes on the messages of a request until its deadline."""
 
     def __init__(self, receive: Receive, *, timeout_s: float) -> None:
         self._receive = receive
@@ -23,7 +23,7 @@ class BodyDeadline:
     async def __call__(self) -> Message:
         """Return the next message. Raises RequestError 408 if the body takes too long."""
         if self._is_complete:
-            # Next comes the end of the connection, which may take as long as it likes.
+            # The next message is the end of the connection, which has no deadline.
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._ends_at):

@@ -1,10 +1,10 @@
-"""How many connections a server keeps, and which of them goes when there are too many."""
+"""Limits the connections of a server, and decides which one is closed when there are too many."""
 
 from collections.abc import Callable, Hashable
 from typing import Final
 
-FIRST_CHANCE_S: Final = 0.1
-"""How long a new connection is kept for its first request, however many others come."""
+FIRST_REQUEST_GRACE_S: Final = 0.1
+"""Seconds for which a new connection is kept for its first request, however many others are opened."""
 SURPLUS: Final = 0.25
 """Share of the limit by which it may be exceeded while new connections send their first request."""
 
@@ -12,17 +12,17 @@ Close = Callable[[], None]
 
 
 class Connections:
-    """Closes the connection that has waited longest without a request, so that a new one always finds room.
+    """Closes the connection that has waited longest without a request, so that a new one can be opened.
 
-    First those go that have never brought a request: nobody can take the place of others by opening many.
+    Connections without any request are closed first, so that opening many of them does not close those of others.
     """
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._most = limit + int(limit * SURPLUS)
-        # Each in the order in which its connections came to it.
+        self._limit_with_surplus = limit + int(limit * SURPLUS)
+        # Each in the order in which connections entered the state.
         self._new: dict[Hashable, Close] = {}
-        self._silent: dict[Hashable, Close] = {}
+        self._unused: dict[Hashable, Close] = {}
         self._idle: dict[Hashable, Close] = {}
         self._busy: dict[Hashable, Close] = {}
 
@@ -30,26 +30,26 @@ class Connections:
         """Count a new connection, and close another one if there are too many.
 
         Args:
-            connection: that was opened.
-            close: closes it at once.
+            connection: the new connection.
+            close: function that closes it at once.
 
         Returns:
-            False if there is no room: all others have a request under way, or have just been opened.
+            False if it must be refused: all others have a request in progress, or have just been opened.
         """
         self._new[connection] = close
-        if self._count <= self._limit or _close_oldest(self._silent):
+        if self._count <= self._limit or _close_oldest(self._unused):
             return True
-        if self._count <= self._most and len(self._busy) < self._limit:
+        if self._count <= self._limit_with_surplus and len(self._busy) < self._limit:
             return True
         return _close_oldest(self._idle)
 
-    def had_its_chance(self, connection: Hashable) -> None:
-        """Allow a new connection to be closed, unless it has brought a request by now."""
+    def allow_closing(self, connection: Hashable) -> None:
+        """Allow a new connection to be closed if no request has come over it."""
         if connection in self._new:
-            self._move(connection, self._silent)
+            self._move(connection, self._unused)
 
     def busy(self, connection: Hashable) -> None:
-        """Keep the connection: it has brought a request."""
+        """Keep the connection: a request has come over it."""
         self._move(connection, self._busy)
 
     def idle(self, connection: Hashable) -> None:
@@ -62,7 +62,7 @@ class Connections:
 
     @property
     def _count(self) -> int:
-        return len(self._new) + len(self._silent) + len(self._idle) + len(self._busy)
+        return len(self._new) + len(self._unused) + len(self._idle) + len(self._busy)
 
     def _move(self, connection: Hashable, to: dict[Hashable, Close]) -> None:
         close = self._pop(connection)
@@ -70,7 +70,7 @@ class Connections:
             to[connection] = close
 
     def _pop(self, connection: Hashable) -> Close | None:
-        for kind in (self._busy, self._idle, self._new, self._silent):
+        for kind in (self._busy, self._idle, self._new, self._unused):
             if connection in kind:
                 return kind.pop(connection)
         return None

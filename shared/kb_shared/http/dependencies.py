@@ -1,4 +1,4 @@
-"""Dependencies of routes: an application is given one value of each type, and a handler names the types that it uses.
+"""Provides dependencies to routes: an application has one value of each type, and a handler names the types it uses.
 
 provide(app, database)
 Database = Annotated[mongo.Database, Depends(provided(mongo.Database))]

@@ -1,4 +1,4 @@
-"""What comes over a connection, event by event, within limits."""
+"""Parses a connection into h11 events, within limits."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,9 +6,9 @@ from typing import Final
 import h11
 
 MAX_PIECES: Final = 20_000
-"""Limit of pieces of a chunked body. Each takes 5 microseconds, however small it is."""
+"""Limit of pieces of a chunked body. Each takes 5 microseconds to parse, however small it is."""
 PIECES_AT_ONCE: Final = 200
-"""A connection parses that many, a millisecond's work, before others have their turn."""
+"""Number of pieces that a connection parses, in about a millisecond, before others have their turn."""
 
 _CLOSE: Final = (b"connection", b"close")
 
@@ -16,13 +16,13 @@ Event = h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]
 
 
 class Events(h11.Connection):
-    """h11's state of a connection. It stops where the other connections should have their turn."""
+    """State of a connection in h11, which pauses after some pieces so that other connections have their turn."""
 
     def __init__(self, max_head_bytes: int, *, on_request: Callable[[], None], on_pause: Callable[[], None]) -> None:
         """Describe the connection.
 
         Args:
-            max_head_bytes: of what is not yet an event.
+            max_head_bytes: limit of buffered data that is not yet an event.
             on_request: called for each head.
             on_pause: called when there may be more events, which `next_event` gives after `take_turn`.
         """
@@ -42,7 +42,7 @@ class Events(h11.Connection):
         return bool(self.trailing_data[0])
 
     def next_event(self) -> Event:
-        """Return what h11 does. Raises h11.RemoteProtocolError also for what it is too patient with."""
+        """Return the next event. Raises h11.RemoteProtocolError, also for some requests that h11 accepts."""
         if self._pieces_left == 0:
             self._on_pause()
             return h11.NEED_DATA
@@ -62,7 +62,7 @@ class Events(h11.Connection):
             raise h11.RemoteProtocolError("too many pieces")
 
     def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
-        # A body that nobody has read is not read behind its answer either.
+        # A body that was not read before the response is not read after it either.
         if isinstance(event, h11.Response) and self.their_state is h11.SEND_BODY and _CLOSE not in event.headers:
             event = h11.Response(status_code=event.status_code, headers=[*event.headers, _CLOSE], reason=event.reason)
         return super().send_with_data_passthrough(event)

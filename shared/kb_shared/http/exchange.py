@@ -1,4 +1,4 @@
-"""One request and its answer, as metrics and logs tell of them."""
+"""Metrics and logs of a request and its response."""
 
 from time import perf_counter
 from typing import Final
@@ -10,18 +10,18 @@ from kb_shared.observability import metrics
 
 METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
 OTHER_METHOD: Final = "other"
-"""Callers may invent methods; labels are a closed set."""
+"""Label of all other methods, because a caller may send any."""
 NO_ROUTE: Final = ""
 CLIENT_CLOSED_REQUEST: Final = 499
-"""Before the answer began."""
+"""Status, for metrics, of a request whose client disconnected before the response."""
 PROBED: Final = frozenset({"/healthz", "/readyz", "/metrics"})
-"""Not logged: probes ask again and again, and are told the reason."""
+"""Routes that are not logged: probes call them continually and get the reason in the response."""
 
 _log = structlog.get_logger()
 
 
 class Exchange:
-    """Begins with the head of a request; `end` counts and logs it."""
+    """A request with its response, from the head of the request on; `end` counts and logs it."""
 
     def __init__(self, scope: Scope) -> None:
         self._scope = scope
@@ -31,10 +31,10 @@ class Exchange:
 
     @property
     def route(self) -> str:
-        """The template, never the path itself: that holds ids."""
+        """Template of the path; the path itself contains ids."""
         route = self._scope.get("route")
         if route is None and (endpoint := self._scope.get("endpoint")) is not None:
-            # FastAPI names only the routes that are its own.
+            # FastAPI sets only routes of its own.
             routes = self._scope["app"].routes
             route = next((each for each in routes if getattr(each, "endpoint", None) is endpoint), None)
         return getattr(route, "path", NO_ROUTE)

@@ -1,8 +1,8 @@
-"""How often an address may fail to show a right key, and how often a key may be shown wrongly, in this process.
+"""Limits failed authentications by address and by key id, in this process.
 
-Nothing is written to MongoDB: who guesses keys must not be able to make it write. Failures alone are counted and
-refused, after the key was looked at: many organizations can share an address, and a key id is no secret, so nobody may
-lock out a right key by failing.
+Nothing is written to MongoDB, so that guessing keys causes no writes. Only failed requests are counted and refused,
+after the key was read: many organizations can share an address, and a key id is no secret, so failures of others must
+not lock out a valid key.
 """
 
 from dataclasses import dataclass
@@ -17,27 +17,27 @@ from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import AUTHENTICATION_FAILURES
 
 BURST_S: Final = 60.0
-"""Seconds of its rate that may come at once."""
+"""Seconds of the rate that may be used at once."""
 MOST_KNOWN: Final = 10_000
-"""Addresses, and key ids: the one that failed longest ago is forgotten."""
+"""Number of addresses, and of key ids, that are remembered; the one that failed longest ago is forgotten first."""
 
 log = structlog.get_logger()
 
 
 class FailedAuthentications:
-    """Counts what failed, and says when it is too much."""
+    """Counts failed authentications, and refuses them above the limits."""
 
     def __init__(self, *, per_minute_of_address: int, per_minute_of_key: int) -> None:
-        """Begin with none; 0 is no limit."""
+        """Begin without failures. A limit of 0 means no limit."""
         self._of_address = _Failures(per_minute_of_address)
         self._of_key = _Failures(per_minute_of_key)
         self._log_limit = LogLimit()
 
-    def refusal(self, failure: RequestError, *, address: str, key_id: str | None) -> RequestError:
+    def count_failure(self, failure: RequestError, *, address: str, key_id: str | None) -> RequestError:
         """Count a failure.
 
         Returns:
-            `failure`, or the 429 that is answered instead of it when there were too many.
+            `failure`, or a 429 to return instead if there were too many.
         """
         waits_s = [self._of_address.count(address)]
         if key_id is not None:
@@ -46,14 +46,14 @@ class FailedAuthentications:
         AUTHENTICATION_FAILURES.labels("limited" if wait_s else "refused").inc()
         if not wait_s:
             return failure
-        # Key ids of strangers are whatever they like; the address is what an operator can act on.
+        # Log the address only: the key id may be invented, and an operator can act on an address.
         if (left_out := self._log_limit.admit("failures")) is not None:
             log.warning("authentication.failures_limited", address=address, left_out=left_out)
         return RequestError(
             429,
             "too-many-failed-authentications",
-            "Too many requests with a wrong API key, or without one, came from this address or named this key. Send a "
-            "right key, or try again after Retry-After.",
+            "Too many requests from this address or with this key id had a wrong API key or none. Send a valid key, or "
+            "try again after Retry-After.",
             retry_after_s=wait_s,
         )
 
@@ -61,7 +61,7 @@ class FailedAuthentications:
 @dataclass(slots=True)
 class _Debt:
     seconds: float
-    """Until all failures are made good."""
+    """Seconds until the debt is paid off."""
     at: float
 
 
@@ -73,7 +73,7 @@ class _Failures:
         self._debts: BoundedCache[str, _Debt] = BoundedCache(MOST_KNOWN)
 
     def count(self, name: str) -> float:
-        """Count a failure; return the seconds until it would have been within the limit, 0 if it is."""
+        """Count a failure. Return the seconds until it would be within the limit, 0 if it is."""
         if not self._cost_s:
             return 0.0
         now = monotonic()

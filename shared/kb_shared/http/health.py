@@ -1,4 +1,4 @@
-"""`/healthz`, `/readyz` and `/metrics`: no key needed, and nothing of tenants told."""
+"""Serves `/healthz`, `/readyz` and `/metrics`, without a key and without data of organizations."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -16,24 +16,24 @@ from kb_shared.mongo.database import Database
 from kb_shared.settings import CommonSettings
 
 Ready = Callable[[], Awaitable[str | None]]
-"""Says why the service can't work now, or None if it can."""
+"""Check that returns why the service can't work now, or None if it can."""
 
 READY_TIMEOUT_S = 3.0
 
 
 class Readiness:
-    """Why a service is not ready: what its start waits for, and after that what its checks say."""
+    """Says why a service is not ready: what its start waits for, and later the result of its checks."""
 
     def __init__(self) -> None:
         self._waits_for = "it has just been started"
         self._checks: Sequence[Ready] | None = None
 
     def wait_for(self, reason: str) -> None:
-        """Say what the start waits for."""
+        """Record what the start waits for."""
         self._waits_for = reason
 
     def started(self, *checks: Ready) -> None:
-        """Ask `checks` from now on; the first one that has a reason gives it."""
+        """Run `checks` from now on; the first reason counts."""
         self._checks = checks
 
     async def why_not_ready(self) -> str | None:
@@ -46,7 +46,7 @@ class Readiness:
 
 
 def mongodb_answers(database: Database) -> Ready:
-    """Make the check that the primary answers."""
+    """Create the check that the primary answers."""
 
     async def ready() -> str | None:
         await database.command("ping")
@@ -56,10 +56,10 @@ def mongodb_answers(database: Database) -> Ready:
 
 
 def health_routes(ready: Ready) -> Sequence[BaseRoute]:
-    """The three routes.
+    """Create the three routes.
 
     Args:
-        ready: asked by `/readyz`; slow or failing counts as not ready.
+        ready: check of `/readyz`; a slow or failing check means not ready.
     """
 
     async def healthz(_: Request) -> Response:
@@ -83,12 +83,12 @@ async def _why_not_ready(ready: Ready) -> str | None:
             return await ready()
     except TimeoutError:
         return "the check took too long"
-    except Exception as error:  # noqa: BLE001  # whatever it is, the answer is "not ready", with no text of it
+    except Exception as error:  # noqa: BLE001  # any error means "not ready", without its text
         return type(error).__name__
 
 
 async def serve_health_during(settings: CommonSettings, ready: Ready, work: Awaitable[None]) -> None:
-    """Do `work`, the whole life of a service without routes, and serve health from its beginning to its end."""
+    """Run `work`, all that a service without routes does, and serve health meanwhile."""
     ended = asyncio.Event()
     async with asyncio.TaskGroup() as parts:
         parts.create_task(serve_health(settings, ready, ended))

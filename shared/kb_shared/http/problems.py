@@ -1,6 +1,6 @@
-"""Errors as RFC 9457 `application/problem+json`: a stable slug as `type`, and a `detail` that says what to do.
+"""Returns errors as RFC 9457 `application/problem+json`: a stable slug as `type`, and a `detail` that says what to do.
 
-A problem never repeats what the request held beyond the names of its fields.
+A problem repeats nothing of the request but the names of its fields.
 """
 
 import math
@@ -90,7 +90,7 @@ def problem(
 
 
 def install(app: FastAPI) -> None:
-    """Answer every expected error of `app` with a problem; what is left is the middleware's 500."""
+    """Return a problem for every expected error of `app`. `RequestContext` returns 500 for all others."""
     app.add_exception_handler(RequestError, _request_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _routing_error)
@@ -120,7 +120,7 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
 
 
 def invalid_fields(fields: Sequence[Mapping[str, str]]) -> RequestError:
-    """The error that lists `{"field", "message"}`; for checks that the type of a field can't express."""
+    """Create the error that lists `{"field", "message"}`, for checks that the type of a field can't express."""
     names = ", ".join(dict.fromkeys(found["field"] for found in fields))
     return RequestError(
         422,
@@ -135,8 +135,8 @@ def invalid_field(field: str, message: str) -> RequestError:
 
 
 def field_problem(location: Sequence[object], message: str) -> dict[str, str]:
-    """Tell what is wrong with the field at `location`, as pydantic gives it."""
-    # The first part says body, query or path, which a reader knows.
+    """Describe a problem of the field at `location`, which has the form that pydantic uses."""
+    # The first part is body, query or path; a caller knows it.
     parts = [str(part) for part in location[1:]] or [str(location[0])]
     return {"field": ".".join(parts)[:MAX_FIELD_NAME_CHARACTERS], "message": message}
 
@@ -144,10 +144,10 @@ def field_problem(location: Sequence[object], message: str) -> dict[str, str]:
 async def _routing_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        detail = "There is no such path; GET /openapi.json lists those there are."
+        detail = "This path does not exist; GET /openapi.json lists all paths."
         return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        detail = "This path does not take this method; the header Allow lists those it takes."
+        detail = "This path does not have this method; the header Allow lists its methods."
         return problem(request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, headers=error.headers)
     return problem(request, error.status_code, "bad-request", "The request can't be read.", headers=error.headers)
 
@@ -163,20 +163,24 @@ def as_request_error(error: KbError) -> RequestError:
         case RequestError():
             return error
         case BudgetExhausted():
-            detail = f"Not done: {error}. PUT /budget with a higher hard limit, or wait for the next month."
+            detail = (
+                f"The request was not carried out: {error}. PUT /budget with a higher hard limit, or wait for the next "
+                "month."
+            )
             return RequestError(402, "budget-exhausted", detail, retry_after_s=error.retry_after_s)
         case UnknownPrice():
             return RequestError(
                 422,
                 "unknown-price",
-                f"Not done: {error}. Use another model, ask the operator of this deployment to set its price "
-                "(KB_MODEL_PRICES or KB_USD_PER_SPU), or PUT /budget without limits in USD.",
+                f"The request was not carried out: {error}. Use another model, ask the operator of this deployment to "
+                "set its price (KB_MODEL_PRICES or KB_USD_PER_SPU), or PUT /budget without limits in USD.",
             )
         case ProviderUnavailable() | Parked():
             slug, what = "provider-unavailable", "The embedding provider"
         case SearchUnavailable():
             detail = (
-                "This deployment's MongoDB has no Atlas search; an operator has to connect one that has (KB_MONGO_URI)."
+                "The MongoDB of this deployment has no Atlas Search; the operator has to connect one that has "
+                "(KB_MONGO_URI)."
             )
             return RequestError(503, "search-unavailable", detail, retry_after_s=error.retry_after_s)
         case _:

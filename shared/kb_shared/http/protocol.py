@@ -1,7 +1,7 @@
 """HTTP/1.1 as h11 parses it, which is slower than httptools and makes none of its mistakes (ADR 0013).
 
-Nobody holds up the others by what is sent over a connection: heads have a deadline, a body is parsed a few pieces at a
-time, and what is left of a body after its answer is not parsed.
+One connection does not delay the others: heads have a deadline, a body is parsed a few pieces at a time, and the rest
+of a body after its response is not parsed.
 """
 
 import asyncio
@@ -16,9 +16,9 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from kb_shared.http.connections import FIRST_CHANCE_S, Connections
+from kb_shared.http.connections import FIRST_REQUEST_GRACE_S, Connections
 from kb_shared.http.events import MAX_PIECES, Events
-from kb_shared.http.lingering import LingeringTransport
+from kb_shared.http.lingering_close import LingeringCloseTransport
 from kb_shared.http.request_context import HEADER, PROBLEM_MEDIA_TYPE, problem_body
 from kb_shared.http.security_headers import with_security_headers
 from kb_shared.observability import metrics
@@ -28,16 +28,16 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 HEAD_TIMEOUT_S: Final = 10.0
 MAX_CONNECTIONS: Final = 2_000
 PAUSE_S: Final = 0.005
-"""Between two turns of a body in very small pieces. Most of it has not been parsed when a wrong key is refused."""
+"""Seconds between two turns of a body in very small pieces. A wrong key is refused before most of it is parsed."""
 
 _log = structlog.get_logger()
 
 
 class Protocol(H11Protocol):
-    """One connection, which is told in a problem what is wrong with what came over it."""
+    """One connection. Requests that are not valid HTTP get a problem as their response."""
 
     conn: Events
-    _transport: LingeringTransport
+    _transport: LingeringCloseTransport
 
     def __init__(
         self,
@@ -55,7 +55,7 @@ class Protocol(H11Protocol):
             config: uvicorn's, as the next three.
             server_state: of all connections.
             app_state: of the application.
-            connections: of this server; a new one may take the place of another.
+            connections: all connections of this server; a new one may replace another.
             head_timeout_s: from the beginning of the connection, or from the first byte of a later request, to the end
                 of the request's headers.
         """
@@ -68,14 +68,12 @@ class Protocol(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         super().connection_made(transport)
-        self.transport = self._transport = LingeringTransport(transport, self._is_being_sent_to)
+        self.transport = self._transport = LingeringCloseTransport(transport, self._is_being_sent_to)
         if self._all.add(self, transport.abort):
             self._expect_head()
-            self.loop.call_later(FIRST_CHANCE_S, self._all.had_its_chance, self)
+            self.loop.call_later(FIRST_REQUEST_GRACE_S, self._all.allow_closing, self)
         else:
-            detail = (
-                "This service has as many connections as it takes, each with a request; try again after Retry-After."
-            )
+            detail = "All connections of this service are in use; try again after Retry-After."
             self._refuse(503, "too-many-connections", detail)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -109,7 +107,7 @@ class Protocol(H11Protocol):
         # What is left of an answer that has begun would be read as a part of it.
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             detail = (
-                f"Send requests as HTTP/1.1 has them, with up to {MAX_HEAD_BYTES} bytes of URL and headers, up to "
+                f"Send valid HTTP/1.1 requests, with up to {MAX_HEAD_BYTES} bytes of URL and headers, up to "
                 f"{MAX_PIECES} chunks, and not both Content-Length and Transfer-Encoding."
             )
             self._refuse(400, "not-http", detail)
@@ -148,7 +146,7 @@ class Protocol(H11Protocol):
         if self.conn.has_more:
             self._refuse(408, "request-timeout", f"Send URL and headers within {self._head_timeout_s:g} s.")
         else:
-            # Nothing was asked.
+            # No request has begun.
             self.transport.close()
 
     def _refuse(self, status: int, slug: str, detail: str) -> None:
@@ -171,10 +169,10 @@ class Protocol(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self._abandon_request()
         self._all.idle(self)
-        self._transport.linger()
+        self._transport.close_after_linger()
 
     def _abandon_request(self) -> None:
-        """Tell the application that nobody waits for its answer."""
+        """Tell the application that its response is not needed any more."""
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()

@@ -1,4 +1,4 @@
-"""What surrounds every request: its id, its trace, and the last resort when nothing else knew the error."""
+"""Surrounds every request: gives it an id and a trace, and answers 500 for an error that nothing else handles."""
 
 import re
 import secrets
@@ -24,7 +24,7 @@ _USABLE = re.compile(r"[A-Za-z0-9._-]{1,128}")
 
 
 class RequestContext:
-    """The outermost layer of an application of ours."""
+    """Outermost middleware of an application."""
 
     def __init__(self, app: ASGIApp, *, body_timeout_s: float) -> None:
         self._app = app
@@ -36,9 +36,9 @@ class RequestContext:
             return
         headers = Headers(scope=scope)
         request_id = _request_id(headers.get(HEADER))
-        # Left when the answer has been sent, however long it streams.
-        with ExitStack() as held, structlog.contextvars.bound_contextvars(request_id=request_id):
-            scope.setdefault("state", {}).update(request_id=request_id, held=held)
+        # Closed when the response has been sent, however long it streams.
+        with ExitStack() as resources, structlog.contextvars.bound_contextvars(request_id=request_id):
+            scope.setdefault("state", {}).update(request_id=request_id, resources=resources)
             tracing.start(headers.get(tracing.HEADER))
             if "content-length" in headers or "transfer-encoding" in headers:
                 receive = BodyDeadline(receive, timeout_s=self._body_timeout_s)
@@ -57,7 +57,7 @@ class RequestContext:
 
         try:
             await self._app(scope, receive, send_with_headers)
-        except Exception:  # the edge: whatever it was, the caller gets an answer and the log only its type
+        except Exception:  # the edge: the caller gets a response, and the log gets the type of any error
             failed = True
             _log.exception("http.failed", method=scope["method"], route=exchange.route)
             if exchange.status is not None:
@@ -71,10 +71,10 @@ def request_id_of(scope: MutableMapping[str, Any]) -> str:
     return str(scope["state"]["request_id"])
 
 
-def hold(scope: MutableMapping[str, Any], what: AbstractContextManager[object]) -> None:
-    """Enter `what` and leave it when the request has been answered."""
-    held: ExitStack = scope["state"]["held"]
-    held.enter_context(what)
+def hold_until_answered(scope: MutableMapping[str, Any], resource: AbstractContextManager[object]) -> None:
+    """Enter `resource`, and leave it when the request has been answered."""
+    resources: ExitStack = scope["state"]["resources"]
+    resources.enter_context(resource)
 
 
 def _request_id(given: str | None) -> str:
@@ -93,6 +93,6 @@ def problem_body(status: int, slug: str, detail: str, *, request_id: str) -> dic
 
 
 def _internal_error(request_id: str) -> JSONResponse:
-    detail = "This is our fault; tell the operator the request_id."
+    detail = "The service failed unexpectedly. Report the request_id to the operator of this deployment."
     body = problem_body(500, "internal-error", detail, request_id=request_id)
     return JSONResponse(body, 500, media_type=PROBLEM_MEDIA_TYPE)

@@ -1,9 +1,9 @@
-"""How many requests of a kind a key and an organization may make a minute, on all replicas together.
+"""Limits the requests a minute of a key and of an organization, by kind of request, on all replicas together.
 
-What is spent stands in MongoDB. A process asks there for the first request of a second, and admits those that follow
-within the second by what it learnt then and has spent since, which it tells the others a second later. So a limit costs
-two writes a second, however many requests there are, and is exact for whoever asks less often. In each second every
-replica may admit what the limit had left.
+The debt of each limit is stored in MongoDB. A process reads it at the first request of a second. It admits the
+requests that follow within the second by that debt and by what it has spent since, and writes this a second later. So
+a limit costs two writes a second, however many requests there are. It is exact for callers with less than a request a
+second. In each second every replica may admit what the limit has left.
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.settings import HttpSettings
 
 BURST_S: Final = 10.0
-"""Seconds of its rate that may come at once."""
-ASK_AFTER_S: Final = 1.0
+"""Seconds of the rate that may be used at once."""
+REFRESH_AFTER_S: Final = 1.0
 MOST_KNOWN: Final = 10_000
-"""Meters; what a forgotten one has spent in its last second is forgotten, too."""
+"""Number of meters that are kept. With a meter, what it has spent in its last second is forgotten."""
 
 Operation: TypeAlias = Literal["search", "run", "administration"]
 
@@ -42,14 +42,14 @@ class Limit:
 
 
 def limit_of_administration(settings: HttpSettings) -> Limit:
-    """Return the limit of calls that are no search, no run and nothing about a document."""
+    """Return the limit of requests other than searches, runs and those about a document."""
     return Limit(
         settings.administrative_calls_per_minute_of_key, settings.administrative_calls_per_minute_of_organization
     )
 
 
 class RequestLimits:
-    """Refuses at once; nobody waits."""
+    """Counts requests, and refuses those above a limit at once."""
 
     def __init__(self, database: Database, limits: Mapping[Operation, Limit]) -> None:
         self._database = database
@@ -57,29 +57,29 @@ class RequestLimits:
         self._meters: BoundedCache[str, _Meter] = BoundedCache(MOST_KNOWN)
 
     async def count_request(self, operation: Operation, caller: Caller) -> None:
-        """Count a request. Raises RequestError 429 if a limit is used up; then it counts for nobody."""
+        """Count a request. Raises RequestError 429 if a limit is used up; then the request is not counted."""
         limit, organization_id = self._limits[operation], caller.organization_id
         meters = {
-            whose: self._meter(Bucket(organization_id, f"{operation}/{name}"), per_minute)
-            for whose, name, per_minute in (
+            holder: self._meter(Bucket(organization_id, f"{operation}/{name}"), per_minute)
+            for holder, name, per_minute in (
                 ("key", f"key/{caller.key_id}", limit.of_key),
                 ("organization", "organization", limit.of_organization),
             )
             if per_minute
         }
-        # Both at once where MongoDB is asked; most of the time neither does.
+        # Concurrently, for the case that both read MongoDB; most of the time neither does.
         waits_s = await asyncio.gather(*(meter.count_request() for meter in meters.values()))
-        refusing = [(whose, wait_s) for whose, wait_s in zip(meters, waits_s, strict=True) if wait_s is not None]
+        refusing = [(holder, wait_s) for holder, wait_s in zip(meters, waits_s, strict=True) if wait_s is not None]
         if not refusing:
             return
         for meter, wait_s in zip(meters.values(), waits_s, strict=True):
             if wait_s is None:
                 meter.give_back()
-        whose, _ = refusing[0]
+        holder, _ = refusing[0]
         raise RequestError(
             429,
             "too-many-requests",
-            f"The limit of {meters[whose].per_minute} a minute of this {whose} is used up; try again after "
+            f"The limit of {meters[holder].per_minute} requests a minute of this {holder} is used up; try again after "
             "Retry-After.",
             retry_after_s=max(wait_s for _, wait_s in refusing),
         )
@@ -93,19 +93,19 @@ class RequestLimits:
 
 
 class LimitedCallerWith(CallerWith):
-    """Gives the `Caller` of a key with a scope, and counts the request as one of administration.
+    """Returns the `Caller` of a key with a scope, and counts the request as one of administration.
 
     `create_app` of the service provides its limits.
     """
 
-    async def _admitted(self, request: Request, organization_id: str, *, at_once: bool) -> Caller:
-        caller = await super()._admitted(request, organization_id, at_once=at_once)
+    async def _authenticate(self, request: Request, organization_id: str, *, must_read: bool) -> Caller:
+        caller = await super()._authenticate(request, organization_id, must_read=must_read)
         await get_provided(request.app, RequestLimits).count_request("administration", caller)
         return caller
 
 
 class _Meter:
-    """Debt of one bucket, as far as this process knows, in seconds until it is paid off."""
+    """Keeps the debt of one bucket, in seconds until it is paid off, as far as this process knows it."""
 
     def __init__(self, database: Database, bucket: Bucket, per_minute: int) -> None:
         self.per_minute = per_minute
@@ -121,7 +121,7 @@ class _Meter:
         self._posting: asyncio.Task[None] | None = None
 
     async def count_request(self) -> float | None:
-        """Count a request; if there is no room for it, return the seconds until there is."""
+        """Count a request. Return None, or the seconds to wait if the limit is used up."""
         if self._is_stale:
             async with self._asking:
                 if self._is_stale:
@@ -139,7 +139,7 @@ class _Meter:
 
     @property
     def _is_stale(self) -> bool:
-        return self._asked_at is None or monotonic() - self._asked_at >= ASK_AFTER_S
+        return self._asked_at is None or monotonic() - self._asked_at >= REFRESH_AFTER_S
 
     @property
     def _wait_s(self) -> float:
@@ -152,14 +152,14 @@ class _Meter:
             self._posting = asyncio.create_task(self._post())
 
     async def _post(self) -> None:
-        """Let the other replicas know what was spent here, also if no further request comes."""
-        await asyncio.sleep(ASK_AFTER_S)
+        """Write what was spent here for the other replicas, also if no further request comes."""
+        await asyncio.sleep(REFRESH_AFTER_S)
         try:
             async with self._asking:
                 if self._unposted_s:
                     await self._ask(0.0)
         except (PyMongoError, TransientError):
-            # The next request asks, and tells whoever makes it what is wrong.
+            # The next request reads MongoDB, and its caller gets the error.
             self._asked_at = None
         finally:
             self._posting = None

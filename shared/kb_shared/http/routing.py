@@ -1,6 +1,6 @@
-"""Routes that refuse what they would otherwise ignore: unknown query parameters, ambiguous JSON, idempotency keys.
+"""Routes that refuse what FastAPI ignores: unknown query parameters, ambiguous JSON, idempotency keys.
 
-A request without a valid key costs little: the key comes first, and nothing else of the request is looked at before.
+The API key is checked before anything else of a request is read, so that a request without a valid key costs little.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import RequestError
 from kb_shared.http import problems, strict_json
 from kb_shared.http.admission import Admission
-from kb_shared.http.authentication import CachedKey, ForOrganization
+from kb_shared.http.authentication import CachedKey, OrganizationSecurity
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.large_bodies import LARGE_BYTES, LargeBodies
 
 MAX_BODY_BYTES: Final = 2_000_000
 ADVICE: Final = " Store a longer text of a document with PUT /documents/{document_id}/text and send its text_ref."
 ORGANIZATION_PATH: Final = "/v0/orgs/{organization_id}"
-TO_EXPLAIN_S: Final = 3.0
-"""For looking at a key again before an error is told."""
+REREAD_TIMEOUT_S: Final = 3.0
+"""Seconds to read a key again before an error is returned."""
 MAX_ERRORS: Final = 1_000
-"""Limit of problems listed for a body. To list more would take long."""
+"""Number of errors of a body up to which they are listed. Listing more would take too long."""
 
 
 def organization_router(tag: str) -> APIRouter:
-    """A router for what belongs to an organization; every route of it must ask for a `Caller`."""
+    """Create a router for resources of an organization. Each of its routes must have a caller as a dependency."""
     return APIRouter(
         prefix=ORGANIZATION_PATH,
         tags=[tag],
@@ -45,36 +45,36 @@ def organization_router(tag: str) -> APIRouter:
 
 
 class StrictRoute(APIRoute):
-    """A route that reads its request itself before FastAPI does."""
+    """A route that reads and checks its request before FastAPI does."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         known = set(_query_names(self.dependant))
         body: TypeAdapter[Any] | None = None
-        if self.body_field is not None and (taken := self.body_field.field_info.annotation) is not None:
-            body = TypeAdapter(taken)
-        for_organization = next(_authenticators(self.dependant), None)
+        if self.body_field is not None and (annotation := self.body_field.field_info.annotation) is not None:
+            body = TypeAdapter(annotation)
+        security = next(_authenticators(self.dependant), None)
 
-        async def checked(request: Request, organization_id: str) -> Response:
+        async def handle_checked(request: Request, organization_id: str) -> Response:
             _check_query(request, known)
             _refuse_idempotency_key(request)
             if body is not None:
                 request = await _JsonRequest.read(request, body, organization_id=organization_id)
-            if for_organization is None:
+            if security is None:
                 return await handle(request)
-            # After the body: who sends it slowly keeps nobody waiting.
+            # After the body: a slow sender must not keep other requests of its organization waiting.
             async with get_provided(request.app, FairQueue).turn(organization_id):
                 return await handle(request)
 
         async def handle_strictly(request: Request) -> Response:
-            if for_organization is None:
-                return await checked(request, "")
+            if security is None:
+                return await handle_checked(request, "")
             organization_id = request.path_params["organization_id"]
-            await for_organization.admit(request, organization_id, at_once=_has_large_body(request))
-            # After the key: a stranger takes no place.
+            await security.admit(request, organization_id, must_read=_has_large_body(request))
+            # After the key: requests without a valid key must not fill the limit.
             get_provided(request.app, Admission).admit(request.scope, organization_id, endpoint=self.endpoint)
             try:
-                return await checked(request, organization_id)
+                return await handle_checked(request, organization_id)
             except (RequestError, RequestValidationError):
                 await _confirm_key(request)
                 raise
@@ -91,10 +91,10 @@ class _JsonRequest(Request):
     async def read(cls, request: Request, body: TypeAdapter[Any], *, organization_id: str) -> "_JsonRequest":
         large_bodies = get_provided(request.app, LargeBodies)
 
-        def take_place() -> None:
-            large_bodies.places.occupy(request.scope, organization_id)
+        def hold_slot() -> None:
+            large_bodies.limit.hold_slot(request.scope, organization_id)
 
-        received = await limited_body(request, most_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=take_place)
+        received = await limited_body(request, max_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=hold_slot)
         read = cls(request.scope, request.receive)
         read._body = received  # where Request itself keeps what it has read
         if received:
@@ -105,19 +105,19 @@ class _JsonRequest(Request):
         return read
 
     async def json(self) -> Any:
-        """Return the body as the route takes it; FastAPI's own validation leaves that as it is."""
+        """Return the validated body, which FastAPI's own validation does not change."""
         return self._parsed
 
 
 async def limited_body(
-    request: Request, *, most_bytes: int, advice: str = "", on_large: Callable[[], None] | None = None
+    request: Request, *, max_bytes: int, advice: str = "", on_large: Callable[[], None] | None = None
 ) -> bytes:
     """Read the body of a request.
 
     Args:
         request: whose body has not been read.
-        most_bytes: that it may have.
-        advice: for who sends more, beginning with a space; or nothing.
+        max_bytes: limit of its size.
+        advice: what to do about a longer body, beginning with a space; or empty.
         on_large: called once when it has more than `LARGE_BYTES`; may refuse it.
 
     Raises:
@@ -130,25 +130,25 @@ async def limited_body(
             if len(body) > LARGE_BYTES and not is_large and on_large is not None:
                 is_large = True
                 on_large()
-            if len(body) > most_bytes:
-                raise RequestError(413, "body-too-large", f"Send at most {most_bytes} bytes.{advice}")
+            if len(body) > max_bytes:
+                raise RequestError(413, "body-too-large", f"Send at most {max_bytes} bytes.{advice}")
     except ClientDisconnect:
         raise RequestError(400, "incomplete-body", "The connection ended before the body did.") from None
     return bytes(body)
 
 
 async def _confirm_key(request: Request) -> None:
-    """Look at a key that was only presumed: whoever has one that is no longer right is told nothing else."""
+    """Read a cached key again: a caller whose key is no longer valid must not see another error."""
     admitted = request.scope["state"]["admitted"]
-    if isinstance(admitted, CachedKey) and not admitted.looked_at:
-        # MongoDB may be what failed, and the caller has waited for it once already.
+    if isinstance(admitted, CachedKey) and not admitted.is_current:
+        # MongoDB may be the cause, and the caller has already waited for it.
         with suppress(TimeoutError):
-            async with asyncio.timeout(TO_EXPLAIN_S):
-                await admitted.look_again()
+            async with asyncio.timeout(REREAD_TIMEOUT_S):
+                await admitted.read_again()
 
 
 def _has_large_body(request: Request) -> bool:
-    """Say whether its sender must be known before any of it is read."""
+    """Return whether the key must be read from MongoDB before the body is."""
     declared = request.headers.get("content-length")
     return "transfer-encoding" in request.headers or (declared is not None and int(declared) > LARGE_BYTES)
 
@@ -182,7 +182,7 @@ def _invalid_body(invalid: ValidationError) -> RequestError:
 def _check_query(request: Request, known: set[str]) -> None:
     given = [name for name, _ in request.query_params.multi_items()]
     wrong = [
-        {"field": name[: problems.MAX_FIELD_NAME_CHARACTERS], "message": "There is no such query parameter"}
+        {"field": name[: problems.MAX_FIELD_NAME_CHARACTERS], "message": "This query parameter does not exist"}
         for name in dict.fromkeys(given)
         if name not in known
     ]
@@ -194,13 +194,13 @@ def _check_query(request: Request, known: set[str]) -> None:
 
 
 def _refuse_idempotency_key(request: Request) -> None:
-    # Whoever sends one repeats a POST in the belief that it happens once. Other methods are repeatable as they are.
+    # A caller that sends one expects that a repeated POST takes effect once. Other methods can be repeated anyway.
     if request.method == "POST" and "idempotency-key" in request.headers:
         raise RequestError(
             400,
             "idempotency-key-not-available",
-            "The header Idempotency-Key is not available yet; leave it out, and look whether a request whose answer "
-            "was lost has taken effect before sending it again.",
+            "The header Idempotency-Key is not supported; leave it out. Before you repeat a request whose response "
+            "was lost, check whether it took effect.",
         )
 
 
@@ -210,8 +210,8 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
         yield from _query_names(inner)
 
 
-def _authenticators(dependant: Dependant) -> Iterator[ForOrganization]:
+def _authenticators(dependant: Dependant) -> Iterator[OrganizationSecurity]:
     for inner in dependant.dependencies:
-        if isinstance(inner.call, ForOrganization):
+        if isinstance(inner.call, OrganizationSecurity):
             yield inner.call
         yield from _authenticators(inner)

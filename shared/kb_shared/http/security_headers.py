@@ -1,4 +1,4 @@
-"""Headers of every answer, for browsers and caches that get hold of one."""
+"""Security headers of every response, for browsers and caches."""
 
 from typing import Final
 
@@ -9,10 +9,10 @@ SECURITY_HEADERS: Final = (
     (b"referrer-policy", b"no-referrer"),
 )
 NO_STORE: Final = (b"cache-control", b"no-store")
-"""Default header: answers belong to the organization of a key, and some hold a secret."""
+"""Default header: responses belong to the organization of a key, and some contain a secret."""
 
 
 def with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return `headers` and those that are missing."""
+    """Return `headers` with the missing security headers."""
     given = {name.lower() for name, _ in headers}
     return [*headers, *(header for header in (*SECURITY_HEADERS, NO_STORE) if header[0] not in given)]

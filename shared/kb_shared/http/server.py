@@ -1,4 +1,4 @@
-"""uvicorn inside our own event loop: signals stay ours, and a stop lets requests finish."""
+"""Runs uvicorn in the event loop of the service, which handles signals; a stop lets requests finish."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from kb_shared.settings import CommonSettings
 
 GRACE_S = 10
 OTHER_OPEN_FILES: Final = 200
-"""For what else a service has open: connections to MongoDB, Kafka and providers."""
+"""Number of files for other purposes: connections to MongoDB, Kafka and providers."""
 
 _log = structlog.get_logger()
 
@@ -47,7 +47,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         log_config=None,
         access_log=False,
         server_header=False,
-        # Nothing here depends on where a request came from.
+        # Nothing depends on the address of the client.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=KEEP_ALIVE_S,
@@ -67,23 +67,23 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
 
 
 def _listen(host: str, port: int) -> socket.socket:
-    made = socket.create_server((host, port), backlog=2048)
+    listener = socket.create_server((host, port), backlog=2048)
     # asyncio turns Nagle's algorithm off only where it sees that a socket is TCP's, which `create_server` leaves out:
     # without this each small answer waits 40 ms for the client's acknowledgement.
-    return socket.socket(fileno=made.detach())
+    return socket.socket(fileno=listener.detach())
 
 
-def _possible_connections(wanted: int) -> int:
-    """Return how many connections there may be, so that opening a file never fails for lack of descriptors."""
+def _possible_connections(configured: int) -> int:
+    """Return the limit of connections at which file descriptors suffice for all files."""
     open_files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if open_files == resource.RLIM_INFINITY:
-        return wanted
-    possible = max(1, min(wanted, int((open_files - OTHER_OPEN_FILES) / (1 + SURPLUS))))
-    if possible < wanted:
+        return configured
+    possible = max(1, min(configured, int((open_files - OTHER_OPEN_FILES) / (1 + SURPLUS))))
+    if possible < configured:
         _log.warning(
             "http.connections_limited",
             connections=possible,
-            wanted=wanted,
+            configured=configured,
             remedy="allow this process more open files (ulimit -n), or lower KB_HTTP_MAX_CONNECTIONS",
         )
     return possible

@@ -1,14 +1,14 @@
-"""JSON as RFC 8259 has it, which is less than Python's parser takes."""
+"""Parses JSON as RFC 8259 defines it, which is stricter than Python's parser."""
 
 import json
 import math
 from typing import Any, Final, NoReturn
 
 MAX_VALUES: Final = 150_000
-"""Elements, members and containers of a document. The 20,000 pages that a document may have are 80,000."""
+"""Limit of elements, members and containers of a JSON document. The 20,000 pages of a document have 80,000."""
 
 _SLICE: Final = 64_000
-"""Characters that are looked at without giving other threads a chance."""
+"""Number of characters that are examined before other threads have their turn."""
 
 
 def parse(body: bytes) -> Any:
@@ -16,7 +16,7 @@ def parse(body: bytes) -> Any:
 
     Raises:
         ValueError: for anything ambiguous or that can't be stored: NaN, infinities, numbers beyond a double, a name
-            that stands twice in an object, lone surrogates, bytes that are not UTF-8, nesting beyond the stack; and
+            that occurs twice in an object, lone surrogates, bytes that are not UTF-8, nesting beyond the stack; and
             for more than `MAX_VALUES` values, which would take long. The message says which and quotes nothing.
     """
     try:
@@ -32,14 +32,14 @@ def parse(body: bytes) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if "\\u" in text and _has_lone_surrogate(value):
-        raise ValueError("a string holds half of a surrogate pair")
+        raise ValueError("a string contains half of a surrogate pair")
     return value
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a name stands twice in one object")
+        raise ValueError("a name occurs twice in one object")
     return value
 
 
@@ -63,7 +63,7 @@ def _has_lone_surrogate(value: Any) -> bool:
 
 
 def _has_too_many_values(text: str) -> bool:
-    # Counting what stands in strings, too, costs nothing, and is enough for nearly all.
+    # A count that includes strings is cheap, and enough for nearly all documents.
     return _marks(text) > MAX_VALUES and _has_too_many_outside_strings(text)
 
 
@@ -80,5 +80,5 @@ def _has_too_many_outside_strings(text: str) -> bool:
 
 
 def _marks(text: str) -> int:
-    """Count what there is one of for each value, at least."""
+    """Count characters of which there is at least one for each value."""
     return text.count(",") + text.count("[") + text.count("{")

@@ -47,10 +47,10 @@ async def test_what_a_replica_admits_by_itself_the_others_hear_of(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = limits(database, of_key=6), limits(database, of_key=6)
-    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 3600.0)
+    monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 3600.0)
     # Of ten seconds each: one fits, and one more.
     assert [await is_taken(one) for _ in range(3)] == [True, True, False]
-    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
+    monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 0.0)
     assert not await is_taken(one)
     assert not await is_taken(other)
 
@@ -80,7 +80,7 @@ async def test_many_requests_in_a_second_ask_mongodb_once_for_each_limit(
         return await spend(database, bucket, **rest)
 
     monkeypatch.setattr(rate_limits, "spend", counting)
-    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 3600.0)
+    monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 3600.0)
     replica = limits(database, of_key=60_000, of_organization=60_000)
     assert all([await is_taken(replica) for _ in range(500)])
     assert sorted(asked) == ["search/key/one", "search/organization"]
@@ -94,7 +94,7 @@ async def test_what_the_organization_is_refused_costs_its_key_nothing(
     for _ in range(3):
         with pytest.raises(RequestError, match="of this organization"):
             await replica.count_request("search", ONE)
-    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
+    monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 0.0)
     with pytest.raises(RequestError, match="of this organization"):
         await replica.count_request("search", ONE)
     assert await owed_s(database, "key/one") <= 60

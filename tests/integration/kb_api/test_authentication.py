@@ -43,7 +43,7 @@ async def test_callers_of_one_moment_are_told_apart_by_one_question(
             "",
         ]
         log.clear()
-        found = await asyncio.gather(*(asked.look(key) for key in keys), return_exceptions=True)
+        found = await asyncio.gather(*(asked.read_key(key) for key in keys), return_exceptions=True)
 
     organizations = [each.key.organization_id if isinstance(each, StoredKey) else None for each in found]
     assert organizations == [acme.organization_id, other.organization_id, acme.organization_id, *[None] * 5]
@@ -53,10 +53,10 @@ async def test_callers_of_one_moment_are_told_apart_by_one_question(
 
 async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: Organization) -> None:
     asked = authentication(organization)
-    stored = await asked.look(organization.key)
+    stored = await asked.read_key(organization.key)
     await api_keys.revoke(organization.database, organization.organization_id, stored.key.key_id)
     with pytest.raises(RequestError) as refused:
-        await asked.look(organization.key)
+        await asked.read_key(organization.key)
     assert refused.value.status == 401
 
 

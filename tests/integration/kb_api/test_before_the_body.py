@@ -11,8 +11,8 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app
 from kb_shared.errors import RequestError
-from kb_shared.http.admission import Admission, lasting
-from kb_shared.http.large_bodies import LARGE_BYTES, MOST_OF_ORGANIZATION
+from kb_shared.http.admission import Admission, long_running
+from kb_shared.http.large_bodies import LARGE_BYTES, MAX_IN_MEMORY_OF_ORGANIZATION
 from kb_shared.http.routing import MAX_BODY_BYTES, MAX_ERRORS
 from kb_shared.http.strict_json import MAX_VALUES
 from tests.integration.kb_api.conftest import NewOrganization
@@ -178,7 +178,7 @@ async def test_an_organization_has_few_large_bodies_in_memory_at_once(
 ) -> None:
     other = await new_organization()
     large = b" " * (LARGE_BYTES + 1)
-    async with under_way(organization, first=large, number=MOST_OF_ORGANIZATION):
+    async with under_way(organization, first=large, number=MAX_IN_MEMORY_OF_ORGANIZATION):
         headers = with_key(organization)
         refused = await organization.http.post(f"{organization.base}/tags", content=large + b"{}", headers=headers)
         assert refused.status_code == 429
@@ -189,14 +189,14 @@ async def test_an_organization_has_few_large_bodies_in_memory_at_once(
 
 
 def test_what_lasts_has_places_of_its_own(api: KbApi) -> None:
-    @lasting
+    @long_running
     async def stream() -> None: ...
 
     async def quick() -> None: ...
 
     admission = Admission(api.settings.model_copy(update={"http_max_requests": 1, "http_max_streams": 1}))
     with ExitStack() as held:
-        scope = {"state": {"held": held}}
+        scope = {"state": {"resources": held}}
         for endpoint in (stream, quick):
             admission.admit(scope, "acme", endpoint=endpoint)
         for endpoint in (stream, quick):

@@ -112,9 +112,9 @@ async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then
         peppers=Peppers(NEW, former=(OLD,)),
         failures=FailedAuthentications(per_minute_of_address=0, per_minute_of_key=0),
     )
-    looked_at = await authentication.look(key)
+    looked_at = await authentication.read_key(key)
     [stored] = (await api_keys.find_all(organization.database, [key.split("_")[1]])).values()
-    assert looked_at == stored == authentication.known(key)
+    assert looked_at == stored == authentication.find_cached(key)
     assert stored.key.hashed_at is not None
 
 

@@ -20,7 +20,7 @@ Ask = Callable[[Searcher], Awaitable[httpx.Response]]
 @pytest.fixture(autouse=True)
 def _always_asking(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test writes to MongoDB counts at once."""
-    monkeypatch.setattr(request_limits, "ASK_AFTER_S", 0.0)
+    monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 0.0)
 
 
 @pytest.fixture

@@ -391,7 +391,7 @@ async def test_a_key_that_was_found_to_be_revoked_is_not_presumed_again(
     searcher: Searcher, library: Knowledge, search_database: Database, app: FastAPI
 ) -> None:
     await searcher.search(library, QUERY)
-    assert get_provided(app, Authentication).known(searcher.key) is not None
+    assert get_provided(app, Authentication).find_cached(searcher.key) is not None
     await revoke(search_database, searcher)
     assert (await ask(searcher, library, library.path)).status_code == 401
-    assert get_provided(app, Authentication).known(searcher.key) is None
+    assert get_provided(app, Authentication).find_cached(searcher.key) is None

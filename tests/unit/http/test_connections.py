@@ -23,7 +23,7 @@ def test_of_those_that_have_never_asked_the_oldest_goes_first_and_then_idle_ones
     opened.connections.idle("idle")
     opened.connections.busy("busy")
     for name in ("silent-1", "silent-2"):
-        opened.connections.had_its_chance(name)
+        opened.connections.allow_closing(name)
     assert opened.add("a", "b") == [True, True]
     assert opened.closed == ["silent-1", "silent-2"]
     # One more than the limit there may be for a moment.
@@ -36,8 +36,8 @@ def test_a_connection_that_was_just_opened_is_kept_for_its_first_request() -> No
     # A quarter more than the limit.
     assert opened.add("a", "b", "c", "d", "e", "f") == [True, True, True, True, True, False]
     opened.connections.busy("a")
-    opened.connections.had_its_chance("a")
-    opened.connections.had_its_chance("b")
+    opened.connections.allow_closing("a")
+    opened.connections.allow_closing("b")
     opened.add("g")
     assert opened.closed == ["b"]
 

@@ -48,7 +48,7 @@ async def _id_to_give(document_id: str) -> str:
         raise invalid_field(
             "document_id",
             "Input should be 1 to 128 letters, digits, dots, underscores and hyphens, the same for each revision of "
-            "the document; send the file name in `document_name`",
+            "the document; put the file name in `document_name`",
         )
     return document_id
 

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.types import Message, Receive, Scope, Send
 
 from kb_search.mcp.tools import TOOLS, McpTools
-from kb_shared.http.admission import Admission, lasting
-from kb_shared.http.authentication import Caller, caller_of
+from kb_shared.http.admission import Admission, long_running
+from kb_shared.http.authentication import Caller, authenticate_caller
 from kb_shared.http.dependencies import get_provided
 from kb_shared.http.routing import limited_body
 
@@ -55,14 +55,14 @@ class McpEndpoint:
         async with self._manager.run():
             yield
 
-    @lasting
+    @long_running
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
-        caller = await caller_of(request)
+        caller = await authenticate_caller(request)
         get_provided(request.app, Admission).admit(scope, caller.organization_id, endpoint=type(self).__call__)
         # The state of the request: where the handlers find it again.
         scope["state"]["caller"] = caller
-        body = await limited_body(Request(scope, receive), most_bytes=MAX_BODY_BYTES)
+        body = await limited_body(Request(scope, receive), max_bytes=MAX_BODY_BYTES)
         await self._manager.handle_request(scope, _again(body, receive), send)
 
     async def _call_tool(self, context: ServerRequestContext[Any], called: CallToolRequestParams) -> CallToolResult:

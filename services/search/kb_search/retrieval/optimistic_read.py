@@ -48,7 +48,7 @@ class OptimisticRead:
         self._cache = cache
         self._organization_id = organization_id
         self._key = key
-        self._confirmed = is_confirmed and (key is None or key.looked_at)
+        self._confirmed = is_confirmed and (key is None or key.is_current)
         self._stale = False
         self._lock = asyncio.Lock()
 
@@ -88,7 +88,7 @@ class OptimisticRead:
                 return
             with mongo_errors():
                 if self._key is not None:
-                    await self._key.look_again()
+                    await self._key.read_again()
                 kbs = await self._cache.read_current(self._organization_id, [*self.kbs])
             self._set_confirmed(same=_without_last_searched(kbs) == _without_last_searched(self.kbs))
 

@@ -224,7 +224,7 @@ class KnowledgeBaseSearch:
                     if await optimistic_read.is_current():
                         raise
                 SEARCH_RESTARTS.inc()
-                key = None if key is None else await key.look_again()
+                key = None if key is None else await key.read_again()
         raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
     async def _begin_optimistic_read(

@@ -22,7 +22,7 @@ from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.runs import Thread
-from kb_shared.http.admission import lasting
+from kb_shared.http.admission import long_running
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
@@ -65,7 +65,7 @@ class ThreadWithRuns(ThreadView):
 @router.post(
     "/runs", summary="Run a prompt, an agent or a question", responses=responses(402, 409, 429), response_model=RunView
 )
-@lasting
+@long_running
 async def start(
     limits: RequestLimits,
     preparation: Preparation,

@@ -1,4 +1,4 @@
-"""The end of a connection over which something is still being sent."""
+"""Lingering close: ends a connection over which the client is still sending."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,11 +7,11 @@ from typing import Any, Final
 LINGER_S: Final = 5.0
 
 
-class LingeringTransport(asyncio.Transport):
-    """Closes a connection so that its last answer arrives.
+class LingeringCloseTransport(asyncio.Transport):
+    """Closes a connection so that its last response arrives.
 
-    A connection that is closed with unread data is reset, and the caller may lose an answer that has arrived already.
-    So what is still being sent is read and dropped, for five seconds at most.
+    A connection that is closed with unread data is reset, and the client may lose a response that has already arrived.
+    So what the client is still sending is read and dropped, for five seconds at most.
     """
 
     def __init__(self, transport: asyncio.Transport, is_being_sent: Callable[[], bool]) -> None:
@@ -24,18 +24,18 @@ class LingeringTransport(asyncio.Transport):
         self._transport.write(data)
 
     def is_closing(self) -> bool:
-        """Say whether nothing more is read or answered."""
+        """Return whether no further request is read."""
         return self._end is not None or self._transport.is_closing()
 
     def close(self) -> None:
-        """Close the connection, now or when the caller has read the answer."""
+        """Close the connection, now or when the client has read the response."""
         if self._is_being_sent():
-            self.linger()
+            self.close_after_linger()
         elif not self.is_closing():
             self._transport.close()
 
-    def linger(self) -> None:
-        """Send what is written and its end, and close when the caller does or when the time is over."""
+    def close_after_linger(self) -> None:
+        """Send the written data and the end of the stream; close when the client does or after `LINGER_S`."""
         if self.is_closing():
             return
         self._transport.write_eof()
@@ -46,7 +46,7 @@ class LingeringTransport(asyncio.Transport):
         self._transport.abort()
 
     def ended(self) -> None:
-        """Take note that the connection is lost."""
+        """Stop the timer: the connection is lost."""
         if self._end is not None:
             self._end.cancel()
 
