@@ -10,7 +10,7 @@ LOCAL := not kafka_cluster and not replica_set
 .PHONY: help install demo up down status test test-long test-kafka test-replicas test-mutants test-clients check format lock schemas bench clean
 
 help:  ## show this help
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: $(INSTALLED)  ## create .venv with everything pinned by hash
 

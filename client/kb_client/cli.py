@@ -8,10 +8,10 @@ COMMAND_GROUP = "kb.commands"
 
 
 def create_app() -> typer.Typer:
-    """Return the command with everything that the installed packages register."""
+    """Return the command with the subcommands of all installed packages."""
     app = typer.Typer(
         name="kb",
-        help="Knowledge bases over documents: run them, fill them, search them.",
+        help="Run and use knowledge bases over documents.",
         no_args_is_help=True,
         add_completion=False,
         rich_markup_mode=None,
@@ -24,5 +24,5 @@ def create_app() -> typer.Typer:
 
 
 def main() -> None:
-    """Run one command: 0 when it did what was asked, 1 when that failed, 2 when it was called wrongly."""
+    """Run one command. Exit status: 0 success, 1 failure, 2 wrong usage."""
     create_app()()

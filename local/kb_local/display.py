@@ -117,6 +117,10 @@ def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"folder": str(home.folder), **state.model_dump(mode="json", exclude={"ports"})}))
         return
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    if state.phase == "stopped" and not state.processes:
+        console.print(f"no stack has been started in {home.folder}; start one with `kb up`", highlight=False)
+        return
     table = Table(box=None, pad_edge=False)
     for column in ("process", "pid", "port", "state", "restarts", "log"):
         table.add_column(column, justify="right" if column in {"pid", "port", "restarts"} else "left", no_wrap=True)
@@ -131,9 +135,8 @@ def print_status(home: Home, state: StackState, *, as_json: bool) -> None:
             f"{process.restarts}{last_exit}",
             process.log,
         )
-    console = Console(width=None if sys.stdout.isatty() else 200)
     console.print(table)
-    console.print(f"\n{state.phase}, {state.base_url or 'no base URL'}, {home.folder}", highlight=False)
+    console.print(f"\nstack {state.phase}, base URL {state.base_url or 'none'}, folder {home.folder}", highlight=False)
     if state.failure is not None:
         console.print(f"{state.failure.problem}\n  remedy: {state.failure.remedy}", highlight=False, markup=False)
 
