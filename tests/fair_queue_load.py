@@ -16,7 +16,7 @@ async def hold_turns(queue: FairQueue, organization_id: str, *, number: int = 1)
 
     async def request(whose: str) -> None:
         nonlocal begun
-        async with queue.turn(whose):
+        async with queue.take_turn(whose):
             begun += 1
             await end.wait()
 

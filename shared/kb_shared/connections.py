@@ -1,4 +1,4 @@
-"""What a service that consumes or commands needs before it can begin: MongoDB and Kafka, both ready."""
+"""Connects a service to MongoDB and Kafka, and waits until both are ready."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -16,6 +16,8 @@ from kb_shared.settings import CommonSettings
 
 @dataclass(frozen=True, slots=True)
 class Connections:
+    """Open clients of MongoDB and Kafka."""
+
     database: Database
     producer: Producer
 
@@ -24,15 +26,15 @@ class Connections:
 async def connect(
     settings: CommonSettings, stop: asyncio.Event, *, note: Callable[[str], None]
 ) -> AsyncIterator[Connections]:
-    """Connect once both answer and collections and topics are there; closed on leaving.
+    """Wait until both answer and all collections and topics exist, then connect. Disconnects at the end.
 
     Args:
-        settings: where they are.
+        settings: addresses and credentials.
         stop: ends the waiting.
-        note: called with what it waits for.
+        note: called with the reason for each retry.
 
     Raises:
-        Stopped: `stop` was set while it waited for them.
+        Stopped: `stop` was set before both were ready.
     """
     async with AsyncExitStack() as open_things:
         database = mongo.connect(settings)
@@ -45,7 +47,7 @@ async def connect(
                 await schema.ensure(database)
             await producer.start()
 
-        if not await process.patiently(stop, prepare, note=note):
+        if not await process.retry_until_done(stop, prepare, note=note):
             raise process.Stopped
         open_things.push_async_callback(producer.stop)
         yield Connections(database, producer)

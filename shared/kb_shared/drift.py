@@ -1,4 +1,4 @@
-"""Which documents of a KB are not what the truth says. Read by scans of a KB, by the reconciler."""
+"""Finds the documents of a KB that have drift. Used by backfills and by the reconciler."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 async def find_drift(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
     """Return the action for each of `document_ids` that has drift in `kb`."""
-    # What is indexed is read before the truth: a document indexed in between then looks behind and is looked at
-    # once more. The other way round, it would look as if it had to leave.
+    # `document_index` is read before `documents`: a document that is indexed in between then only seems to have drift,
+    # and is checked once more. The other way round, it would seem that it has to be removed.
     rows = await document_index.by_ids(database, kb.key, document_ids)
     states = await documents.by_ids(database, kb.organization_id, document_ids)
     actions = {i: decide(states.get(i), kb, rows.get(i)) for i in document_ids}

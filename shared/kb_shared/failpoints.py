@@ -1,8 +1,8 @@
 """Named places where a test makes this process die or wait.
 
-`KB_FAILPOINT=swap.before_commit` kills the process with SIGKILL when it first gets there;
-`swap.before_commit:3` at the third time. In one process, `during(name, action)` awaits an action there.
-Without either, `reach` costs a dictionary look-up.
+`KB_FAILPOINT=swap.before_commit` kills the process with SIGKILL when it reaches this place for the first time,
+`swap.before_commit:3` at the third time. Within a process, `during(name, action)` awaits an action there. Without
+either, `reach` costs a dictionary lookup.
 """
 
 import os
@@ -46,7 +46,7 @@ _countdown: dict[str, int] = {}
 
 
 async def reach(name: str) -> None:
-    """Do what a test armed for `name`; nothing otherwise."""
+    """Kill the process or await the action that a test has set for `name`."""
     if name in _countdown:
         _countdown[name] -= 1
         if _countdown[name] == 0:

@@ -1,10 +1,10 @@
-"""Names that no filter on metadata may have, and so no key that filters shall know."""
+"""Lists the metadata keys that no filter may contain."""
 
 from typing import Final
 
 UNSAFE_NAMES: Final = ("__proto__", "constructor", "prototype")
-"""As a key or a part of one between dots. A document may have such metadata, and results show it; but a filter goes
-through programs of callers that make objects of its keys, and there these names mean something else."""
+"""Names that are refused as a filter key or as a part of one between dots. A document may have such metadata, and
+results contain it. But callers convert filters to JavaScript objects, in which these names have another meaning."""
 
 INSTEAD: Final = {
     "organization_id": "the organization comes from the address",
@@ -16,4 +16,4 @@ INSTEAD: Final = {
     "embedding": "vectors can't be filtered by",
     "_id": "use the field document_ids",
 }
-"""Fields of a chunk that somebody may take for filter keys; as metadata keys they would silently match nothing."""
+"""Fields of a chunk that callers may mistake for filter keys, with a hint. As metadata keys they match nothing."""

@@ -1,4 +1,4 @@
-"""The shapes of ids, checked at every edge."""
+"""Creates and checks ids of this system."""
 
 import re
 
@@ -8,7 +8,7 @@ _KB_ID = re.compile(r"[0-9a-f]{24}")
 
 
 def new_id() -> str:
-    """24 hex digits, rising with time."""
+    """Return a new id of 24 hex digits, which increase with time."""
     return str(ObjectId())
 
 

@@ -15,14 +15,14 @@ class Action(StrEnum):
 
     NOTHING = "nothing"
     INDEX = "index"
-    """Its text, or how the KB cuts and embeds it, is not what is indexed."""
+    """Action for drift of the text, or of the KB's settings for chunking and embedding."""
     REFRESH = "refresh"
-    """Only what the chunks carry of the document has changed."""
+    """Action for drift only of the fields of the document that chunks carry."""
     ACKNOWLEDGE = "acknowledge"
-    """A new revision says what the last one said: only its number has to be taken down."""
+    """Action for a new revision with the same content: only its number has to be written."""
     REMOVE = "remove"
     WAIT = "wait"
-    """It has a tag of the KB but no text yet."""
+    """Action for a document with a tag of the KB, but without a text yet."""
 
 
 def belongs(document: Document, kb: KnowledgeBase) -> bool:
@@ -34,10 +34,10 @@ def awaits_text(document: Document | None, kb: KnowledgeBase) -> bool:
 
 
 def membership(document: Document, kbs: Iterable[KnowledgeBase], known: Collection[str]) -> list[KnowledgeBase]:
-    """The KBs an event about `document` concerns: those that share a tag with it, and those that know it already.
+    """Return the KBs that an event of `document` concerns: they share a tag with it, or are in `known`.
 
     Args:
-        known: ids of the KBs in which the document is indexed or has open work.
+        known: ids of the KBs in which the document is indexed or has an open job.
     """
     return [kb for kb in kbs if kb.kb_id in known or not set(document.tag_ids).isdisjoint(kb.tag_ids)]
 

@@ -1,6 +1,6 @@
-"""What models cost: the deployment's own prices first, then those of LiteLLM's table.
+"""Finds the prices of models: those that the deployment sets first, then those of LiteLLM's table.
 
-Money is added up in whole nano-dollars (a billionth of a US dollar), so that sums of many small charges are exact.
+Amounts are whole nano-dollars (a billionth of a US dollar), so that sums of many small charges are exact.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Final
 from pydantic import BaseModel, ConfigDict, Field
 
 NANO_USD: Final = 1_000_000_000
-"""In a US dollar."""
+"""Number of nano-dollars in a US dollar."""
 MAX_USD: Final = 1_000_000.0
 """Limit of a price."""
 _MILLION: Final = 1_000_000
@@ -35,7 +35,7 @@ class EmbeddingPrice:
     usd_per_token: float = 0.0
 
     def nano_usd(self, tokens: int) -> int:
-        """Return the price of the embedding of a text of so many tokens, rounded up."""
+        """Return the price of the embedding of a text with `tokens` tokens, rounded up."""
         return nano_usd(self.usd_per_embedding + tokens * self.usd_per_token)
 
 
@@ -48,7 +48,7 @@ class Prices:
     by_model: Mapping[str, ModelPrice] = field(default_factory=dict)
 
     def of_embedding(self, model: str, *, listed_usd_per_token: float | None) -> EmbeddingPrice | None:
-        """Return what an embedding of `model` costs; None if nobody says so.
+        """Return the price of an embedding of `model`; None if it is not known.
 
         `listed_usd_per_token` is LiteLLM's price, 0 for a model that this deployment runs itself.
         """
@@ -59,13 +59,13 @@ class Prices:
         return None if listed_usd_per_token is None else EmbeddingPrice(usd_per_token=listed_usd_per_token)
 
     def of_chat(self, model: str, *, listed: tuple[float | None, float | None]) -> tuple[float | None, float | None]:
-        """Return the prices of a prompt's token and of a completion's, in US dollars; None if nobody says so."""
+        """Return the prices of a prompt token and of a completion token, in US dollars; None if they are not known."""
         if own := self.by_model.get(model):
             return own.prompt / _MILLION, own.completion / _MILLION
         return listed
 
 
 def nano_usd(usd: float) -> int:
-    """Convert dollars to nano-dollars, rounded up: what is spent is never counted as less."""
+    """Convert dollars to nano-dollars, rounded up, so that spending is never counted too low."""
     # Binary fractions of an exact number of nano-dollars may lie a little above it.
     return math.ceil(round(usd * NANO_USD, 3))

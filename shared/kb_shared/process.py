@@ -1,4 +1,4 @@
-"""How a service process begins, waits and ends: SIGTERM and SIGINT ask it to finish what it is at; it exits with 0."""
+"""Runs a service process. After SIGTERM or SIGINT it finishes its current work and exits with 0."""
 
 import asyncio
 import gc
@@ -15,8 +15,8 @@ from kb_shared.errors import InfrastructureNotReady, Misconfigured, TransientErr
 from kb_shared.observability.log_limit import LogLimit
 
 _COLLECT_AFTER: Final = 10_000
-"""New objects after which Python looks for garbage. After its own 700 it finds little else than what is under way, and
-takes 4 % of an indexer's CPU."""
+"""Number of new objects after which Python collects garbage. With its default of 700 it finds little garbage and takes
+4 % of an indexer's CPU."""
 _RETRY_S: Final = 1.0
 _CANCEL_GRACE_S: Final = 2.0
 
@@ -24,11 +24,11 @@ log = structlog.get_logger()
 
 
 class Stopped(Exception):
-    """Asked to stop before there was anything to stop."""
+    """Stop of a process before its start was complete."""
 
 
 def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
-    """Run `serve` in a new event loop; the event it is given is set when the process should stop."""
+    """Run `serve` in a new event loop, with an event that is set when the process should stop."""
 
     async def main() -> None:
         stop = asyncio.Event()
@@ -39,56 +39,58 @@ def run(serve: Callable[[asyncio.Event], Awaitable[None]]) -> None:
         with suppress(Stopped):
             await serve(stop)
 
-    # What is imported lives as long as the process. Going through it for garbage would stop everything for 0.3 s.
+    # Imported objects live as long as the process. Scanning them for garbage would stop the event loop for 0.3 s.
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_AFTER, *gc.get_threshold()[1:])
     try:
-        # In C what asyncio does in Python: a twelfth of the CPU of a search.
+        # asyncio's loop in C saves a twelfth of the CPU of a search.
         uvloop.run(main())
     except Exception as error:
         if (setting := _misconfigured(error)) is not None:
-            log.error("process.misconfigured", reason=str(setting))  # noqa: TRY400  # the reason is all that helps
+            log.error("process.misconfigured", reason=str(setting))  # noqa: TRY400  # the traceback does not help
         else:
-            # Not by Python's own traceback: messages of errors may quote documents.
+            # Not with Python's own traceback: error messages may quote documents.
             log.exception("process.failed")
         sys.exit(1)
 
 
 def _misconfigured(error: Exception) -> Misconfigured | None:
-    """Return the setting that the process ended by, also if parts that ran together ended with it."""
+    """Find the invalid setting that ended the process, in an exception group, too."""
     if isinstance(error, ExceptionGroup):
         return next((found for each in error.exceptions if (found := _misconfigured(each)) is not None), None)
     return error if isinstance(error, Misconfigured) else None
 
 
 def _log_unhandled(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """As asyncio does, without the `repr` of what failed."""
+    """Log as asyncio does, without the `repr` of what failed."""
     error = context.get("exception")
     log.error("loop.unhandled", what=context["message"].partition("\n")[0], exc_info=error)
 
 
 async def pause(stop: asyncio.Event, seconds: float) -> None:
-    """Wait, but not longer than until `stop`."""
+    """Wait for `seconds`, but not longer than until `stop`."""
     with suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             await stop.wait()
 
 
-async def patiently(
+async def retry_until_done(
     stop: asyncio.Event, action: Callable[[], Awaitable[object]], *, note: Callable[[str], None] = lambda _: None
 ) -> bool:
-    """Do `action`, again and again while what it needs is away or set up wrongly; False if `stop` came first.
+    """Retry `action` until it succeeds; return False if `stop` came first.
+
+    It is retried after TransientError and InfrastructureNotReady.
 
     Args:
-        stop: ends it at once, also while `action` waits for an answer.
+        stop: ends the retries at once, even during a call of `action`.
         action: may be cancelled at any point.
-        note: called with what it waits for.
+        note: called with the reason for each retry.
     """
     limit = LogLimit()
     while not stop.is_set():
         try:
-            if await _done_before(stop, action):
+            if await _finish_before(stop, action):
                 return True
         except (TransientError, InfrastructureNotReady) as error:
             reason = str(error)
@@ -99,8 +101,8 @@ async def patiently(
     return False
 
 
-async def _done_before(stop: asyncio.Event, action: Callable[[], Awaitable[object]]) -> bool:
-    """Do `action`, and return whether it was done when `stop` came."""
+async def _finish_before(stop: asyncio.Event, action: Callable[[], Awaitable[object]]) -> bool:
+    """Run `action`; return False if it was not finished when `stop` came."""
     acting, stopping = asyncio.ensure_future(action()), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait({acting, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -2,6 +2,6 @@ from datetime import UTC, datetime
 
 
 def now() -> datetime:
-    """The time as MongoDB keeps it, in whole milliseconds: an answer must not differ from what is read back later."""
+    """Return the current time in whole milliseconds, as MongoDB stores it, so that later reads are equal."""
     time = datetime.now(UTC)
     return time.replace(microsecond=time.microsecond // 1000 * 1000)

@@ -28,7 +28,7 @@ from kb_shared.errors import MessageRefused
 from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
-from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, schema, tags
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
@@ -199,7 +199,7 @@ async def _set_aside_message(database: Database) -> str:
         await in_transaction(database, add)
     for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=10):
         refusal = MessageRefused(f"a {CANARY}", reason="too-large")
-        await set_aside(database, message, refusal, size_bytes=1)
+        await mark_unsendable(database, message, refusal=refusal, size_bytes=1)
     messages, _ = await outbox.unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
     return messages[0].message_id
 

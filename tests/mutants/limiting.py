@@ -319,15 +319,15 @@ MUTANTS: Final = (
     Mutant(
         "request-after-a-failed-provider-has-no-turn",
         _FAIR_QUEUE,
-        old="        setting_aside.cancel()\n        await turn.take_up()\n        raise\n",
+        old="        pausing.cancel()\n        await turn.resume()\n        raise\n",
         new="        raise\n",
         caught_by=in_file(_TURNS, "test_a_failure_of_a_provider_is_handled_in_the_requests_turn"),
     ),
     Mutant(
         "route-takes-no-turn",
         "shared/kb_shared/http/routing.py",
-        old="get_provided(request.app, FairQueue).turn(organization_id)",
-        new="get_provided(request.app, FairQueue).turn(request.url.path)",
+        old="get_provided(request.app, FairQueue).take_turn(organization_id)",
+        new="get_provided(request.app, FairQueue).take_turn(request.url.path)",
         caught_by=(
             *in_file(_TURNS_OF_API, "test_a_request_waits_for_the_turn_of_its_organization_and_those_of_others_do_not"),
             *in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
@@ -336,8 +336,8 @@ MUTANTS: Final = (
     Mutant(
         "run-takes-no-turn",
         "services/search/kb_search/runs/conduct_run.py",
-        old="self._fair_queue.turn(plan.organization_id)",
-        new="self._fair_queue.turn(plan.run_id)",
+        old="self._fair_queue.take_turn(plan.organization_id)",
+        new="self._fair_queue.take_turn(plan.run_id)",
         caught_by=in_file(
             _TURNS_OF_SEARCH, "test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_again"
         ),
@@ -345,14 +345,14 @@ MUTANTS: Final = (
     Mutant(
         "mcp-takes-no-turn",
         "services/search/kb_search/mcp/tools.py",
-        old="self._fair_queue.turn(caller.organization_id)",
-        new="self._fair_queue.turn(name)",
+        old="self._fair_queue.take_turn(caller.organization_id)",
+        new="self._fair_queue.take_turn(name)",
         caught_by=in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
     ),
     Mutant(
         "search-keeps-its-turn-while-it-waits-for-a-vector",
         "services/search/kb_search/retrieval/query_vectors.py",
-        old="async with turn_set_aside(), asyncio.timeout(within_s):",
+        old="async with pause_turn(), asyncio.timeout(within_s):",
         new="async with asyncio.timeout(within_s):",
         caught_by=in_file(
             _TURNS_OF_SEARCH, "test_while_the_vector_of_a_query_is_waited_for_another_search_is_answered"
@@ -361,15 +361,15 @@ MUTANTS: Final = (
     Mutant(
         "run-keeps-its-turn-while-a-model-thinks",
         "services/search/kb_search/runs/run_execution.py",
-        old="            async with turn_set_aside():\n",
-        new="            async with turn_set_aside(after_s=600):\n",
+        old="            async with pause_turn():\n",
+        new="            async with pause_turn(after_s=600):\n",
         caught_by=in_file(_TURNS_OF_SEARCH, "test_while_a_model_thinks_a_search_is_answered"),
     ),
     Mutant(
         "creation-keeps-its-turn-while-a-provider-is-asked",
         "services/kb-api/kb_api/create_knowledge_base.py",
-        old="        async with turn_set_aside():\n",
-        new="        async with turn_set_aside(after_s=600):\n",
+        old="        async with pause_turn():\n",
+        new="        async with pause_turn(after_s=600):\n",
         caught_by=in_file(
             _TURNS_OF_API, "test_while_a_provider_is_asked_for_a_new_knowledge_base_other_requests_are_processed"
         ),

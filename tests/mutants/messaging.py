@@ -242,6 +242,6 @@ MUTANTS: Final = (
         "shared/kb_shared/messaging/dead_letters.py",
         old="if len(organizations) != 1:",
         new="if not organizations:",
-        caught_by=in_file("tests/unit/dead_letters/test_whose.py", "test_whose_a_record_is"),
+        caught_by=in_file("tests/unit/dead_letters/test_find_owner.py", "test_whose_a_record_is"),
     ),
 )

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.concurrency.fair_queue import ACTIVE_S, FairQueue, turn_set_aside
+from kb_shared.concurrency.fair_queue import ACTIVE_S, FairQueue, pause_turn
 
 MANY = 20
 
@@ -35,7 +35,7 @@ class Requests:
     async def begin(self, organization_id: str, *, name: str = "") -> asyncio.Task[None]:
         async def request() -> None:
             end = asyncio.Event()
-            async with self._queue.turn(organization_id):
+            async with self._queue.take_turn(organization_id):
                 self.order.append(name)
                 self.active[organization_id] += 1
                 self._ends.setdefault(organization_id, []).append(end)
@@ -187,8 +187,8 @@ async def test_a_request_that_waits_for_a_provider_lets_another_one_be_processed
     answered = asyncio.Event()
 
     async def search() -> None:
-        async with queue.turn("acme"):
-            async with turn_set_aside(after_s=0):
+        async with queue.take_turn("acme"):
+            async with pause_turn(after_s=0):
                 await answered.wait()
             requests.order.append("goes on")
             await asyncio.Event().wait()
@@ -211,8 +211,8 @@ async def test_a_provider_that_answers_soon_costs_a_request_no_turn(queue: FairQ
     answers = asyncio.Event()
 
     async def search() -> None:
-        async with queue.turn("acme"):
-            async with turn_set_aside(after_s=60):
+        async with queue.take_turn("acme"):
+            async with pause_turn(after_s=60):
                 await answers.wait()
             requests.order.append("goes on")
 
@@ -231,9 +231,9 @@ async def test_a_failure_of_a_provider_is_handled_in_the_requests_turn(queue: Fa
     fails: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def search() -> None:
-        async with queue.turn("acme"):
+        async with queue.take_turn("acme"):
             try:
-                async with turn_set_aside(after_s=0):
+                async with pause_turn(after_s=0):
                     await fails
             except LookupError:
                 requests.order.append("handled")
@@ -256,7 +256,7 @@ async def test_who_is_cancelled_while_waiting_for_a_provider_waits_for_no_turn(
     await requests.begin("other")
 
     async def search() -> None:
-        async with queue.turn("acme"), turn_set_aside(after_s=0):
+        async with queue.take_turn("acme"), pause_turn(after_s=0):
             await asyncio.Event().wait()
 
     searching = asyncio.create_task(search())
@@ -273,11 +273,11 @@ async def test_parts_of_a_request_share_its_turn(queue: FairQueue, requests: Req
     await requests.begin("other")
 
     async def part() -> None:
-        async with queue.turn("acme"), turn_set_aside(after_s=0):
+        async with queue.take_turn("acme"), pause_turn(after_s=0):
             await asyncio.sleep(0)
 
     async def run() -> None:
-        async with queue.turn("acme"):
+        async with queue.take_turn("acme"):
             await asyncio.gather(*(part() for _ in range(MANY)))
             requests.order.append("done")
 
@@ -302,9 +302,9 @@ async def test_every_request_has_its_turn_whoever_leaves(
 
     async def request(number: int, organization_id: str) -> None:
         async with AsyncExitStack() as stack:
-            await stack.enter_async_context(queue.turn(organization_id))
+            await stack.enter_async_context(queue.take_turn(organization_id))
             for _ in range(number % 3):
-                async with turn_set_aside(after_s=0):
+                async with pause_turn(after_s=0):
                     await asyncio.sleep(0)
                 await asyncio.sleep(0)
             done.add(number)

@@ -41,7 +41,7 @@ async def test_a_start_waits_for_what_is_away_or_set_up_wrongly_and_says_each_re
             raise answers.pop(0)
 
     with capture_logs() as logs:
-        assert await process.patiently(asyncio.Event(), prepare, note=reasons.append)
+        assert await process.retry_until_done(asyncio.Event(), prepare, note=reasons.append)
     assert reasons == ["topic a is missing", "topic a is missing", "away"]
     assert [line["reason"] for line in logs] == ["topic a is missing", "away"]
 
@@ -56,7 +56,7 @@ async def test_a_stop_ends_a_start_at_once_although_what_it_waits_for_does_not_a
         finally:
             left.set()
 
-    starting = asyncio.create_task(process.patiently(stop, prepare))
+    starting = asyncio.create_task(process.retry_until_done(stop, prepare))
     await until(asked.is_set)
     stop.set()
     async with asyncio.timeout(DEADLINE_S):

@@ -13,7 +13,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.concurrency.resting import rest_s
+from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
 from kb_shared.messaging.index_requests import IndexRequests
@@ -57,7 +57,7 @@ class BackfillRunner:
                 log.warning("backfill.interrupted", error=type(error).__name__)
                 moved = False
             if not moved:
-                await asyncio.sleep(rest_s(_PAUSE_S, looked_for_s=monotonic() - began))
+                await asyncio.sleep(poll_pause_s(_PAUSE_S, poll_took_s=monotonic() - began))
 
     async def turn(self) -> bool:
         """One stretch of each scan there is; False if none could move on."""

@@ -10,7 +10,7 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
 from kb_indexer.backlog import Backlog
-from kb_shared.concurrency.resting import rest_s
+from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.positions import OnLost
@@ -48,7 +48,7 @@ class Sweeper:
                 log.warning("sweep.failed", error=type(error).__name__)
                 swept = 0
             if swept < _BATCH:
-                await asyncio.sleep(rest_s(self._interval_s, looked_for_s=monotonic() - began))
+                await asyncio.sleep(poll_pause_s(self._interval_s, poll_took_s=monotonic() - began))
 
     async def sweep(self) -> int:
         """Publish one batch of what is due and return how many that were."""

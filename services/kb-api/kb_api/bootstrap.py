@@ -73,7 +73,7 @@ class KbApi:
             parts.create_task(keep_learning(self.settings, self.message_limits, stop))
 
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
-        if await process.patiently(stop, self._prepare, note=self._readiness.wait_for):
+        if await process.retry_until_done(stop, self._prepare, note=self._readiness.wait_for):
             self._readiness.started(mongodb_answers(self.database))
             await self.life_cycle.run(stop)
 
@@ -92,7 +92,7 @@ class KbApi:
             self.message_limits.learn(await prepare_topics(settings))
             await producer.start()
 
-        if await process.patiently(stop, connect):
+        if await process.retry_until_done(stop, connect):
             relay = OutboxRelay(self.database, producer, topic_prefix=settings.kafka_topic_prefix)
             try:
                 await relay.run(stop)

@@ -9,7 +9,7 @@ from kb_api.life_cycle import LifeCycle
 from kb_api.settings import ApiSettings
 from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseCreated
-from kb_shared.concurrency.fair_queue import turn_set_aside
+from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -130,7 +130,7 @@ class KnowledgeBaseCreator:
     async def _detect_dimensions(self, organization_id: str, model: str) -> int:
         purpose = Purpose(organization_id=organization_id, kb_id=None, operation="index", input_type="document")
         try:
-            async with turn_set_aside():
+            async with pause_turn():
                 return await self._embedder.detect_dimensions(model=model, purpose=purpose)
         except UnknownModel as error:
             raise RequestError(422, "unknown-model", f"{error}; choose another embedding_model.") from None

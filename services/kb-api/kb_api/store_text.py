@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from starlette.requests import ClientDisconnect, Request
 
 from kb_api.stored_bytes import StoredBytes
-from kb_shared.concurrency.fair_queue import turn_set_aside
+from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
 from kb_shared.http.problems import invalid_field
 from kb_shared.mongo import document_texts
@@ -50,7 +50,7 @@ async def _read_limited(request: Request, *, max_bytes: int) -> AsyncIterator[by
     try:
         while True:
             # A slow sender must not keep other requests of its organization waiting.
-            async with turn_set_aside():
+            async with pause_turn():
                 piece = await anext(pieces, None)
             if piece is None:
                 return

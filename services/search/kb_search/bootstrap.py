@@ -111,7 +111,7 @@ async def _create_indexes(database: Database, stop: asyncio.Event) -> None:
         with mongo_errors():
             await indexes.ensure(database)
 
-    await process.patiently(stop, create)
+    await process.retry_until_done(stop, create)
 
 
 async def _why_not_ready(database: Database) -> str | None:

@@ -1,4 +1,4 @@
-"""How much of one kind of work may be under way at once, learnt from how long it takes. Pure."""
+"""Adapts a limit of concurrent work to how long the work takes. Pure."""
 
 from typing import Final
 
@@ -6,7 +6,7 @@ HALF: Final = 0.5
 
 
 class AdaptiveLimit:
-    """Additive increase while work ends soon, multiplicative decrease when it ends late."""
+    """Increases additively while work is fast, and decreases multiplicatively when it is slow."""
 
     def __init__(
         self,
@@ -18,15 +18,15 @@ class AdaptiveLimit:
         sharpest_decrease: float = HALF,
         gentlest_decrease: float = HALF,
     ) -> None:
-        """Begin with `first`.
+        """Start with `first`.
 
         Args:
-            first: before anything is known.
-            most: never more than this.
-            aim_s: work that takes longer ends late; what takes less than half of it ends soon.
-            doubling: until the first late end, each soon one adds one, so that a round of them doubles the limit.
-            sharpest_decrease: what one late end leaves of the limit at least, however late it was.
-            gentlest_decrease: what it leaves at most, however little it was late.
+            first: limit before the first measurement.
+            most: maximum of the limit.
+            aim_s: target duration. Work that takes longer is slow, work that takes less than half of it is fast.
+            doubling: until the first slow work, each fast one adds one, so that a round of them doubles the limit.
+            sharpest_decrease: least factor by which slow work reduces the limit, regardless of how slow it was.
+            gentlest_decrease: greatest factor by which slow work reduces the limit.
         """
         self._most = float(most)
         self._aim_s = aim_s
@@ -38,21 +38,21 @@ class AdaptiveLimit:
 
     @property
     def value(self) -> int:
-        """How much may be under way; at least 1."""
+        """Return the limit; at least 1."""
         return int(self._value)
 
     @property
     def decreases(self) -> int:
-        """How often it was lowered. Work that began before the last time tells nothing of the limit since then."""
+        """Return the number of decreases. Work that began before the last one says nothing about the current limit."""
         return self._decreases
 
     def ended(self, *, seconds: float, begun_after: int | None = None, may_grow: bool = True) -> None:
-        """Note work that ended.
+        """Record work that has ended.
 
         Args:
-            seconds: that it took.
-            begun_after: `decreases` when it began; None lets it count in any case.
-            may_grow: whether the limit was made use of. One that nobody needs must not grow by what says nothing of it.
+            seconds: duration of the work.
+            begun_after: `decreases` when the work began; None: it always counts.
+            may_grow: whether the limit was reached. A limit that is not reached must not grow.
         """
         if begun_after not in (None, self._decreases):
             return
@@ -62,7 +62,7 @@ class AdaptiveLimit:
             self._value = min(self._most, self._value + (1 if self._doubling else 1 / self._value))
 
     def failed(self, *, begun_after: int | None = None) -> None:
-        """Note work that was given up because its time was over: lower the limit as far as one end can."""
+        """Record work that was cancelled at its timeout, which reduces the limit as much as possible."""
         if begun_after in (None, self._decreases):
             self._lower(self._sharpest)
 

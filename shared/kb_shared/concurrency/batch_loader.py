@@ -60,7 +60,7 @@ class BatchLoader(Generic[Key, Answer]):
     async def _ask_while_wanted(self) -> None:
         try:
             while self._waiting:
-                # Whoever is about to ask in this very moment may join.
+                # Tasks that are about to ask now join the batch.
                 await asyncio.sleep(0)
                 keys = list(self._waiting)[: self._at_most]
                 asked = asyncio.create_task(self._answer({key: self._waiting.pop(key) for key in keys}))
@@ -76,7 +76,7 @@ class BatchLoader(Generic[Key, Answer]):
         except Exception as error:  # noqa: BLE001  # it belongs to those who asked
             for answer in asked.values():
                 answer.set_exception(error)
-                # Looked at, in case that everybody has left.
+                # Retrieved, so that asyncio does not log it if all callers have left.
                 answer.exception()
             return
         for key, answer in asked.items():

@@ -12,9 +12,9 @@ from typing import Final
 from kb_shared.observability.metrics import HTTP_QUEUE_SECONDS
 
 ACTIVE_S: Final = 10.0
-"""Time after its last request for which an organization counts as one that calls."""
+"""Time after its last request for which an organization counts as calling."""
 KEPT_S: Final = 0.05
-"""Time for which a request that waits for a provider keeps its turn: to prepare a call takes CPU, too."""
+"""Time for which a request that waits for a provider keeps its turn, because preparing the call takes CPU."""
 
 
 class FairQueue:
@@ -25,20 +25,20 @@ class FairQueue:
     """
 
     def __init__(self, *, max_active: int, clock: Callable[[], float] = monotonic) -> None:
-        """Begin empty.
+        """Create an empty queue.
 
         Args:
             max_active: requests of one organization that are processed at once while other organizations call.
-            clock: in seconds.
+            clock: seconds of a monotonic clock.
         """
         self._max_active = max_active
         self._clock = clock
         self._organizations: OrderedDict[str, _Organization] = OrderedDict()
-        """The one that called last is at the end."""
+        """Organizations in the order of their last call."""
 
     @asynccontextmanager
-    async def turn(self, organization_id: str) -> AsyncIterator[None]:
-        """Process a request within this. A turn within a turn, as of a part of the request, does not wait again."""
+    async def take_turn(self, organization_id: str) -> AsyncIterator[None]:
+        """Hold a turn while the body processes a request. A nested turn, as of a part of the request, does not wait."""
         if _current.get() is not None:
             yield
             return
@@ -52,7 +52,7 @@ class FairQueue:
             turn.end()
 
     async def enter(self, organization_id: str, *, is_first: bool) -> None:
-        """Wait until a request may be processed; `is_first` puts it before those that wait already."""
+        """Wait until a request may be processed; `is_first` puts it before the waiting ones."""
         organization = self._note_call(organization_id)
         if organization.active < self._limit(organization_id):
             organization.active += 1
@@ -64,7 +64,7 @@ class FairQueue:
             await woken
         except asyncio.CancelledError:
             if not woken.cancelled():
-                # It was let in at the moment in which its caller left.
+                # The turn came just when the caller was cancelled.
                 self.leave(organization_id)
             raise
         HTTP_QUEUE_SECONDS.observe(perf_counter() - began)
@@ -81,7 +81,7 @@ class FairQueue:
         return organization
 
     def others_call(self, organization_id: str) -> bool:
-        """Say whether another organization has called lately."""
+        """Return whether another organization has called in the last seconds."""
         self._forget_inactive()
         return len(self._organizations) > (organization_id in self._organizations)
 
@@ -98,46 +98,46 @@ class FairQueue:
 
 
 @asynccontextmanager
-async def turn_set_aside(*, after_s: float = KEPT_S) -> AsyncIterator[None]:
-    """Wait for a provider or for the caller within this; after some time another request is processed meanwhile.
+async def pause_turn(*, after_s: float = KEPT_S) -> AsyncIterator[None]:
+    """Pause the turn while the body waits for a provider or for the caller, so that another request is processed.
 
-    Does nothing where no turn is held. What is cancelled within this does not wait for its turn again.
+    The turn is kept for the first `after_s`. Does nothing without a turn. After a cancellation the turn is not resumed.
     """
     turn = _current.get()
     if turn is None:
         yield
         return
-    setting_aside = asyncio.get_running_loop().call_later(after_s, turn.set_aside)
+    pausing = asyncio.get_running_loop().call_later(after_s, turn.pause)
     try:
         yield
     except Exception:
-        setting_aside.cancel()
-        await turn.take_up()
+        pausing.cancel()
+        await turn.resume()
         raise
     finally:
-        setting_aside.cancel()
-    await turn.take_up()
+        pausing.cancel()
+    await turn.resume()
 
 
 @dataclass(slots=True)
 class _Organization:
     active: int = 0
-    """Requests that are processed now."""
+    """Number of requests that are processed now."""
     called_at: float = 0.0
     waiting: "deque[asyncio.Future[None]]" = field(default_factory=deque)
 
     def wake(self, *, limit: float) -> None:
-        """Let those go on for which there is room."""
+        """Wake waiting requests up to the limit."""
         while self.waiting and self.active < limit:
             woken = self.waiting.popleft()
-            # One whose caller has left is cancelled.
+            # It is cancelled if its caller has left.
             if not woken.done():
                 self.active += 1
                 woken.set_result(None)
 
 
 class _Turn:
-    """The turn of one request, shared by the tasks that it starts."""
+    """Turn of one request, shared by its tasks."""
 
     def __init__(self, queue: FairQueue, organization_id: str) -> None:
         self._queue = queue
@@ -146,13 +146,13 @@ class _Turn:
         self._is_entering = False
         self._has_ended = False
 
-    def set_aside(self) -> None:
+    def pause(self) -> None:
         if self._is_held:
             self._is_held = False
             self._queue.leave(self._organization_id)
 
-    async def take_up(self) -> None:
-        """Wait for the turn again, unless another task of the request has it already or waits for it."""
+    async def resume(self) -> None:
+        """Wait for the turn again, unless another task of the request has it or waits for it."""
         if self._is_held or self._is_entering:
             return
         self._is_entering = True
@@ -162,11 +162,11 @@ class _Turn:
             self._is_entering = False
         self._is_held = True
         if self._has_ended:
-            self.set_aside()
+            self.pause()
 
     def end(self) -> None:
         self._has_ended = True
-        self.set_aside()
+        self.pause()
 
 
 _current: ContextVar[_Turn | None] = ContextVar("turn", default=None)

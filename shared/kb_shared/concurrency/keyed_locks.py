@@ -1,6 +1,6 @@
-"""Locks by key within a process, for a row that several of its tasks would change at the same time.
+"""Provides locks by key within a process, for rows that several of its tasks would change at the same time.
 
-Without them their transactions would conflict, and a transaction that loses is repeated whole.
+Without a lock their transactions would conflict, and the one that loses is repeated as a whole.
 """
 
 import asyncio
@@ -8,11 +8,11 @@ from weakref import WeakValueDictionary
 
 
 class KeyedLocks:
-    """One lock for each key in use."""
+    """Holds one lock for each key in use."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def lock(self, key: str) -> asyncio.Lock:
-        """Return the lock of `key`, which exists for as long as somebody holds it or waits for it."""
+        """Return the lock of `key`, which exists while a task holds it or waits for it."""
         return self._locks.setdefault(key, asyncio.Lock())

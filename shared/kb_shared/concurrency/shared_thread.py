@@ -1,4 +1,4 @@
-"""A thread for work that would stop the event loop for too long."""
+"""Runs work in a thread that would block the event loop for too long."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,26 +12,27 @@ T = TypeVar("T")
 
 
 class SharedThread:
-    """Does one thing at a time, in which organizations take turns.
+    """Runs one call at a time; organizations take turns.
 
-    Python code holds the interpreter's lock: a second thread would not do more, and would delay the loop for longer.
+    Because of the interpreter's lock a second thread would not do more work, and would delay the loop for longer.
     """
 
     def __init__(self, name: str, *, share_of: Callable[[str], float]) -> None:
-        """Start it.
+        """Start the thread.
 
         Args:
             name: of the thread.
-            share_of: returns the share of its time, in seconds of CPU, that an organization may have now.
+            share_of: returns the share of its CPU time that an organization may use now.
         """
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._share_of = share_of
         self._locks = KeyedLocks()
 
     async def work(self, organization_id: str, do: Callable[[], T]) -> T:
-        """Call `do` when it is the organization's turn: one of its calls at most is in the thread's queue.
+        """Call `do` in the thread when it is the organization's turn.
 
-        Its next turn comes when the thread has had time for others, so that one organization never keeps it busy.
+        At most one call of an organization is in the queue of the thread. Its next turn comes after time for other
+        organizations, so that one organization never keeps the thread busy.
         """
         turn = self._locks.lock(organization_id)
         await turn.acquire()
@@ -51,5 +52,5 @@ class SharedThread:
             asyncio.get_running_loop().call_later(took_s * (1 / self._share_of(organization_id) - 1), turn.release)
 
     def close(self) -> None:
-        """Begin nothing more; what is being done is not waited for."""
+        """Start no more calls, and do not wait for the running one."""
         self._thread.shutdown(wait=False, cancel_futures=True)

@@ -63,7 +63,7 @@ class StrictRoute(APIRoute):
             if security is None:
                 return await handle(request)
             # After the body: a slow sender must not keep other requests of its organization waiting.
-            async with get_provided(request.app, FairQueue).turn(organization_id):
+            async with get_provided(request.app, FairQueue).take_turn(organization_id):
                 return await handle(request)
 
         async def handle_strictly(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Tells the world what a transaction did: through the outbox, so that it is told if, and only if, it was done."""
+"""Adds messages about a transaction to the outbox, so that they are sent if, and only if, it commits."""
 
 from dataclasses import dataclass
 
@@ -13,13 +13,13 @@ from kb_shared.observability import tracing
 class Announcement:
     outcome: Outcome
     seq: int
-    """It is sent after those of its ordering with a lower one."""
+    """Position among the messages with the same ordering key: they are sent in this order."""
     traceparent: str | None = None
-    """Trace of its cause; by default that of the current work."""
+    """Trace of the cause; by default the current trace."""
 
 
 async def announce(database: Database, session: MongoSession, *announcements: Announcement, source: str) -> None:
-    """Have outcomes sent if the transaction commits."""
+    """Add outcomes to the outbox, which are sent if the transaction commits."""
     await outbox.add(database, session, [_message(each, source=source) for each in announcements])
 
 

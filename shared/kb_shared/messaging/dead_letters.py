@@ -1,7 +1,7 @@
-"""Where records go that nobody can use: filed in MongoDB and told on `kb-dead-letters`, byte for byte, with the reason.
+"""Publishes dead letters: records that can't be used, stored in MongoDB and sent to `kb-dead-letters`, unchanged.
 
-Whose a letter is comes from the record's key and from what it says itself. If they differ, or neither says, it is
-nobody's: only the operator of the platform sees it.
+The organization of a dead letter is in the key and in the value of the record. If both differ, or neither has one, only
+the operators of the platform see it.
 """
 
 import hashlib
@@ -29,19 +29,19 @@ from kb_shared.observability import tracing
 
 SOURCE: Final = "/kb/dead-letters"
 REDRIVEN_FROM: Final = "x-redriven-from"
-"""Header of a record that was a dead letter and was sent again: which one."""
+"""Header of a redriven record, with the id of its dead letter."""
 
 MAX_DETAIL_CHARACTERS: Final = 1_000
 
 log = structlog.get_logger()
 
 _LETTER_ID = re.compile(r"[0-9a-f]{32}")
-# Printable, without half a character, and no longer than contracts allow.
+# Printable, without lone surrogates, and no longer than contracts allow.
 _NAME = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]{1,256}")
 
 
 class DeadLetterPublisher:
-    """Keeps a record before it is skipped. A crash may have it told twice, never not at all."""
+    """Stores and publishes a record before it is skipped. After a crash it may be published twice."""
 
     def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
         self._database = database
@@ -51,20 +51,20 @@ class DeadLetterPublisher:
         self._outcomes = topic_prefix + topics.KB_EVENTS.name
 
     async def publish(self, record: Record, *, reason: str, detail: str) -> None:
-        """Return once the record is filed and told, as far as Kafka takes it.
+        """Return once the record is stored and published, as far as Kafka accepts it.
 
-        Where the topic does not take the whole record, the body is left out and, if needed, the key: `x-body-ref` and
-        `x-key-ref` then say under which id they are filed.
+        If the topic does not accept the whole record, the body is omitted and, if needed, the key. `x-body-ref` and
+        `x-key-ref` then contain the id under which they are stored.
         """
-        detail = _bounded(detail)
+        detail = _shorten(detail)
         letter = self._letter(record, reason, detail)
         await dead_letters.file(self._database, letter, record.value)
-        await self._tell_operators(record, letter)
-        await self._tell_upstream(record, letter)
+        await self._publish_dead_letter(record, letter)
+        await self._publish_rejection(record, letter)
 
-    async def _tell_operators(self, record: Record, letter: DeadLetter) -> None:
+    async def _publish_dead_letter(self, record: Record, letter: DeadLetter) -> None:
         refused = "too-large"
-        for message in _forms(self._topic, record, letter):
+        for message in _message_variants(self._topic, record, letter):
             if record_bytes(message) > topics.DEAD_LETTERS.max_message_bytes:
                 continue
             try:
@@ -73,14 +73,14 @@ class DeadLetterPublisher:
                 refused = error.reason
             else:
                 return
-        # It is filed and listed; only readers of the topic do not see it.
+        # It is stored and listed; only readers of the topic do not see it.
         log.error("dead_letter.not_published", dead_letter_id=letter.letter_id, reason=refused)
 
     def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:
         topic = record.topic.removeprefix(self._prefix)
-        organization_id, document_id = whose(topic, record.key, record.value)
+        organization_id, document_id = find_owner(topic, record.key, value=record.value)
         return DeadLetter(
-            letter_id=_identity(record),
+            letter_id=_letter_id(record),
             organization_id=organization_id,
             document_id=document_id,
             topic=topic,
@@ -97,12 +97,12 @@ class DeadLetterPublisher:
             redriven_from=_redriven_from(record),
         )
 
-    async def _tell_upstream(self, record: Record, letter: DeadLetter) -> None:
-        organization_id, document_id = _named_by(letter.topic, record.key)
+    async def _publish_rejection(self, record: Record, letter: DeadLetter) -> None:
+        organization_id, document_id = _ids_in_key(letter.topic, record.key)
         if organization_id is None:
             return
-        # What another organization wrote, or nobody can tell, is not repeated to the one of the key.
-        event = event_named_in(record.value) if letter.organization_id == organization_id else EventName()
+        # If the record may be of another organization than the key, its contents are not sent to that of the key.
+        event = read_event_name(record.value) if letter.organization_id == organization_id else EventName()
         rejection = DocumentRejected(
             organization_id=organization_id,
             document_id=document_id,
@@ -123,12 +123,12 @@ class DeadLetterPublisher:
                 {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
             )
         except MessageRefused:
-            # The letter is filed all the same; a partition must not wait for a topic that is set up wrongly.
+            # The dead letter is stored anyway; a partition must not wait for a topic that is set up wrongly.
             log.exception("rejection.not_published", organization_id=organization_id)
 
 
-def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:
-    """Yield the message about a dead letter, each time with less of the record."""
+def _message_variants(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:
+    """Yield variants of the message of a dead letter, each with less of the record."""
     headers = {
         "x-dead-letter-id": letter.letter_id,
         "x-reason": letter.reason,
@@ -147,14 +147,14 @@ def _forms(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerM
     yield ProducerMessage(topic, None, None, headers | body_ref | {"x-key-ref": letter.letter_id})
 
 
-def _bounded(detail: str) -> str:
-    """Cut a text to what fits into a header, and replace what UTF-8 has no bytes for."""
+def _shorten(detail: str) -> str:
+    """Shorten a text for a header, and replace characters that UTF-8 can't encode."""
     return detail[:MAX_DETAIL_CHARACTERS].encode(errors="replace").decode()
 
 
-def whose(topic: str, key: bytes | None, value: bytes | None) -> tuple[str | None, str | None]:
-    """Organization and document of a record; of neither more is said than its key and its envelope agree upon."""
-    named = [_named_by(topic, key), _told_by(value)]
+def find_owner(topic: str, key: bytes | None, *, value: bytes | None) -> tuple[str | None, str | None]:
+    """Return the organization and the document of a record, as far as its key and its value agree."""
+    named = [_ids_in_key(topic, key), _ids_in_value(value)]
     organizations = {organization_id for organization_id, _ in named if organization_id is not None}
     if len(organizations) != 1:
         return None, None
@@ -162,8 +162,8 @@ def whose(topic: str, key: bytes | None, value: bytes | None) -> tuple[str | Non
     return organizations.pop(), documents.pop() if len(documents) == 1 else None
 
 
-def _named_by(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
-    """As the key has it, where it has the form of one; keys of other topics name other things, such as a KB."""
+def _ids_in_key(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
+    """Read organization and document from the key of a document event. Keys of other topics have other forms."""
     parts = (key or b"").decode(errors="replace").split("/")
     if topic != topics.DOCUMENT_EVENTS.name or not all(map(_is_identifier, parts)):
         return None, None
@@ -177,15 +177,15 @@ def _named_by(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class EventName:
-    """Name of an event, as far as it can be read."""
+    """Id and type of an event, as far as they can be read."""
 
     event_id: str | None = None
     type: str | None = None
 
 
-def event_named_in(value: bytes | None) -> EventName:
-    """Read how a message calls itself; it may be anything else."""
-    envelope = _envelope_of(value)
+def read_event_name(value: bytes | None) -> EventName:
+    """Read id and type of a message, which may have any form."""
+    envelope = _parse_envelope(value)
     event_id, kind = envelope.get("id"), envelope.get("type")
     return EventName(event_id if _is_name(event_id) else None, kind if _is_name(kind) else None)
 
@@ -194,8 +194,8 @@ def _is_name(value: Any) -> bool:
     return isinstance(value, str) and _NAME.fullmatch(value) is not None
 
 
-def _envelope_of(value: bytes | None) -> dict[str, Any]:
-    """Empty where a message is none, or can't be read."""
+def _parse_envelope(value: bytes | None) -> dict[str, Any]:
+    """Parse the envelope of a message; return an empty dict if it can't be read."""
     if value is None or len(value) > MAX_EVENT_BYTES:
         return {}
     try:
@@ -205,9 +205,9 @@ def _envelope_of(value: bytes | None) -> dict[str, Any]:
     return envelope if isinstance(envelope, dict) else {}
 
 
-def _told_by(value: bytes | None) -> tuple[str | None, str | None]:
-    """As the message says itself, as far as it can be read."""
-    data = _envelope_of(value).get("data")
+def _ids_in_value(value: bytes | None) -> tuple[str | None, str | None]:
+    """Read organization and document from the value, as far as they can be read."""
+    data = _parse_envelope(value).get("data")
     if not isinstance(data, dict):
         return None, None
     organization_id, document_id = data.get("organization_id"), data.get("document_id")
@@ -221,8 +221,8 @@ def _is_identifier(value: Any) -> bool:
     return isinstance(value, str) and is_identifier(value)
 
 
-def _identity(record: Record) -> str:
-    """The same for the same record of the same place, and for no other: brokers may begin to count again."""
+def _letter_id(record: Record) -> str:
+    """Return an id that depends on position and content: brokers may start their offsets again."""
     place = (record.topic, record.partition, record.offset, record.timestamp_ms, record.key, record.headers)
     digest = hashlib.sha256(repr(place).encode())
     digest.update(b"-" if record.value is None else b"+" + record.value)
@@ -233,7 +233,7 @@ def _time(timestamp_ms: int) -> datetime | None:
     try:
         return datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
     except (OverflowError, ValueError, OSError):
-        # Producers may write any number there.
+        # Producers may set any timestamp.
         return None
 
 

@@ -1,4 +1,4 @@
-"""Ask for documents to be looked at: a durable job first, the command on its lane after it."""
+"""Requests work on documents: stores a job first, then publishes its command."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -19,11 +19,11 @@ from kb_shared.mongo.keys import MembershipKey
 from kb_shared.observability import tracing
 
 NOTE_AFTER_S: Final = 15.0
-"""Age at which a published command is noted. Most jobs are done by then, and cost no further write."""
+"""Age at which a published command is noted. Most jobs are finished by then and need no further write."""
 
 
 class IndexRequests:
-    """Publishes `sync_document`; what a crash leaves unpublished the sweeper finds in `index_jobs`."""
+    """Stores jobs and publishes their commands. After a crash the sweeper publishes the rest."""
 
     def __init__(self, database: Database, producer: Producer, *, topic_prefix: str, source: str) -> None:
         self._database = database
@@ -51,9 +51,9 @@ class IndexRequests:
 
         Args:
             commands: of one organization.
-            occurred_at: time of the event that asks, if one does; time to searchable is measured from it.
-            bulk: on the lane for what nobody waits for.
-            backfill_id: of the backfill that asks, whose progress they are.
+            occurred_at: time of the event, if one is the cause. Time to searchable is measured from it.
+            bulk: on the bulk lane.
+            backfill_id: of the backfill that requests them, whose progress they count for.
         """
         if not commands:
             return
@@ -68,7 +68,7 @@ class IndexRequests:
     async def note_published(self, *, after_s: float = NOTE_AFTER_S) -> None:
         """Give the commands that were published at least `after_s` ago time to be claimed, if they are not claimed yet.
 
-        What is not noted because this fails is published once more.
+        If this fails, the sweeper publishes the commands once more.
         """
         opened: dict[MembershipKey, str] = {}
         while self._published and self._published[0][0] <= monotonic() - after_s:
@@ -79,7 +79,7 @@ class IndexRequests:
         return await index_jobs.request(self._database, requests)
 
     async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:
-        """Send commands whose jobs are there already."""
+        """Send commands whose jobs are stored already."""
         topic = self._bulk if bulk else self._live
         headers = {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()}
         await self._producer.send_all(

@@ -1,4 +1,4 @@
-"""Sends what transactions left in the outbox. Any number of relays share the work by leases on buckets."""
+"""Sends the messages of the outbox. Any number of relays share the work by leases on buckets."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,13 +13,13 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.cloudevents import CONTENT_TYPE
 from kb_shared import process
-from kb_shared.concurrency.resting import rest_s
+from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
 from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
-from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.observability import tracing
@@ -29,33 +29,33 @@ from kb_shared.observability.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
 _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0
 _DEADLINE_S = 9.0
-"""For MongoDB. A lease that can't be renewed within it is given up before it ends and another relay takes it."""
+"""Timeout of calls to MongoDB: a lease that can't be renewed in time is given up before another relay takes it."""
 _BATCH = 500
-_REST_S = 0.05
-"""Between two looks: what comes meanwhile goes out together, in as many commands as one message."""
-_ENOUGH_TOGETHER = 10
-"""Messages in one look from which on a rest would save next to nothing, and only keep back the next."""
+_PAUSE_S = 0.05
+"""Pause between two polls. Messages of this time are sent together, with as many commands as a single one."""
+_FULL_ENOUGH = 10
+"""Number of messages in one poll after which there is no pause, because it would save almost nothing."""
 _AFTER_FAILURE_S = 10.0
-"""Longer than another relay takes to see that the buckets are free."""
+"""Pause after a failure, longer than another relay takes to notice the free buckets."""
 _LAST_BATCH_S = 5.0
-"""For the batch that is being sent when the process is asked to stop."""
+"""Time for the batch that is being sent when the process stops."""
 
 log = structlog.get_logger()
 
 
 def headers_of_ours(traceparent: str) -> Headers:
-    """Return the headers of every message that this system makes itself."""
+    """Return the headers of the messages that this system creates."""
     return {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
 
 
 def to_kafka(message: outbox.OutboxMessage, topic_prefix: str) -> ProducerMessage:
-    """Return the record that a row of the outbox is sent as."""
+    """Convert a row of the outbox to the message that is sent."""
     headers = headers_of_ours(message.traceparent) if message.headers is None else message.headers
     return ProducerMessage(topic_prefix + message.topic, message.key, message.value, headers)
 
 
 def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[Outcome]) -> list[ObjectId]:
-    """Return what need not be sent again: what was acknowledged, with all that comes before it in its ordering."""
+    """Return the ids of messages that are acknowledged, as all earlier ones with the same ordering key are."""
     held_up = set()
     sent = []
     for message, outcome in zip(messages, outcomes, strict=True):
@@ -67,7 +67,7 @@ def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[Outcome])
 
 
 class OutboxRelay:
-    """One per service process; `run` until stopped."""
+    """Sends messages of the outbox; one per service process."""
 
     def __init__(self, database: Database, producer: Producer, *, topic_prefix: str) -> None:
         self._database = database
@@ -79,12 +79,12 @@ class OutboxRelay:
         self._limit = LogLimit()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Send until `stop`, then let go of the buckets so that another relay goes on at once."""
+        """Send until `stop`, then release the buckets so that another relay continues at once."""
         sending, stopping = asyncio.create_task(self._send_until(stop)), asyncio.create_task(stop.wait())
         working = {sending, asyncio.create_task(self._keep_leases()), asyncio.create_task(self._keep_counting())}
         try:
             await asyncio.wait({*working, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            # Brokers that do not answer keep a batch for a minute. What was not marked as sent goes out again.
+            # Without an answer of the brokers a batch takes a minute. Messages that are not marked are sent again.
             await asyncio.wait({sending}, timeout=_LAST_BATCH_S)
             for task in working:
                 if task.done():
@@ -100,25 +100,25 @@ class OutboxRelay:
             await process.pause(stop, await self._send_some())
 
     async def _send_some(self) -> float:
-        """Send one batch; returns how many seconds to rest before the next."""
+        """Send one batch; return the seconds to wait before the next."""
         began = monotonic()
         try:
             with pymongo.timeout(_DEADLINE_S):
                 messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
-            looked_for_s = monotonic() - began
+            poll_took_s = monotonic() - began
             if messages:
                 await self._send(messages)
         except (TransientError, PyMongoError) as error:
-            # What was not marked goes out again, and receivers know doubles by their id. Until then a relay that can
-            # send may.
+            # Messages that are not marked are sent again; receivers recognize duplicates by id. Until then a
+            # relay that can send may take the buckets.
             self._log_failure(error)
             self._able_again_at = monotonic() + _AFTER_FAILURE_S
             await self._release()
-            return _REST_S
-        return 0 if len(messages) >= _ENOUGH_TOGETHER else rest_s(_REST_S, looked_for_s=looked_for_s)
+            return _PAUSE_S
+        return 0 if len(messages) >= _FULL_ENOUGH else poll_pause_s(_PAUSE_S, poll_took_s=poll_took_s)
 
     def _log_failure(self, error: TransientError | PyMongoError) -> None:
-        # The driver's messages may quote what was sent.
+        # The driver's messages may quote the messages that were sent.
         reason = str(error) if isinstance(error, TransientError) else type(error).__name__
         if (left_out := self._limit.admit(reason)) is not None:
             log.warning("outbox.send_failed", reason=reason, left_out=left_out)
@@ -130,7 +130,7 @@ class OutboxRelay:
             for message, outcome in zip(messages, outcomes, strict=True):
                 if isinstance(outcome, MessageRefused):
                     size_bytes = record_bytes(to_kafka(message, self._topic_prefix))
-                    await set_aside(self._database, message, outcome, size_bytes=size_bytes)
+                    await mark_unsendable(self._database, message, refusal=outcome, size_bytes=size_bytes)
             await outbox.mark_sent(self._database, _sent(messages, outcomes))
         for outcome in outcomes:
             if isinstance(outcome, TransientError):
@@ -143,12 +143,12 @@ class OutboxRelay:
         late = set()
         for index, (message, outcome) in enumerate(zip(messages, outcomes, strict=True)):
             if isinstance(outcome, MessageRefused):
-                # Brokers refuse whole batches: only one that is refused alone is too large itself.
+                # Brokers refuse whole batches: only a message that is refused alone is itself too large.
                 [outcomes[index]] = await self._outcomes([message])
                 if outcomes[index] is None:
                     late.add(message.ordering)
             elif outcome is None and message.ordering in late:
-                # It arrived before one that has to come before it.
+                # It was written before an earlier message with the same ordering key.
                 [outcomes[index]] = await self._outcomes([message])
         return outcomes
 
@@ -160,12 +160,12 @@ class OutboxRelay:
                         self._buckets = await self._take()
                 except PyMongoError as error:
                     log.warning("outbox.lease_failed", error=type(error).__name__)
-                    # What is not known to be ours may be another's by now.
+                    # Without a renewal another relay may have taken them.
                     self._buckets = []
             await asyncio.sleep(_RENEW_S)
 
     async def _keep_counting(self) -> None:
-        """Count what waits, apart from the leases: a backlog that takes long to count must not stop the sending."""
+        """Count unsent messages, apart from the leases, because a slow count must not stop the sending."""
         while True:
             try:
                 OUTBOX_PENDING.set(await outbox.count_unsent(self._database))

@@ -1,4 +1,4 @@
-"""Sets messages aside that Kafka refuses for good, and tells the upstream of an event that it was not published."""
+"""Marks messages as unsendable that Kafka refuses permanently, and informs the upstream of a document event."""
 
 from typing import Final
 
@@ -7,7 +7,7 @@ import structlog
 from kb_contracts import topics
 from kb_contracts.outcomes import DocumentRejected
 from kb_shared.errors import MessageRefused
-from kb_shared.messaging.dead_letters import event_named_in, whose
+from kb_shared.messaging.dead_letters import find_owner, read_event_name
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.observability.metrics import OUTBOX_UNSENDABLE
@@ -17,11 +17,11 @@ SOURCE: Final = "/kb/outbox"
 log = structlog.get_logger()
 
 
-async def set_aside(
-    database: Database, message: outbox.OutboxMessage, refusal: MessageRefused, *, size_bytes: int
+async def mark_unsendable(
+    database: Database, message: outbox.OutboxMessage, *, refusal: MessageRefused, size_bytes: int
 ) -> None:
-    """Keep a refused message from being sent, in one transaction with `document.rejected.v1` for a document event."""
-    organization_id, document_id = whose(message.topic, message.key, message.value)
+    """Mark a refused message, in one transaction with `document.rejected.v1` if it is a document event."""
+    organization_id, document_id = find_owner(message.topic, message.key, value=message.value)
 
     async def work(session: MongoSession) -> bool:
         changed = await outbox.set_aside(
@@ -34,7 +34,7 @@ async def set_aside(
             document_id=document_id,
         )
         if changed and message.topic == topics.DOCUMENT_EVENTS.name and organization_id is not None:
-            event = event_named_in(message.value)
+            event = read_event_name(message.value)
             rejection = DocumentRejected(
                 organization_id=organization_id,
                 document_id=document_id,
@@ -45,7 +45,9 @@ async def set_aside(
                 topic=message.topic,
                 message_id=str(message.id),
             )
-            await outbox.add(database, session, [_to_upstream(rejection, organization_id, message)])
+            await outbox.add(
+                database, session, [_rejection_message(rejection, message, organization_id=organization_id)]
+            )
         return changed
 
     if await in_transaction(database, work):
@@ -62,7 +64,9 @@ def _detail(refusal: MessageRefused, size_bytes: int) -> str:
     return detail
 
 
-def _to_upstream(rejection: DocumentRejected, organization_id: str, message: outbox.OutboxMessage) -> outbox.New:
+def _rejection_message(
+    rejection: DocumentRejected, message: outbox.OutboxMessage, *, organization_id: str
+) -> outbox.New:
     return outbox.New(
         rejection,
         topic=topics.KB_EVENTS.name,

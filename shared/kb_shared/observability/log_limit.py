@@ -1,4 +1,4 @@
-"""Lines that say the same again and again are written once a minute, with how many were left out."""
+"""Limits repeated log lines to one per minute, with the number of omitted ones."""
 
 import logging
 import time
@@ -9,7 +9,7 @@ INTERVAL_S: Final = 60.0
 
 
 class LogLimit:
-    """Decides which of many lines about one cause are written."""
+    """Decides which of many lines with the same cause are written."""
 
     def __init__(self, *, interval_s: float = INTERVAL_S) -> None:
         self._interval_s = interval_s
@@ -17,7 +17,7 @@ class LogLimit:
         self._left_out: dict[Hashable, int] = {}
 
     def admit(self, cause: Hashable) -> int | None:
-        """Return None when the line is to be left out, else how many were left out since the last one."""
+        """Return None to omit the line, otherwise the number of lines omitted since the last one."""
         now = time.monotonic()
         written_at = self._written_at.get(cause)
         if written_at is not None and now - written_at < self._interval_s:
@@ -28,7 +28,7 @@ class LogLimit:
 
 
 class RepetitionFilter(logging.Filter):
-    """Limits the lines of one library: those made of the same template count as the same."""
+    """Limits the lines of one library, in which those with the same template count as equal."""
 
     def __init__(self, library: str) -> None:
         super().__init__()

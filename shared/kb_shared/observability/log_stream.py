@@ -1,10 +1,10 @@
-"""Where logs are written to."""
+"""Writes logs to a stream, without ever failing."""
 
 from typing import TextIO
 
 
 class LogStream:
-    """Drops what a stream does not take: no work may fail because a full disk takes no log."""
+    """Drops lines that the stream does not accept: a full disk must not make work fail."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream

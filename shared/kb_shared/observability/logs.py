@@ -1,4 +1,4 @@
-"""Structured logs: one JSON line per outcome, ids bound once per message. Never texts, vectors or keys."""
+"""Configures structured logs: one JSON line per outcome, ids bound once per message, never texts, vectors or keys."""
 
 import logging
 import sys
@@ -41,10 +41,10 @@ def configure(service: str, level: str = "INFO") -> None:
             ],
         )
     )
-    # Without a broker or a topic it says so hundreds of times a second.
+    # It logs a missing broker or topic hundreds of times a second.
     handler.addFilter(RepetitionFilter("aiokafka"))
     logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    # Its own structlog hook logs the arguments of what it retries: texts and keys.
+    # Its own structlog hook logs the arguments of retried calls: texts and keys.
     stamina.instrumentation.set_on_retry_hooks([])
 
 
@@ -56,7 +56,7 @@ def _exception_type_only(
     if error is True:
         error = sys.exc_info()[1]
     elif isinstance(error, tuple):
-        # As the standard library's loggers hand it over.
+        # Form of the standard library's loggers.
         error = error[1]
     if isinstance(error, BaseException):
         event["error"] = type(error).__name__

@@ -1,7 +1,7 @@
-"""W3C trace context: one id from the upstream's event to the search hit.
+"""Propagates the W3C trace context, with one trace id from the event of the upstream to the searchable chunk.
 
-Only the `traceparent` header is carried (https://www.w3.org/TR/trace-context/); whoever runs a tracer finds its ids
-in logs, jobs and messages.
+Only the header `traceparent` is propagated (https://www.w3.org/TR/trace-context/). Its ids are in logs, jobs and
+messages.
 """
 
 import re
@@ -18,7 +18,7 @@ _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 
 def start(incoming: str | None = None) -> str:
-    """Continue `incoming`, or begin a new trace if it is absent or malformed; returns the header of this hop."""
+    """Continue the trace `incoming`, or start a new one if it is missing or malformed; return the new header."""
     trace_id = incoming.split("-")[1] if incoming and _PATTERN.fullmatch(incoming) else secrets.token_hex(16)
     traceparent = f"00-{trace_id}-{secrets.token_hex(8)}-01"
     _current.set(traceparent)
@@ -27,7 +27,7 @@ def start(incoming: str | None = None) -> str:
 
 
 def current() -> str:
-    """The header to send on; begins a trace where there is none."""
+    """Return the header of the current trace, which is started if there is none."""
     return _current.get() or start()
 
 
@@ -37,5 +37,5 @@ def trace_id_of(traceparent: str | None) -> str | None:
 
 
 def from_headers(headers: Iterable[tuple[str, bytes]]) -> str | None:
-    """The `traceparent` among the headers of a Kafka record."""
+    """Return the `traceparent` in the headers of a Kafka record; None if there is none."""
     return next((value.decode(errors="replace") for name, value in headers if name == HEADER), None)

@@ -1,4 +1,4 @@
-"""Providers' keys as they are stored: AES-256-GCM, bound to the organization and provider that they belong to."""
+"""Encrypts the provider keys of organizations with AES-256-GCM, bound to the organization and the provider."""
 
 import base64
 import binascii
@@ -17,11 +17,11 @@ _NONCE_BYTES: Final = 12
 
 
 class UnusableKeyRing(PermanentError):
-    """The setting is not `<key id>:<base64 of 32 bytes>`, joined by commas; `str()` quotes no key."""
+    """Setting that is not `<key id>:<base64 of 32 bytes>`, joined by commas. `str()` quotes no key."""
 
 
 class Unreadable(ProviderKeyMissing):
-    """Sealed with a key that is not in the ring, or for another organization or provider, or damaged."""
+    """Provider key that is damaged, encrypted with a missing key, or for another organization or provider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +33,16 @@ class Sealed:
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """The first key seals, all of them open: put a new one first, and take the old one out once all is sealed again."""
+    """Ring of keys: the first one encrypts, all decrypt. To rotate, put a new key first, remove the old one later."""
 
     keys: Mapping[str, bytes] = field(repr=False)
 
     @classmethod
     def parse(cls, setting: str) -> "KeyRing":
-        """Read `<key id>:<base64>,<key id>:<base64>`.
+        """Parse `<key id>:<base64>,<key id>:<base64>`.
 
         Raises:
-            UnusableKeyRing: it is something else.
+            UnusableKeyRing: the setting has another form.
         """
         keys: dict[str, bytes] = {}
         for entry in setting.split(","):
@@ -60,7 +60,7 @@ class KeyRing:
 
     @property
     def current(self) -> str:
-        """The id of the key that seals."""
+        """Return the id of the key that encrypts."""
         return next(iter(self.keys))
 
     def seal(self, secret: str, *, organization_id: str, provider: str) -> Sealed:

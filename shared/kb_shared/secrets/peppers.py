@@ -1,4 +1,4 @@
-"""Peppers of API keys: what their stored hashes are made with beside the key itself."""
+"""Holds the peppers, the secrets in the hashes of API keys."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Peppers:
-    """The pepper, and those that it replaces or that will replace it: a key is right with any of them."""
+    """Current pepper with its predecessors and its successor. A key is valid with each of them."""
 
     current: str = field(repr=False)
-    """Hashes are made with this one."""
+    """Pepper of new hashes."""
     former: tuple[str, ...] = field(default=(), repr=False)
-    """A hash that was made with one of these is made again with the current one."""
+    """Former peppers. A hash with one of them is replaced by one with the current pepper."""
     coming: str | None = field(default=None, repr=False)
-    """A hash of this one stays: replicas that were configured later have made it."""
+    """Next pepper, which replicas with newer settings use already. Hashes with it are kept."""
 
     def __iter__(self) -> Iterator[str]:
         yield self.current

@@ -1,4 +1,4 @@
-"""Custom metadata as `key=<type>:<value>` strings, so that one declared filter path serves equality on any key."""
+"""Encodes metadata as `key=<type>:<value>` strings, so that one filter path of the index serves equality on any key."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ _LONGEST_BYTES: Final = 256
 
 
 def metadata_pair(key: str, value: Any) -> str:
-    """One pair; equal values give equal pairs, whatever their Python type (1 and 1.0, say)."""
+    """Return the string of one pair. Equal values of different types, such as 1 and 1.0, give equal strings."""
     letter, canonical = _canonical(value)
     encoded = canonical.encode()
     if len(encoded) > _LONGEST_BYTES:

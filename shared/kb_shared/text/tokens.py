@@ -1,4 +1,4 @@
-"""Tokens of `cl100k_base`, offline: the vocabulary comes from the file that the installed litellm carries."""
+"""Counts tokens of `cl100k_base`, offline, with the vocabulary file that litellm contains."""
 
 import base64
 import hashlib
@@ -19,19 +19,19 @@ _PATTERN = (
 
 
 def count_tokens(text: str) -> int:
-    """Return how many tokens `text` has; `<|endoftext|>` and the like are plain text."""
+    """Return the number of tokens of `text`; special tokens such as `<|endoftext|>` count as plain text."""
     return len(_VOCABULARY.encoding.encode_ordinary(text))
 
 
 @dataclass(frozen=True, slots=True)
 class TokenStarts:
-    """The places in a text where a token starts a code point, in order; the end of the text is the last one.
+    """Offsets in a text at which a token starts a code point, in order, with the end of the text as the last one.
 
-    A token may end inside a code point: cutting there would corrupt the text, so such places are not listed.
+    A token may end inside a code point. A cut there would corrupt the text, so these offsets are not included.
 
     Attributes:
-        offsets: the places, in code points.
-        tokens_before: for each of them, the number of tokens before it.
+        offsets: offsets in code points.
+        tokens_before: number of tokens before each of them.
     """
 
     offsets: list[int]
@@ -39,7 +39,7 @@ class TokenStarts:
 
 
 def token_starts(text: str) -> TokenStarts:
-    """Return where `text` can be cut between two of its tokens.
+    """Return the offsets at which `text` can be cut between two tokens.
 
     tiktoken's own `decode_with_offsets` gives a token that continues a code point the offset of that code point, which
     does not tell it from one that starts there; the bytes do.
@@ -58,7 +58,7 @@ def token_starts(text: str) -> TokenStarts:
 
 
 def tokens_before(text: str) -> NDArray[np.uint32]:
-    """Return for each offset in `text`, its end included, how many of its tokens begin before it."""
+    """Return for each offset in `text`, including its end, the number of tokens that begin before it."""
     vocabulary = _VOCABULARY
     tokens = np.array(vocabulary.encoding.encode_ordinary(text), dtype=np.intp)
     utf8 = np.frombuffer(text.encode(), dtype=np.uint8)

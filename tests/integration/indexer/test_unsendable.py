@@ -21,7 +21,7 @@ from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.kafka.producer import Outcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
-from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.outbox import Unsendable
@@ -246,7 +246,7 @@ async def test_a_message_that_two_relays_found_refused_is_told_and_counted_once(
     [message] = await outbox.unsent(database, range(outbox.BUCKETS), limit=10)
     before = counted("document-events", "too-large")
     for _ in range(2):
-        await set_aside(database, message, MessageRefused("too large", reason="too-large"), size_bytes=1)
+        await mark_unsendable(database, message, refusal=MessageRefused("too large", reason="too-large"), size_bytes=1)
     assert len(await outbox.unsent(database, range(outbox.BUCKETS), limit=10)) == 1
     assert counted("document-events", "too-large") - before == 1
 
@@ -367,7 +367,7 @@ async def test_what_is_set_aside_is_not_in_the_index_that_the_relay_reads(
 ) -> None:
     await add(database, organization_id, *(f"refused-{number}" for number in range(30)))
     for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=100):
-        await set_aside(database, message, MessageRefused("too large", reason="too-large"), size_bytes=1)
+        await mark_unsendable(database, message, refusal=MessageRefused("too large", reason="too-large"), size_bytes=1)
     await database[outbox.NAME].update_many({"topic": topics.KB_EVENTS.name}, {"$set": {"sent_at": datetime.now(UTC)}})
     await database.command("profile", 2)
     assert await outbox.unsent(database, range(outbox.BUCKETS), limit=100) == []

@@ -10,7 +10,7 @@ import pytest
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_contracts import topics
 from kb_shared.errors import MessageRefused
-from kb_shared.messaging.unsendable_messages import set_aside
+from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import outbox
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import MongoSession, in_transaction
@@ -36,7 +36,7 @@ async def refuse(organization: Organization, reason: str = "too-large") -> None:
     """As the relay does with all that waits of this organization."""
     for message in await waiting(organization):
         refusal = MessageRefused("the message is too large for Kafka", reason=reason)
-        await set_aside(organization.database, message, refusal, size_bytes=1_234_567)
+        await mark_unsendable(organization.database, message, refusal=refusal, size_bytes=1_234_567)
 
 
 async def listed(organization: Organization, **params: Any) -> list[dict[str, Any]]:
@@ -155,4 +155,4 @@ async def set_aside_a_message_of_nobody(api: KbApi, reason: str) -> None:
     await in_transaction(api.database, add)
     for message in await outbox.unsent(api.database, range(outbox.BUCKETS), limit=10_000):
         if message.ordering == ordering:
-            await set_aside(api.database, message, MessageRefused("", reason=reason), size_bytes=1)
+            await mark_unsendable(api.database, message, refusal=MessageRefused("", reason=reason), size_bytes=1)

@@ -139,7 +139,7 @@ class McpTools:
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         """Call a tool. Whatever goes wrong is told in the result, where a model sees it."""
         try:
-            async with self._fair_queue.turn(caller.organization_id):
+            async with self._fair_queue.take_turn(caller.organization_id):
                 return await self._answer(caller, name, arguments)
         except ValidationError as invalid:
             return _failed(describe_problems(invalid))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.spu_tally import count_query_embedding
-from kb_shared.concurrency.fair_queue import turn_set_aside
+from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import (
@@ -73,7 +73,7 @@ async def _embed(
 ) -> Vector | MissingVector:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:
-        async with turn_set_aside(), asyncio.timeout(within_s):
+        async with pause_turn(), asyncio.timeout(within_s):
             embedded = await embedder.embed(
                 [text],
                 model=kb.embedding_model,

@@ -47,7 +47,7 @@ class Conductor:
             RequestError: The run has no answer. The error has the field `run_id`; if the model's answer was
                 unusable, also the answer and what is wrong with it.
         """
-        async with self._fair_queue.turn(plan.organization_id):
+        async with self._fair_queue.take_turn(plan.organization_id):
             return await self._conduct(plan, send_event)
 
     async def _conduct(self, plan: Plan, send_event: SendEvent) -> Run:

@@ -27,7 +27,7 @@ from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
 from kb_shared.chat.provider import broken_off, estimate_message_tokens
-from kb_shared.concurrency.fair_queue import turn_set_aside
+from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
 from kb_shared.stored_time import now
 
@@ -132,7 +132,7 @@ class RunExecution:
         listener = None if self._send_event is discard_event else on_text
         model = self._plan.model
         try:
-            async with turn_set_aside():
+            async with pause_turn():
                 completion = await self._chat.complete(
                     self._plan.organization_id, question, model=model, on_text=listener
                 )

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kb_shared.messaging.dead_letters import whose
+from kb_shared.messaging.dead_letters import find_owner
 
 EVENTS, COMMANDS = "document-events", "kb-index-requests"
 
@@ -38,4 +38,4 @@ def saying(**data: object) -> bytes:
 def test_whose_a_record_is(
     topic: str, key: bytes | None, value: bytes | None, expected: tuple[str | None, str | None]
 ) -> None:
-    assert whose(topic, key, value) == expected
+    assert find_owner(topic, key, value=value) == expected
