@@ -48,7 +48,7 @@ class Upstream:
         while True:
             number = self.acknowledged[key] + 1
             try:
-                await self.producer.send(self.topic, key.encode(), str(number).encode())
+                await self.producer.send(self.topic, key.encode(), value=str(number).encode())
             except TransientError as error:
                 self.errors.add(str(error))
             else:
@@ -148,7 +148,9 @@ async def test_a_producer_ends_in_time_when_all_brokers_are_frozen(
     async with upstream.sending():
         await upstream.until_all_go_on()
         await asyncio.gather(*(broker.pause() for broker in brokers.brokers))
-        calls = [asyncio.create_task(producer.send(topic.name, str(key).encode(), b"0" * 500_000)) for key in range(9)]
+        calls = [
+            asyncio.create_task(producer.send(topic.name, str(key).encode(), value=b"0" * 500_000)) for key in range(9)
+        ]
         await asyncio.sleep(0)
         began = time.monotonic()
         await producer.stop()

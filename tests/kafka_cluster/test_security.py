@@ -102,11 +102,11 @@ async def test_renewed_files_are_used_by_the_next_connection(
         way_in.connection, idempotence=True, request_timeout_ms=10_000, delivery_timeout_s=3, stop_timeout_s=1
     )
     async with producer:
-        await producer.send(topic.name, b"k", b"1")
+        await producer.send(topic.name, b"k", value=b"1")
         way_in.spoil()
         drop_connections(producer)
         with pytest.raises(TransientError):
-            await producer.send(topic.name, b"k", b"2")
+            await producer.send(topic.name, b"k", value=b"2")
         way_in.renew()
         producer._delivery_timeout_s = 30
-        await producer.send(topic.name, b"k", b"3")
+        await producer.send(topic.name, b"k", value=b"3")

@@ -1,4 +1,4 @@
-"""The one way to write to Kafka: acknowledged by all in-sync replicas, or an error."""
+"""Sends messages to Kafka. Each is acknowledged by all in-sync replicas, or fails with an error."""
 
 import asyncio
 from collections import defaultdict
@@ -21,14 +21,14 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability import metrics
 
 OLD_CLIENT_WITHIN_S: Final = 5.0
-"""How long a client that is replaced may still deliver to partitions that it can write to."""
+"""Time for which a client that is replaced may deliver to the partitions that it can write to."""
 CLOSE_WITHIN_S: Final = 1.0
 
 log = structlog.get_logger()
 
 
 Outcome: TypeAlias = TransientError | MessageRefused | None
-"""Why a message was not acknowledged, or None if it was."""
+"""Reason why a message was not acknowledged; None if it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,16 +41,16 @@ class ProducerMessage:
 
 @dataclass(slots=True, eq=False)
 class _Delivery:
-    """A message on its way, until it is known what became of it."""
+    """Message whose outcome is not known yet."""
 
     message: ProducerMessage
     outcome: asyncio.Future[Outcome]
     client: Any = None
-    """The client that it was handed over to last."""
+    """Client to which it was handed over last."""
 
     @property
     def line(self) -> tuple[str, bytes] | None:
-        """The topic and key within which order is kept; None without a key."""
+        """Return the topic and the key within which order is kept; None without a key."""
         return None if self.message.key is None else (self.message.topic, self.message.key)
 
     def settle(self, failure: Outcome) -> None:
@@ -59,20 +59,19 @@ class _Delivery:
 
 
 class Producer:
-    """Sends messages and waits until they are safe.
+    """Sends messages and waits for their acknowledgements.
 
-    A client of the client library that met an error it can't recover from is replaced by a new one. What it was not
-    told to be safe is sent again, each key in its order and before newer messages of that key: some messages are then
-    written twice.
+    After an unrecoverable error the client is replaced by a new one. Messages without an acknowledgement are sent
+    again, in order for each key and before newer messages of that key. Some messages are then written twice.
 
     Args:
         connection: to the cluster.
-        idempotence: keeps the client's own retries from writing twice or out of order. Off for brokers without it.
-        max_request_bytes: the largest message, key and headers included, that is sent at all.
-        max_batch_bytes: how much of a partition goes into one request; a larger message goes alone.
-        request_timeout_ms: how long a broker may take for an answer.
-        delivery_timeout_s: how long an acknowledgement may take, over all tries.
-        stop_timeout_s: how long `stop` waits for acknowledgements.
+        idempotence: prevents duplicates and changes of order by retries of the client. False for brokers without it.
+        max_request_bytes: size limit of a message with key and headers.
+        max_batch_bytes: size of the batches of a partition; a larger message is sent alone.
+        request_timeout_ms: time limit for the answer of a broker.
+        delivery_timeout_s: time limit for an acknowledgement, with all retries.
+        stop_timeout_s: time for which `stop` waits for acknowledgements.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class Producer:
         self._replacement: asyncio.Task[None] | None = None
         self._failures = 0
         self._unacknowledged: dict[_Delivery, None] = {}
-        """In the order in which they were first handed over."""
+        """Deliveries in the order in which they were first handed over."""
         self._sending_again: dict[tuple[str, bytes] | None, asyncio.Task[None]] = {}
         self._stopped = False
 
@@ -116,7 +115,7 @@ class Producer:
         self._stopped = False
 
     async def stop(self) -> None:
-        """Wait a moment for what is being sent, then disconnect; what is not acknowledged by then fails."""
+        """Wait for acknowledgements for a short time, then disconnect. Messages without one fail."""
         if outcomes := [delivery.outcome for delivery in self._unacknowledged]:
             await asyncio.wait(outcomes, timeout=self._stop_timeout_s)
         self._stopped = True
@@ -140,11 +139,11 @@ class Producer:
     ) -> None:
         await self.stop()
 
-    async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
+    async def send(self, topic: str, key: bytes | None, *, value: bytes | None, headers: Headers = ()) -> None:
         """Return once the message is acknowledged.
 
         Raises:
-            TransientError: it is not, and may or may not have been written.
+            TransientError: it is not acknowledged, and may or may not be written.
             MessageRefused: it is too large, or breaks a rule of its topic.
         """
         await self.send_all([ProducerMessage(topic, key, value, headers)])
@@ -160,10 +159,10 @@ class Producer:
                 raise failure
 
     async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
-        """Return for each message, in the order given, why it was not acknowledged, or None if it was.
+        """Return an outcome for each message, in the order given.
 
-        What comes after a refused message is sent all the same. Messages of one key arrive in the order given, but one
-        can arrive although a transient error has kept back another before it: to restore the order, send both again.
+        Messages after a refused one are sent anyway. Messages of one key are written in the order given. But a message
+        can be written although an earlier one failed with a transient error: to restore the order, send both again.
         """
         loop = asyncio.get_running_loop()
         deliveries = [_Delivery(message, loop.create_future()) for message in messages]
@@ -189,14 +188,14 @@ class Producer:
             except REFUSALS as error:
                 delivery.settle(translate_error(error))
             except KafkaError as error:
-                # The cluster is away: each of the others would wait as long as this one did.
+                # The cluster is away: each other message would wait as long as this one did.
                 for other in deliveries:
                     if other.client is None:
                         other.settle(translate_error(error))
                 return
 
     async def _hand_over(self, delivery: _Delivery) -> None:
-        """Queue the message in a client, in the next one if this one turns out to be of no use.
+        """Queue the message in a client, and in the next one if this one must be replaced.
 
         Raises:
             KafkaError: it was not queued.
@@ -215,7 +214,7 @@ class Producer:
                 return
 
     async def _usable_client(self, delivery: _Delivery) -> Any:
-        """Wait until there is a client, and until it was given all earlier messages of the same key."""
+        """Wait for a client to which all earlier messages of the same key were handed over."""
         while True:
             if self._stopped:
                 raise ProducerClosed
@@ -251,7 +250,7 @@ class Producer:
             self._replace(client, error)
 
     def _replace(self, client: Any, error: KafkaError) -> None:
-        """Have a new client in place of this one; no news if that is under way, or was done."""
+        """Start to replace this client, unless that has begun already."""
         if client is self._client and not self._stopped:
             self._client = None
             self._replacement = asyncio.create_task(self._take_over_from(client, error))
@@ -265,9 +264,9 @@ class Producer:
             self._replace(client, KafkaError("a task of the client has ended"))
 
     async def _take_over_from(self, old: Any, error: KafkaError) -> None:
-        # Ended before anything is sent again, or an old copy of a message could come after a newer message of its key.
+        # Closed before anything is sent again. Otherwise an old copy could be written after a newer message of its key.
         await shut_down_client(old, within_s=OLD_CLIENT_WITHIN_S)
-        client = await self._connect_patiently()
+        client = await self._connect_with_retries()
         again = [delivery for delivery in self._unacknowledged if not delivery.outcome.done()]
         log.warning("producer.replaced", error=type(error).__name__, messages_sent_again=len(again))
         metrics.PRODUCER_REPLACEMENTS.labels(reason=type(error).__name__).inc()
@@ -275,7 +274,7 @@ class Producer:
         self._send_again(again, client)
         self._client_changed.set()
 
-    async def _connect_patiently(self) -> Any:
+    async def _connect_with_retries(self) -> Any:
         while True:
             self._failures += 1
             await asyncio.sleep(pause_s(self._failures))
@@ -283,20 +282,21 @@ class Producer:
                 return await self._connect()
             except TransientError as error:
                 log.warning("producer.replacement_failed", reason=str(error))
-            except Exception as error:  # noqa: BLE001  # whatever it is, nothing can be sent without a client
+            except Exception as error:  # noqa: BLE001  # without a client nothing can be sent
                 log.warning("producer.replacement_failed", reason=type(error).__name__)
 
     def _send_again(self, deliveries: Iterable[_Delivery], client: Any) -> None:
-        """Hand over each key in its own task: a partition without a leader keeps the others waiting no longer."""
+        """Hand over each key in its own task, so that a partition without a leader does not delay the others."""
         lines: dict[tuple[str, bytes] | None, list[_Delivery]] = defaultdict(list)
         for delivery in deliveries:
             lines[delivery.line].append(delivery)
         self._sending_again = {
-            line: asyncio.create_task(self._send_line_again(line, of_line, client)) for line, of_line in lines.items()
+            line: asyncio.create_task(self._send_line_again(line, of_line, client=client))
+            for line, of_line in lines.items()
         }
 
     async def _send_line_again(
-        self, line: tuple[str, bytes] | None, deliveries: Sequence[_Delivery], client: Any
+        self, line: tuple[str, bytes] | None, deliveries: Sequence[_Delivery], *, client: Any
     ) -> None:
         try:
             for delivery in deliveries:
@@ -316,7 +316,7 @@ class Producer:
                 del self._sending_again[line]
 
     async def _connect(self) -> Any:
-        # Made here because the client library binds to the running loop.
+        # Created here because the client library binds to the running event loop.
         client = producer_client(self._connection, **self._options)
         try:
             async with asyncio.timeout(self._start_timeout_s):

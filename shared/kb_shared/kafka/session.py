@@ -1,4 +1,4 @@
-"""One membership of a consumer group, from joining to leaving."""
+"""Runs one session of a consumer in its group, from joining to leaving."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ LEAVE_TIMEOUT_S = 5.0
 LONGEST_DRAIN_S = 25.0
 STALE_POLL_S = 10.0
 METADATA_MAX_AGE_MS = 5_000
-"""After so long a topic that was created again is seen."""
+"""Age of metadata after which it is read again, which finds topics that were created again."""
 
 log = structlog.get_logger()
 
@@ -53,12 +53,12 @@ class ConsumerGroupConfig:
 
     @property
     def drain_s(self) -> float:
-        """How long running work may go on when partitions are taken away; the rest is for committing."""
+        """Return the time for running work after partitions are revoked; the rest of the timeout is for the commit."""
         return max(1.0, min(LONGEST_DRAIN_S, self.rebalance_timeout_ms / 1000 - 5))
 
 
 class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the client library has no types
-    """Polls, and makes an object for each assignment. Ends at `stop` or with the error that makes it useless."""
+    """Polls, and creates an object for each assignment. Ends at `stop` or with an error."""
 
     def __init__(self, config: ConsumerGroupConfig, work: Work) -> None:
         self._config = config
@@ -78,30 +78,30 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     @property
     def ready(self) -> bool:
-        """Return whether partitions are assigned (be it none) and the last poll is recent."""
+        """Return whether there is an assignment, possibly of no partitions, and the last poll is recent."""
         assigned = self._assignment is not None and self._assignment.open
         return assigned and self._polled_at is not None and time.monotonic() - self._polled_at < STALE_POLL_S
 
     @property
     def polled_at(self) -> float | None:
-        """When it last asked for records of its partitions (be it none), on the monotonic clock; None before that."""
+        """Return the monotonic time of the last poll with an assignment; None before the first."""
         return self._polled_at
 
     @property
     def was_assigned(self) -> bool:
-        """Return whether the group ever assigned partitions to this session, be it none."""
+        """Return whether this session ever had an assignment, possibly of no partitions."""
         return self._assignment is not None
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
-        """Records after the committed offset, for each partition assigned, when they were last counted."""
+        """Return the lag in records of each assigned partition, as last counted."""
         return dict(self._monitor.lag)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Consume until `stop`; then finish what runs, commit and leave the group.
+        """Consume until `stop`, then finish running work, commit and leave the group.
 
         Raises:
-            KafkaError: the membership is of no more use; a new one may be.
+            KafkaError: this session can't go on; a new one may succeed.
         """
         tasks: list[asyncio.Future[Any]] = [
             asyncio.create_task(stop.wait()),
@@ -123,9 +123,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             await self._leave()
 
     async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Begin an assignment. The client library calls this before it fetches anything of the new assignment."""
+        """Start an assignment. The client library calls this before it fetches records of the new assignment."""
         if self._leaving:
-            # The rebalance ended after this session began to leave: the group takes these partitions back.
+            # The rebalance ended after this session began to leave: the group assigns these partitions again.
             return
         lanes = {TopicPartition(*partition): self._config.topics[partition.topic] for partition in assigned}
         assignment = self._assignment = PartitionAssignment(
@@ -136,10 +136,10 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             on_failure=self._on_failure,
         )
         for partition in _as_client(lanes):
-            # Any position, so that the client library doesn't look for one: nothing is fetched before `_begin`.
+            # Any position, so that the client library looks for none: nothing is fetched before `_find_positions`.
             self._client.pause(partition)
             self._client.seek(partition, 0)
-        self._beginning = asyncio.create_task(self._begin(assignment))
+        self._beginning = asyncio.create_task(self._find_positions(assignment))
         self._note_assignment(len(lanes))
 
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002  # always all of them
@@ -158,8 +158,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
             self._revoked_at = None
         log.info("partitions.assigned", group=group, partitions=partitions, paused_s=paused_s)
 
-    async def _begin(self, assignment: PartitionAssignment) -> None:
-        """Let records come once it is known from where on."""
+    async def _find_positions(self, assignment: PartitionAssignment) -> None:
+        """Find the positions of an assignment, then start fetching."""
         tries = 0
         while assignment.open:
             try:
@@ -168,7 +168,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
                     self._positions.begin(assignment, starts)
                     self._beginning = None
                     self._on_progress()
-            except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
+            except Exception as error:  # noqa: BLE001  # `on_lost` may raise any error
                 tries += 1
                 self._warn("positions.not_found", error)
                 await asyncio.sleep(pause_s(tries))
@@ -182,9 +182,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         while True:
             await self._apply_backpressure()
             batches = await self._poll()
-            if self._begun_assignment() is not None:
+            if self._running_assignment() is not None:
                 self._polled_at = time.monotonic()
-            # Nothing is awaited between the client library's return and here: the records are of this assignment.
+            # No await between the return of the client library and here: the records are of this assignment.
             for batch in batches.values():
                 self._open_assignment().admit(_record(message) for message in batch)
 
@@ -196,15 +196,15 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
                 )
         except OffsetOutOfRangeError as error:
             outside = {TopicPartition(*partition): offset for partition, offset in error.args[0].items()}
-            await self._find_again(outside)
+            await self._reset_positions(outside)
             return {}
         return batches
 
-    async def _find_again(self, outside: Mapping[TopicPartition, int]) -> None:
+    async def _reset_positions(self, outside: Mapping[TopicPartition, int]) -> None:
         assignment = self._open_assignment()
         try:
             await self._positions.find_again(assignment, outside)
-        except Exception as error:  # noqa: BLE001  # `on_lost` may raise anything
+        except Exception as error:  # noqa: BLE001  # `on_lost` may raise any error
             # The same error comes again with the next fetch.
             self._warn("positions.not_found", error)
             await asyncio.sleep(pause_s(1))
@@ -220,11 +220,11 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         return self._assignment
 
     async def _apply_backpressure(self) -> None:
-        """Before polling: give running work a moment when nothing more can be taken in, then pause what must wait.
+        """Pause partitions before a poll, after a short wait if all of them would be paused.
 
-        The moment is there because pausing throws away what the client library has fetched ahead.
+        Pausing discards the records that the client library has prefetched, and the wait often makes it unnecessary.
         """
-        if (assignment := self._begun_assignment()) is None:
+        if (assignment := self._running_assignment()) is None:
             return
         if assignment.lanes and len(assignment.find_partitions_to_pause()) == len(assignment.lanes):
             self._room.clear()
@@ -236,8 +236,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
                 self._client.pause(*_as_client(assignment.find_partitions_to_pause() - self._client.paused()))
 
     def _on_progress(self) -> None:
-        """Resume at once what need not wait any longer."""
-        if (assignment := self._begun_assignment()) is None:
+        """Resume at once the partitions that need not be paused any longer."""
+        if (assignment := self._running_assignment()) is None:
             return
         partitions_to_pause = assignment.find_partitions_to_pause()
         if partitions_to_pause != assignment.lanes.keys():
@@ -245,8 +245,8 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         with client_errors():
             self._client.resume(*_as_client(self._client.paused() - partitions_to_pause))
 
-    def _begun_assignment(self) -> PartitionAssignment | None:
-        """The assignment whose records may come: it is open and its positions are found."""
+    def _running_assignment(self) -> PartitionAssignment | None:
+        """Return the assignment if it is open and its positions are found; None otherwise."""
         assignment = self._assignment
         return assignment if assignment is not None and assignment.open and self._beginning is None else None
 
@@ -257,7 +257,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
     async def _check_positions_regularly(self) -> None:
         while True:
             await asyncio.sleep(self._config.position_check_interval_s)
-            if (assignment := self._begun_assignment()) is not None:
+            if (assignment := self._running_assignment()) is not None:
                 await self._monitor.check(assignment)
 
     async def _end_assignment(self) -> None:
@@ -269,9 +269,9 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     async def _leave(self) -> None:
         if not self._config.leave_group and self._client._coordinator is not None:  # noqa: SLF001  # not public
-            # What the client library does for static members; to be one has other consequences.
-            self._client._coordinator.reset_generation()  # noqa: SLF001  # without a generation nobody is told
-        # A task of its own: the client library's tasks that it cancels may cancel the one that stops it.
+            # The client library does this for static members, which have other disadvantages.
+            self._client._coordinator.reset_generation()  # noqa: SLF001  # without a generation no request to leave is sent
+        # A task of its own: tasks of the client library that it cancels may cancel the task that calls it.
         stopping = asyncio.create_task(self._client.stop())
         await asyncio.wait({stopping}, timeout=LEAVE_TIMEOUT_S)
         if stopping.done() and not stopping.cancelled() and stopping.exception() is None:
@@ -279,12 +279,12 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
         stopping.cancel()
         group = self._config.group_id
         log.warning("group.left_without_notice", group=group, error=_kind_of(stopping))
-        # What `stop` does last. A task of its own as well: it waits for what was cancelled with the other one.
+        # The last step of `stop`, also in a task of its own: it waits for what was cancelled with the other one.
         closing = asyncio.create_task(self._client._client.close())  # noqa: SLF001  # public nowhere
         await asyncio.wait({closing}, timeout=LEAVE_TIMEOUT_S)
         closing.cancel()
         if closing.done() and not closing.cancelled():
-            # Looked at, so that asyncio does not print it.
+            # Retrieved, so that asyncio does not log it.
             closing.exception()
 
 
@@ -293,7 +293,7 @@ def _client(config: ConsumerGroupConfig) -> Any:
         config.connection,
         group_id=config.group_id,
         enable_auto_commit=False,
-        # `Positions` says where to begin; a position that is outside of the log is an error that we see.
+        # `Positions` finds the positions; a position out of range raises an error that we handle.
         auto_offset_reset="none",
         # Records of a transaction that the upstream has aborted must not be applied.
         isolation_level="read_committed",
@@ -302,7 +302,7 @@ def _client(config: ConsumerGroupConfig) -> Any:
         heartbeat_interval_ms=config.session_timeout_ms // 8,
         rebalance_timeout_ms=config.rebalance_timeout_ms,
         fetch_max_wait_ms=config.fetch_max_wait_ms,
-        # What is fetched ahead of 64 records: small, because pausing throws it away.
+        # Prefetched bytes of a partition: few, because pausing discards them.
         max_partition_fetch_bytes=256 * 1024,
         fetch_max_bytes=16 * 1024 * 1024,
     )

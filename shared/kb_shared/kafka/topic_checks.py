@@ -1,4 +1,4 @@
-"""Decides whether topics are as the code needs them. Pure: the answers of the brokers are given to it."""
+"""Checks topics against the requirements of the code. Pure: the descriptions by the brokers are arguments."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ SAFE_MIN_INSYNC = 2
 
 @dataclass(frozen=True, slots=True)
 class FoundTopic:
-    """A topic as the brokers describe it."""
+    """Topic as the brokers describe it."""
 
     partitions: int
     replicas: int
     """Number of replicas of the partition that has the fewest."""
     settings: Mapping[str, str]
-    """Settings that the broker returns: none if it knows no settings of topics, or if we may not read them."""
+    """Settings that the broker returns; empty if it has none for topics, or if we may not read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Finding:
 
 
 class TopicsUnfit(InfrastructureNotReady):
-    """Topics are missing or have too few partitions. An operator must change that; look again later."""
+    """Topics that are missing or have too few partitions. An operator has to change that; check again later."""
 
     def __init__(self, findings: Collection[Finding]) -> None:
         super().__init__("; ".join(str(finding) for finding in findings))
@@ -54,19 +54,19 @@ def new_topic_settings(topic: Topic, *, replicas: int) -> dict[str, str]:
 
 
 def why_unfit(topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str) -> list[Finding]:
-    """Return what keeps the services from working.
+    """Return the problems that prevent the services from working.
 
     Args:
-        found: by name with `prefix`.
+        found: topics by name with `prefix`.
     """
     return [
         finding
         for topic in topics
-        if (finding := _why_unfit(topic, prefix + topic.name, found.get(prefix + topic.name))) is not None
+        if (finding := _why_unfit(topic, found.get(prefix + topic.name), name=prefix + topic.name)) is not None
     ]
 
 
-def _why_unfit(topic: Topic, name: str, found: FoundTopic | None) -> Finding | None:
+def _why_unfit(topic: Topic, found: FoundTopic | None, *, name: str) -> Finding | None:
     if found is None:
         return Finding(name, "is missing")
     if found.partitions < topic.partitions:
@@ -81,14 +81,14 @@ def _why_unfit(topic: Topic, name: str, found: FoundTopic | None) -> Finding | N
 def risks(
     topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str, brokers: int
 ) -> Iterator[Finding]:
-    """Give what the services can work with, but an operator should know."""
+    """Yield the problems that an operator should know, but that the services can handle."""
     for topic in topics:
         name = prefix + topic.name
-        for reason in _risks(topic, found[name], brokers):
+        for reason in _risks(topic, found[name], brokers=brokers):
             yield Finding(name, reason)
 
 
-def _risks(topic: Topic, found: FoundTopic, brokers: int) -> Iterator[str]:
+def _risks(topic: Topic, found: FoundTopic, *, brokers: int) -> Iterator[str]:
     if found.partitions > topic.partitions:
         yield (
             f"has {found.partitions} partitions instead of {topic.partitions}: "
@@ -110,7 +110,7 @@ def _risks(topic: Topic, found: FoundTopic, brokers: int) -> Iterator[str]:
 
 
 def max_message_bytes(topics: Collection[Topic], found: Mapping[str, FoundTopic], *, prefix: str) -> dict[str, int]:
-    """Return the largest message that each topic takes, by name without `prefix`; without those that do not tell."""
+    """Return the size limit of messages by topic name without `prefix`, for topics with known settings."""
     return {
         topic.name: size for topic in topics if (size := _number(found[prefix + topic.name], MAX_MESSAGE)) is not None
     }

@@ -96,7 +96,7 @@ class _MetadataRequest(Request[_MetadataRequestV10]):  # type: ignore[misc]  # t
         self._names = names
 
     def build(self, request_struct_class: type[_MetadataRequestV10]) -> _MetadataRequestV10:
-        # A broker that makes up topics must not do it because somebody looks for them.
+        # A broker that creates topics automatically must not create these.
         return request_struct_class([(NO_ID, name, {}) for name in self._names], False, False, False, {})
 
 

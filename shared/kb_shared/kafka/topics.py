@@ -1,4 +1,4 @@
-"""Creates topics and checks that they are what the code expects: a broker that makes up topics hides every typo."""
+"""Creates topics and checks them, because automatic creation by brokers would hide typos."""
 
 import asyncio
 import time
@@ -48,7 +48,7 @@ ANSWER_WITHIN_S: Final = 5.0
 CLOSE_WITHIN_S: Final = 2.0
 LONGEST_LOOK_S: Final = 40.0
 
-# What an operator must change; anything else passes.
+# Errors that an operator has to fix; all others are transient.
 REFUSALS: Final = (
     ClusterAuthorizationFailedError,
     InvalidConfigurationError,
@@ -65,48 +65,48 @@ _settings_unreadable = LogLimit(interval_s=3_600.0)
 
 @dataclass(frozen=True, slots=True)
 class TopicsReport:
-    """Topics that are fit to work with."""
+    """Result of a check of topics without problems that prevent work."""
 
     risks: tuple[Finding, ...]
     max_message_bytes: Mapping[str, int]
-    """The largest message that a topic takes, by its name without the prefix, where the brokers tell."""
+    """Size limit of messages by topic name without the prefix, for topics with known settings."""
 
 
 async def ensure_topics(
     connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "", replication_factor: int | None = None
 ) -> TopicsReport:
-    """Create what is missing and wait until every broker knows it; run it before anything produces or consumes.
+    """Create missing topics and wait until every broker knows them. Call it before anything produces or consumes.
 
-    Needs no right to create topics when all are there.
+    If all topics exist, no right to create topics is needed.
 
     Args:
-        prefix: put before each name.
-        replication_factor: of topics created here; by default three, or one for each broker if there are fewer.
+        prefix: prefix of each name.
+        replication_factor: of created topics; by default three, or the number of brokers if that is lower.
 
     Raises:
         TopicsUnfit: a topic can't be created, or has too few partitions.
-        TransientError: no broker answers, or the brokers do not all know the topics yet.
+        TransientError: no broker answers, or not all brokers know the topics yet.
     """
     async with _admin(connection) as admin:
         known = await _read_known_topics(admin)
         missing = [topic for topic in topics if prefix + topic.name not in known.somewhere]
         if missing:
             replicas = replication_factor or min(SAFE_REPLICAS, known.brokers)
-            await _create(admin, [_new_topic(topic, prefix, replicas) for topic in missing])
+            await _create(admin, [_new_topic(topic, name=prefix + topic.name, replicas=replicas) for topic in missing])
         if missing or not known.everywhere.issuperset(prefix + topic.name for topic in topics):
             known = await _wait_until_known_everywhere(admin, {prefix + topic.name for topic in topics})
-        return await _report(admin, known, topics, prefix)
+        return await _check(admin, known, topics=topics, prefix=prefix)
 
 
 async def check_topics(connection: KafkaConnection, topics: Collection[Topic], *, prefix: str = "") -> TopicsReport:
-    """Check that all topics are there as they should be, creating none.
+    """Check all topics without creating any.
 
     Raises:
         TopicsUnfit: a topic is missing or has too few partitions.
         TransientError: no broker answers.
     """
     async with _admin(connection) as admin:
-        return await _report(admin, await _read_known_topics(admin), topics, prefix)
+        return await _check(admin, await _read_known_topics(admin), topics=topics, prefix=prefix)
 
 
 @asynccontextmanager
@@ -119,12 +119,12 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
     except (TopicsUnfit, TransientError):
         raise
     except Exception as error:
-        # Any error: the client library's checks of its own state, and its decoding, must not end the process.
+        # Any error: failed assertions and decoding errors of the client library must not end the process.
         raise TransientError(
             f"Kafka at {connection.bootstrap_servers} does not answer ({type(error).__name__})"
         ) from error
     finally:
-        # A broker that is frozen keeps a connection from being closed in an orderly way.
+        # A frozen broker prevents an orderly close of the connection.
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_WITHIN_S):
                 await admin.close()
@@ -132,18 +132,18 @@ async def _admin(connection: KafkaConnection) -> AsyncIterator[Any]:
 
 @dataclass(frozen=True, slots=True)
 class _KnownTopics:
-    """Topics that the brokers know. A new one appears at each broker at another time."""
+    """Topics that the brokers know. A new topic appears at each broker at a different time."""
 
     brokers: int
     somewhere: Mapping[str, tuple[int, int]]
-    """By name, the numbers of partitions and of replicas."""
+    """Topics that any broker knows, with the numbers of partitions and of replicas, by name."""
     everywhere: frozenset[str]
 
 
 async def _read_known_topics(admin: Any) -> _KnownTopics:
-    client = admin._client  # noqa: SLF001  # the admin client asks a broker of its own choice
+    client = admin._client  # noqa: SLF001  # the admin client asks any broker
     brokers = [broker.nodeId for broker in client.cluster.brokers()]
-    # All topics are asked for: asking for one by name creates it on brokers that make up topics.
+    # All topics: a request by name creates the topic on brokers that create topics automatically.
     outcomes = await asyncio.gather(*(_request_metadata(client, broker) for broker in brokers), return_exceptions=True)
     for outcome in outcomes:
         if isinstance(outcome, BaseException) and not isinstance(outcome, KafkaError | OSError):
@@ -153,7 +153,7 @@ async def _read_known_topics(admin: Any) -> _KnownTopics:
         raise KafkaError("no broker answers")
     topics = [_topic_sizes(answer) for answer in answers]
     return _KnownTopics(
-        # One that has just started may not know of all others, or of partitions that were added.
+        # A broker that has just started may not know all others, or all partitions.
         brokers=max(len(answer.brokers) for answer in answers),
         somewhere={name: max(each[name] for each in topics if name in each) for name in set().union(*topics)},
         everywhere=frozenset.intersection(*(frozenset(each) for each in topics)),
@@ -176,10 +176,8 @@ def _topic_sizes(answer: Any) -> dict[str, tuple[int, int]]:
     }
 
 
-def _new_topic(topic: Topic, prefix: str, replicas: int) -> Any:
-    return NewTopic(
-        prefix + topic.name, topic.partitions, replicas, topic_configs=new_topic_settings(topic, replicas=replicas)
-    )
+def _new_topic(topic: Topic, *, name: str, replicas: int) -> Any:
+    return NewTopic(name, topic.partitions, replicas, topic_configs=new_topic_settings(topic, replicas=replicas))
 
 
 async def _create(admin: Any, topics: Collection[Any]) -> None:
@@ -209,7 +207,7 @@ async def _wait_until_known_everywhere(admin: Any, names: Collection[str]) -> _K
     return known
 
 
-async def _report(admin: Any, known: _KnownTopics, topics: Collection[Topic], prefix: str) -> TopicsReport:
+async def _check(admin: Any, known: _KnownTopics, *, topics: Collection[Topic], prefix: str) -> TopicsReport:
     names = [prefix + topic.name for topic in topics]
     settings = await _read_settings(admin, [name for name in names if name in known.somewhere])
     found = {
@@ -226,7 +224,7 @@ async def _report(admin: Any, known: _KnownTopics, topics: Collection[Topic], pr
 
 
 async def _read_settings(admin: Any, names: Collection[str]) -> dict[str, dict[str, str]]:
-    """Return the settings of topics; of those whose settings we may not read there are none."""
+    """Read the settings of topics, without those whose settings we may not read."""
     if not names:
         return {}
     answers = await admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in names])
@@ -236,7 +234,7 @@ async def _read_settings(admin: Any, names: Collection[str]) -> dict[str, dict[s
             settings[name] = {key: value for key, value, *_ in entries}
         else:
             error = for_code(code).__name__
-            # The services look every minute, and work without this right.
+            # The services check regularly, and work without this right.
             if _settings_unreadable.admit((name, error)) is not None:
                 log.warning("topic.settings_unreadable", topic=name, error=error)
     return settings

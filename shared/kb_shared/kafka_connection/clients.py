@@ -1,4 +1,4 @@
-"""Makes the clients of Kafka that a connection describes. Nothing else does."""
+"""Creates all Kafka clients, from the settings of a connection."""
 
 from typing import Any
 
@@ -13,28 +13,28 @@ from kb_shared.kafka_connection.tls import ReloadingContext
 
 
 def producer_client(connection: KafkaConnection, **options: Any) -> Any:
-    """Make a producer, not started yet; to be called where an event loop runs."""
+    """Create a producer, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaProducer(**_options(connection), **options)
     _read_password_when_connecting(client.client, connection)
     return client
 
 
 def consumer_client(connection: KafkaConnection, *topics: str, **options: Any) -> Any:
-    """Make a consumer, not started yet; to be called where an event loop runs."""
+    """Create a consumer, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaConsumer(*topics, **_options(connection), **options)
     _read_password_when_connecting(client._client, connection)  # noqa: SLF001  # public nowhere
     return client
 
 
 def admin_client(connection: KafkaConnection, **options: Any) -> Any:
-    """Make an admin client, not started yet; to be called where an event loop runs."""
+    """Create an admin client, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaAdminClient(**_options(connection), **options)
     _read_password_when_connecting(client._client, connection)  # noqa: SLF001  # public nowhere
     return client
 
 
 class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]  # the client library has no types
-    """Gives the token of a file, as it is when a connection is opened."""
+    """Reads the token from its file whenever a connection is opened."""
 
     def __init__(self, connection: KafkaConnection) -> None:
         self._connection = connection
@@ -45,9 +45,9 @@ class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]  # the client l
 
 
 class _ClientWithFiles(AIOKafkaClient):  # type: ignore[misc]  # the client library has no types
-    """A client that reads user and password when it opens a connection.
+    """Reads user and password whenever it opens a connection.
 
-    The client library takes them from these two attributes each time; it has no other place to give them later.
+    The client library reads these two attributes each time, and offers no other way to change them later.
     """
 
     kb_connection: KafkaConnection
@@ -77,13 +77,13 @@ def _options(connection: KafkaConnection) -> dict[str, Any]:
     if connection.sasl_token_file is not None:
         options["sasl_oauth_token_provider"] = _TokenOfFile(connection)
     elif connection.uses_sasl:
-        # The client library wants some at once; `_ClientWithFiles` gives those that are used.
+        # The client library requires values here; `_ClientWithFiles` returns those that are used.
         options |= {"sasl_plain_username": "", "sasl_plain_password": ""}
     return options
 
 
 def _read_password_when_connecting(client: Any, connection: KafkaConnection) -> None:
     if connection.sasl_password_file is not None:
-        # The client library makes its AIOKafkaClient itself and offers no way to give it another.
+        # The client library creates its AIOKafkaClient itself and offers no way to pass another one.
         client.__class__ = _ClientWithFiles
         client.kb_connection = connection

@@ -1,4 +1,4 @@
-"""How to reach a Kafka cluster: its addresses, the security protocol, and the files that hold the credentials."""
+"""Defines the connection to a Kafka cluster: addresses, security protocol, and files with the credentials."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -16,23 +16,23 @@ DEFAULT_BOOTSTRAP_SERVERS: Final = "127.0.0.1:9092"
 
 
 class UnusableKafkaConnection(ValueError):
-    """A setting is missing, has no effect, or names a file that can't be used; `str()` says which one to change."""
+    """Setting that is missing, has no effect, or names a file that can't be used. `str()` names the setting."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
     """Connection settings of all Kafka clients of a process.
 
-    Secrets are named by their files. A client reads the files whenever it opens a connection: a new password, token
-    or certificate is used without a restart. Errors call a field by its environment variable, such as
+    Secrets are in files. A client reads the files whenever it opens a connection, so a new password, token or
+    certificate is used without a restart. Errors name a field by its environment variable, such as
     `KB_KAFKA_SASL_USERNAME` for `sasl_username`.
 
     Raises:
-        UnusableKafkaConnection: a setting is missing or would have no effect. The files are not looked at.
+        UnusableKafkaConnection: a setting is missing or would have no effect. The files are not read.
     """
 
     bootstrap_servers: str
-    """`host:port`, several joined by commas."""
+    """Addresses as `host:port`, joined by commas."""
     security_protocol: SecurityProtocol = "PLAINTEXT"
     sasl_mechanism: SaslMechanism | None = None
     sasl_username: str | None = None
@@ -40,9 +40,9 @@ class KafkaConnection:
     sasl_password_file: Path | None = None
     sasl_token_file: Path | None = None
     ssl_ca_file: Path | None = None
-    """Certificates of the authorities that signed the brokers' certificates; the system's by default."""
+    """Certificates of the authorities that signed the brokers' certificates; by default those of the system."""
     ssl_certificate_file: Path | None = None
-    """The client's certificate with its chain, and the private key unless that has a file of its own."""
+    """Client certificate with its chain, and the private key unless `ssl_key_file` has it."""
     ssl_key_file: Path | None = None
     ssl_key_password_file: Path | None = None
 
@@ -52,7 +52,7 @@ class KafkaConnection:
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
-        """Read `KB_KAFKA`, `KB_KAFKA_SECURITY_PROTOCOL` and so on, as the services do; an empty value is no value.
+        """Read `KB_KAFKA`, `KB_KAFKA_SECURITY_PROTOCOL` and so on, as the services do. Empty means not set.
 
         Raises:
             UnusableKafkaConnection: a setting is missing or would have no effect.
@@ -79,7 +79,7 @@ class KafkaConnection:
         """Read every file once.
 
         Raises:
-            UnusableKafkaConnection: one can't be read, or does not hold what it should.
+            UnusableKafkaConnection: a file can't be read or used.
         """
         for name in ("sasl_username_file", "sasl_password_file", "sasl_token_file"):
             path: Path | None = getattr(self, name)

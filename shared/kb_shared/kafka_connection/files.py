@@ -4,9 +4,9 @@ from pathlib import Path
 
 
 class UnusableFile(OSError):
-    """A file of the Kafka connection can't be read or used; `str()` names it and never quotes it.
+    """File of the Kafka connection that can't be read or used. `str()` names it and never quotes it.
 
-    An OSError, because the client library takes one for a connection that could not be opened, and tries again.
+    It is an OSError, which the client library treats as a failed connection and retries.
     """
 
 
@@ -14,7 +14,7 @@ def read_secret(path: Path) -> str:
     """Return the text of a file without the line breaks at its end.
 
     Raises:
-        UnusableFile: it can't be read, is not UTF-8, or is empty.
+        UnusableFile: the file can't be read, is not UTF-8, or is empty.
     """
     try:
         content = path.read_text("utf-8").rstrip("\r\n")

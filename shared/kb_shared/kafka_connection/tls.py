@@ -1,4 +1,4 @@
-"""TLS towards the brokers, with certificates that may be renewed while the process runs."""
+"""Creates TLS connections to brokers, with certificates that may be renewed while the process runs."""
 
 import ssl
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from kb_shared.kafka_connection.files import UnusableFile, read_secret
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """Files in PEM format; those that are None are not used."""
+    """Files in PEM format; None if a file is not used."""
 
     ca: Path | None
     certificate: Path | None
@@ -18,17 +18,17 @@ class TlsFiles:
     key_password: Path | None
 
     def load(self) -> ssl.SSLContext:
-        """Make a context that checks the brokers' certificates and host names.
+        """Create a context that checks the brokers' certificates and host names.
 
         Raises:
-            UnusableFile: a file can't be read, or does not hold what it should.
+            UnusableFile: a file can't be read or used.
         """
-        context = self._trusting()
+        context = self._create_trusting_context()
         if self.certificate is not None:
             self._present_certificate(context, self.certificate)
         return context
 
-    def _trusting(self) -> ssl.SSLContext:
+    def _create_trusting_context(self) -> ssl.SSLContext:
         try:
             return ssl.create_default_context(cafile=self.ca)
         except ssl.SSLError:
@@ -39,7 +39,7 @@ class TlsFiles:
     def _present_certificate(self, context: ssl.SSLContext, certificate: Path) -> None:
         named = " with ".join(str(path) for path in (certificate, self.key, self.key_password) if path)
         try:
-            # Always a function: without one OpenSSL asks for the password of an encrypted key at the terminal.
+            # Always a function: otherwise OpenSSL asks for the password of an encrypted key at the terminal.
             context.load_cert_chain(certificate, self.key, password=self._key_password)
         except UnusableFile:
             raise
@@ -59,9 +59,9 @@ class TlsFiles:
 
 
 class ReloadingContext(ssl.SSLContext):
-    """A TLS context of which each new connection uses the files as they are at that time.
+    """Reads the files again for each new connection.
 
-    asyncio and uvloop ask the context they are given for nothing but `wrap_bio`, once a connection.
+    asyncio and uvloop call only `wrap_bio` of the context, once for each connection.
     """
 
     _files: TlsFiles
@@ -74,7 +74,7 @@ class ReloadingContext(ssl.SSLContext):
         return context
 
     def wrap_bio(self, *args: Any, **options: Any) -> ssl.SSLObject:
-        """Begin TLS on a new connection.
+        """Start TLS on a new connection.
 
         Raises:
             UnusableFile: the files can't be used at this time.

@@ -68,7 +68,7 @@ class DeadLetterPublisher:
             if record_bytes(message) > topics.DEAD_LETTERS.max_message_bytes:
                 continue
             try:
-                await self._producer.send(message.topic, message.key, message.value, message.headers)
+                await self._producer.send(message.topic, message.key, value=message.value, headers=message.headers)
             except MessageRefused as error:
                 refused = error.reason
             else:
@@ -119,8 +119,8 @@ class DeadLetterPublisher:
             await self._producer.send(
                 self._outcomes,
                 organization_id.encode(),
-                encode(rejection, source=SOURCE),
-                {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
+                value=encode(rejection, source=SOURCE),
+                headers={"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()},
             )
         except MessageRefused:
             # The dead letter is stored anyway; a partition must not wait for a topic that is set up wrongly.

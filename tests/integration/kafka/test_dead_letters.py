@@ -55,9 +55,9 @@ async def producer(stream: Stream) -> AsyncIterator[Producer]:
 async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_partition(
     stream: Stream, database: Database, producer: Producer
 ) -> None:
-    await producer.send(stream.topic, KEY, BODY)
+    await producer.send(stream.topic, KEY, value=BODY)
     for n in range(20):
-        await producer.send(stream.topic, KEY, str(n).encode())
+        await producer.send(stream.topic, KEY, value=str(n).encode())
     handler, told = Picky(), Keeper()
     publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
     reader = stream.consumer(

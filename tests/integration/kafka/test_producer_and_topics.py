@@ -64,8 +64,8 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
 
     async with Producer(stream.connection, idempotence=stream.on_kafka) as producer:
         await producer.send_all([ProducerMessage(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
-        await producer.send(stream.topic, b"a/1", None, {"content-type": "text/plain", "who": "Zoë"})
-        await producer.send(stream.topic, b"a/1", b"\xff\x00", [("x", b"\xfe"), ("x", b"2")])
+        await producer.send(stream.topic, b"a/1", value=None, headers={"content-type": "text/plain", "who": "Zoë"})
+        await producer.send(stream.topic, b"a/1", value=b"\xff\x00", headers=[("x", b"\xfe"), ("x", b"2")])
     async with running(stream.consumer(Keeper(), Letters())):
         await until(lambda: len(got) == 202)
     assert [record.value for record in got[:200]] == [str(n).encode() for n in range(200)]
@@ -83,14 +83,14 @@ async def test_a_message_that_nobody_acknowledged_was_not_sent(tmp_path: Path) -
         await until(lambda: _is_sent(producer), what="a message that was sent")
         await broker.pause()
         with pytest.raises(TransientError, match="did not take"):
-            await producer.send("jobs", b"k", b"secret")
+            await producer.send("jobs", b"k", value=b"secret")
         broker.resume()
     await broker.stop()
 
 
 async def _is_sent(producer: Producer) -> bool:
     try:
-        await producer.send("jobs", b"k", b"v")
+        await producer.send("jobs", b"k", value=b"v")
     except TransientError:
         # The machine was busier than this producer has patience.
         return False
@@ -100,9 +100,9 @@ async def _is_sent(producer: Producer) -> bool:
 async def test_a_message_that_is_too_large_is_refused_for_good_without_quoting_it(stream: Stream) -> None:
     async with Producer(stream.connection, idempotence=stream.on_kafka, max_request_bytes=1000) as producer:
         with pytest.raises(PermanentError) as refusal:
-            await producer.send(stream.topic, b"k", b"secret" * 1000)
+            await producer.send(stream.topic, b"k", value=b"secret" * 1000)
         assert "secret" not in str(refusal.value)
-        await producer.send(stream.topic, b"k", b"small")
+        await producer.send(stream.topic, b"k", value=b"small")
 
 
 async def test_messages_before_and_after_a_refused_one_are_delivered(stream: Stream) -> None:
