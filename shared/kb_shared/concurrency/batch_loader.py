@@ -35,8 +35,8 @@ class BatchLoader(Generic[Key, Answer]):
 
         Args:
             ask: returns values by key, without the keys it does not find. All callers of a batch get what it raises.
-            at_most: keys in one batch.
-            patience_s: how long a batch may delay the next one.
+            at_most: maximum number of keys in one batch.
+            patience_s: seconds for which a batch may delay the next one.
         """
         self._ask = ask
         self._at_most = at_most
@@ -51,7 +51,7 @@ class BatchLoader(Generic[Key, Answer]):
         if answer is None:
             answer = self._waiting[key] = asyncio.get_running_loop().create_future()
         if self._asking is None:
-            # It belongs to all callers: it takes over no caller's deadline, session or log fields.
+            # The task belongs to all callers: it must not inherit the deadline, session or log fields of one of them.
             self._asking = asyncio.create_task(self._ask_while_wanted(), context=contextvars.Context())
         # Not awaited itself: a cancellation would cancel it for all.
         await asyncio.wait([answer])
