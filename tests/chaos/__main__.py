@@ -66,7 +66,7 @@ def main() -> None:
     conditions = Conditions(
         options.seconds, options.replicas, reconciler, options.brokers, options.members, options.cpu_share
     )
-    known = green(options.results, conditions)
+    known = find_green_seeds(options.results, conditions)
     missing = [seed for seed in options.seeds or [options.seed] if seed not in known]
     runs = Runs(iter(missing), conditions, options.results, options.logs)
     asyncio.run(runs.at_once(options.at_once))
@@ -136,7 +136,7 @@ class Runs:
                 for seed in self.missing:
                     verdict = await judge(servers, logs / f"seed-{seed}", seed, self.conditions)
                     self.found += bool(verdict.problems)
-                    _tell(seed, self.conditions, verdict)
+                    _print_verdict(seed, self.conditions, verdict)
                     if self.results is not None:
                         record(self.results, seed, self.conditions, verdict)
 
@@ -213,7 +213,7 @@ async def _start_mongo(
     return mongod.uri, [mongod], None
 
 
-def green(results: Path | None, conditions: Conditions) -> set[int]:
+def find_green_seeds(results: Path | None, conditions: Conditions) -> set[int]:
     """Seeds that found nothing under these conditions."""
     if results is None or not results.exists():
         return set()
@@ -226,7 +226,7 @@ def record(results: Path, seed: int, conditions: Conditions, verdict: Verdict) -
         file.write(json.dumps({"seed": seed, **asdict(conditions), **asdict(verdict)}) + "\n")
 
 
-def _tell(seed: int, conditions: Conditions, verdict: Verdict) -> None:
+def _print_verdict(seed: int, conditions: Conditions, verdict: Verdict) -> None:
     outcome = "FOUND SOMETHING" if verdict.problems else "green"
     print(f"seed {seed}: {outcome} ({verdict.took_s:.0f} s, {verdict.reads} reads)", flush=True)  # noqa: T201  # its answer
     if conditions.brokers or conditions.members > 1:

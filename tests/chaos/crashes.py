@@ -22,7 +22,7 @@ from kb_shared.failpoints import NAMES
 from tests.chaos.expiry import expire_leases
 from tests.chaos.oracle import Oracle, Problem
 from tests.chaos.quiescence import SLOW_S, until_quiescent
-from tests.chaos.workload import Upstream, of_part, with_every_change
+from tests.chaos.workload import Upstream, events_of_every_change, select_part
 from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system
 
 DIES_WITHIN_S = 120.0
@@ -159,10 +159,10 @@ class _Lane:
         await self.system.until_active(*self.oracle.knowledge_bases, within_s=SLOW_S)
 
     def _changes(self, kill: Kill) -> tuple[list[DocumentEvent], list[DocumentEvent]]:
-        before, after = with_every_change(self.upstream, kill.documents)
+        before, after = events_of_every_change(self.upstream, kill.documents)
         if kill.part is None:
             return before, after
-        return of_part(kill.documents, kill.part, before), of_part(kill.documents, kill.part, after)
+        return select_part(kill.documents, kill.part, before), select_part(kill.documents, kill.part, after)
 
     async def _publish(self, *events: DocumentEvent) -> None:
         self.oracle.record_published(*events)

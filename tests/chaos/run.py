@@ -99,7 +99,7 @@ async def run(
         _limit_cpu_shares(servers, opened.stack),
     ):
         chaos = _Chaos(opened, plan, upstream, clusters, outages, cpu_share=servers.cpu_share)
-        problems = await chaos.live()
+        problems = await chaos.run()
         reads = sum(each.reads for each in chaos.readers)
         seen = chaos.availability.summary()
         took_s = monotonic() - began
@@ -136,7 +136,7 @@ class _Chaos:
     def __post_init__(self) -> None:
         self.caller = Caller(self.system, self.availability, retries=self.clusters.any)
 
-    async def live(self) -> list[str]:
+    async def run(self) -> list[str]:
         await self._prepare()
         clock = Clock()
         outages = ClusterFaults(self.clusters, self.outages, clock)

@@ -71,16 +71,16 @@ class Upstream:
 
 
 PARTS: Final = (("reread", "deleted", "new"), ("moved", "described", "untagged", "in-both", "unread"))
-"""Of what `with_every_change` does. In each of them documents come, change their text or tags, and leave."""
+"""Of what `events_of_every_change` does. In each of them documents come, change their text or tags, and leave."""
 
 
-def of_part(number: str, part: int, events: Iterable[DocumentEvent]) -> list[DocumentEvent]:
+def select_part(number: str, part: int, events: Iterable[DocumentEvent]) -> list[DocumentEvent]:
     """Those about the documents of one of the `PARTS`."""
     documents = {f"{number}-{name}" for name in PARTS[part % len(PARTS)]}
     return [event for event in events if event.document_id in documents]
 
 
-def with_every_change(upstream: Upstream, number: str) -> tuple[list[DocumentEvent], list[DocumentEvent]]:
+def events_of_every_change(upstream: Upstream, number: str) -> tuple[list[DocumentEvent], list[DocumentEvent]]:
     """Documents as they are before, and what then happens to each in one way: together, all ways there are."""
 
     def paragraphs(what: str, *names: int) -> list[str]:

@@ -7,8 +7,8 @@ from kb_contracts import topics
 from kb_local.python_server import ModelServer, SearchNode
 from kb_local.zygote import Zygote
 from tests.conftest import MongoDeployment
-from tests.kafka_cluster.busy import REPORTS, Busy, Foundations, busy_system
 from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.kafka_cluster.loaded_system import REPORTS, LoadedSystem, SharedServers, start_loaded_system
 
 
 @pytest.fixture(scope="session")
@@ -25,23 +25,25 @@ async def brokers(brokers_of_all_tests: KafkaBrokers) -> AsyncIterator[KafkaBrok
 
 
 @pytest.fixture
-def foundations(
+def shared_servers(
     brokers: KafkaBrokers, search_node: MongoDeployment | SearchNode, model_server: ModelServer, zygote: Zygote
-) -> Foundations:
-    return Foundations(brokers, search_node.uri, model_server.api_base, zygote)
+) -> SharedServers:
+    return SharedServers(brokers, search_node.uri, model_server.api_base, zygote)
 
 
 @pytest.fixture
-async def busy(request: pytest.FixtureRequest, foundations: Foundations, tmp_path: Path) -> AsyncIterator[Busy]:
+async def loaded(
+    request: pytest.FixtureRequest, shared_servers: SharedServers, tmp_path: Path
+) -> AsyncIterator[LoadedSystem]:
     title = request.node.name.removeprefix("test_").replace("_", " ")
-    async with busy_system(foundations, tmp_path, title) as opened:
+    async with start_loaded_system(shared_servers, tmp_path, title) as opened:
         yield opened
 
 
 @pytest.fixture
-def document_events(busy: Busy) -> str:
+def document_events(loaded: LoadedSystem) -> str:
     """The name of the topic."""
-    return busy.system.stack.topic_prefix + topics.DOCUMENT_EVENTS.name
+    return loaded.system.stack.topic_prefix + topics.DOCUMENT_EVENTS.name
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

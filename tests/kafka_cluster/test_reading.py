@@ -36,7 +36,7 @@ async def stream(brokers: KafkaBrokers) -> Stream:
     return stream
 
 
-def some(word: str, count: int) -> list[tuple[str, str]]:
+def make_records(word: str, count: int) -> list[tuple[str, str]]:
     return [(f"a/{n}", f"{word} {n}") for n in range(count)]
 
 
@@ -54,14 +54,14 @@ def skipped(stream: Stream) -> float:
 async def test_events_that_were_deleted_before_they_were_read_are_counted_and_logged(
     brokers: KafkaBrokers, stream: Stream
 ) -> None:
-    await stream.publish(some("before", 20))
+    await stream.publish(make_records("before", 20))
     first, second = Recorder(), Recorder()
     async with running(stream.consumer(first, Letters(), **OPTIONS)):
         await until(lambda: len(first.handled) == 20)
     assert await stream.committed() == 20
-    await stream.publish(some("lost", 80))
+    await stream.publish(make_records("lost", 80))
     await delete_records(brokers, stream)
-    await stream.publish(some("after", 10))
+    await stream.publish(make_records("after", 10))
     with capture_logs() as logs:
         async with running(stream.consumer(second, Letters(), **OPTIONS)):
             await until(lambda: len(second.handled) == 10)
@@ -83,13 +83,13 @@ async def test_events_deleted_while_the_consumer_lags_behind_are_counted_and_it_
     handler = Slow()
     consumer = stream.consumer(handler, Letters(), max_in_flight=2, **OPTIONS)
     async with running(consumer):
-        await stream.publish(some("before", 4_000))
+        await stream.publish(make_records("before", 4_000))
         await until(lambda: bool(handler.tried))
         session = consumer._session
         assert session is not None
         await until(lambda: len(session._client.paused()) == EVENTS.partitions)
         await delete_records(brokers, stream)
-        await stream.publish(some("after", 10))
+        await stream.publish(make_records("after", 10))
         gate.set()
         await until(lambda: sum(value.startswith("after") for value in handler.handled) == 10)
         await stream.until_committed(4_010)
@@ -101,7 +101,7 @@ async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are
     await producer.start()
     for word, commit in (("kept", True), ("aborted", False), ("kept too", True)):
         await producer.begin_transaction()
-        for key, value in some(word, 8):
+        for key, value in make_records(word, 8):
             await producer.send_and_wait(stream.topic, value.encode(), key=key.encode())
         await (producer.commit_transaction() if commit else producer.abort_transaction())
     await producer.stop()
@@ -117,12 +117,12 @@ async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are
 async def test_a_topic_that_is_made_again_and_longer_than_before_loses_nothing(
     brokers: KafkaBrokers, stream: Stream
 ) -> None:
-    await stream.publish(some("before", 20))
-    handler, after = Recorder(), some("after", 80)
+    await stream.publish(make_records("before", 20))
+    handler, after = Recorder(), make_records("after", 80)
     async with running(stream.consumer(handler, Letters(), **OPTIONS)):
         await until(lambda: len(handler.handled) == 20)
         await stream.until_committed(20)
-        await make_again(brokers, stream, after)
+        await recreate_topic(brokers, stream, after)
         await until(lambda: {value for _, value in after} <= set(handler.handled))
         await stream.until_committed(80)
 
@@ -130,8 +130,8 @@ async def test_a_topic_that_is_made_again_and_longer_than_before_loses_nothing(
 async def test_offsets_of_the_old_topic_that_are_committed_again_for_the_new_one_lose_nothing(
     brokers: KafkaBrokers, stream: Stream
 ) -> None:
-    await stream.publish(some("before", 20))
-    before, handler, after = Recorder(), Recorder(), some("after", 80)
+    await stream.publish(make_records("before", 20))
+    before, handler, after = Recorder(), Recorder(), make_records("after", 80)
     async with running(stream.consumer(before, Letters(), **OPTIONS)):
         await until(lambda: len(before.handled) == 20)
     # The broker forgets the offsets of a topic that goes; a member that did not notice commits its own again.
@@ -139,7 +139,7 @@ async def test_offsets_of_the_old_topic_that_are_committed_again_for_the_new_one
     await late.start()
     partitions = [ClientTopicPartition(stream.topic, n) for n in range(EVENTS.partitions)]
     committed = await late._coordinator.fetch_committed_offsets(partitions)
-    await make_again(brokers, stream, after)
+    await recreate_topic(brokers, stream, after)
     late.assign(partitions)
     await late.commit({each: (offset.offset, offset.metadata) for each, offset in committed.items()})
     await late.stop()
@@ -148,7 +148,7 @@ async def test_offsets_of_the_old_topic_that_are_committed_again_for_the_new_one
         await stream.until_committed(80)
 
 
-async def make_again(brokers: KafkaBrokers, stream: Stream, messages: list[tuple[str, str]]) -> None:
+async def recreate_topic(brokers: KafkaBrokers, stream: Stream, messages: list[tuple[str, str]]) -> None:
     await brokers.delete_topics([stream.topic])
     await stream.create()
     await stream.publish(messages)
@@ -157,7 +157,7 @@ async def make_again(brokers: KafkaBrokers, stream: Stream, messages: list[tuple
 async def test_work_goes_on_within_30_s_after_a_topic_that_was_deleted_is_back(
     brokers: KafkaBrokers, stream: Stream
 ) -> None:
-    await stream.publish(some("before", 20))
+    await stream.publish(make_records("before", 20))
     handler = Recorder()
     async with running(stream.consumer(handler, Letters(), **OPTIONS)):
         await until(lambda: len(handler.handled) == 20)
@@ -165,7 +165,7 @@ async def test_work_goes_on_within_30_s_after_a_topic_that_was_deleted_is_back(
             await brokers.delete_topics([stream.topic])
             await until(lambda: any(line.get("partitions") == 0 for line in logs), what="an empty assignment")
             await stream.create()
-            await stream.publish(some("after", 40))
+            await stream.publish(make_records("after", 40))
             await until(lambda: sum(value.startswith("after") for value in set(handler.handled)) == 40, within_s=30)
     causes = Counter(line["event"] for line in logs if line["log_level"] in ("warning", "error"))
     assert max(causes.values(), default=0) <= 2, causes

@@ -35,7 +35,7 @@ ENVIRONMENT: Final = {**QUICK_ON_KAFKA, "KB_JOB_LEASE_S": "30"}
 
 
 @dataclass
-class Storm:
+class RebalanceStorm:
     """Replicas that come and go."""
 
     stack: Stack
@@ -44,23 +44,23 @@ class Storm:
     starts: dict[str, asyncio.Task[object]] = field(default_factory=dict)
     ends: list[asyncio.Task[None]] = field(default_factory=list)
 
-    async def rage(self) -> None:
+    async def run(self) -> None:
         for number in range(1, REPLICAS + 1):
             if len(self.alive) == AT_ONCE:
                 await asyncio.sleep(EVERY_S)
-                self._ended_by_themselves()
+                self._find_crashed()
                 self.ends.append(asyncio.create_task(self._stop(self.alive.popleft())))
             name = f"kb_indexer:{number}"
             self.starts[name] = asyncio.create_task(self.stack.start_service(name))
             self.alive.append(name)
         await asyncio.gather(*self.starts.values(), *self.ends)
-        self._ended_by_themselves()
+        self._find_crashed()
 
     async def _stop(self, name: str) -> None:
         await self.starts[name]
         self.exits[name] = await self.stack.stop_service(name)
 
-    def _ended_by_themselves(self) -> None:
+    def _find_crashed(self) -> None:
         services = self.stack.services
         assert not [name for name in self.alive if name in services and services[name].crashed]
 
@@ -136,7 +136,7 @@ async def test_replicas_that_come_and_go_every_5_s_end_by_nothing_commit_and_pay
         database=name,
         topic_prefix=f"{name}.",
     )
-    storm, commits, stop = Storm(stack), Commits(), asyncio.Event()
+    storm, commits, stop = RebalanceStorm(stack), Commits(), asyncio.Event()
     async with stack, system(stack) as opened:
         await opened.create_tags("a")
         kb_id = await opened.create_knowledge_base("a")
@@ -145,7 +145,7 @@ async def test_replicas_that_come_and_go_every_5_s_end_by_nothing_commit_and_pay
         embedded_before, charged_before = await embedded(model_server), await charged_in(opened)
         async with commits.watched(stack):
             publishing = asyncio.create_task(publish_until(stop, opened))
-            await storm.rage()
+            await storm.run()
             stop.set()
             documents = await publishing
 

@@ -34,7 +34,7 @@ class Login:
     connection: KafkaConnection
     secrets: Mapping[Path, bytes]
 
-    def spoil(self) -> None:
+    def corrupt(self) -> None:
         for path in self.secrets:
             path.write_bytes(b"of somebody else\n")
 
@@ -103,7 +103,7 @@ async def test_renewed_files_are_used_by_the_next_connection(
     )
     async with producer:
         await producer.send(topic.name, b"k", value=b"1")
-        way_in.spoil()
+        way_in.corrupt()
         drop_connections(producer)
         with pytest.raises(TransientError):
             await producer.send(topic.name, b"k", value=b"2")

@@ -12,8 +12,8 @@ from kb_contracts import topics
 from kb_contracts.outcomes import DocumentRejected
 from kb_local.broker_contents import create_topics
 from tests.chaos.quiescence import until_quiescent
-from tests.kafka_cluster.busy import Busy
 from tests.kafka_cluster.cluster import KafkaBrokers
+from tests.kafka_cluster.loaded_system import LoadedSystem
 from tests.waiting import until
 
 pytestmark = pytest.mark.kafka_cluster
@@ -22,69 +22,71 @@ DELETED: Final = 40
 
 
 async def test_events_that_were_deleted_before_they_were_read_are_told_and_can_be_sent_again(
-    busy: Busy, brokers: KafkaBrokers, document_events: str
+    loaded: LoadedSystem, brokers: KafkaBrokers, document_events: str
 ) -> None:
-    stack, indexers = busy.system.stack, ("kb_indexer", "kb_indexer:2")
-    async with busy.load():
-        await busy.until_indexed_more(5)
-    await until_quiescent(busy.system)
+    stack, indexers = loaded.system.stack, ("kb_indexer", "kb_indexer:2")
+    async with loaded.load():
+        await loaded.until_indexed_more(5)
+    await until_quiescent(loaded.system)
     for name in indexers:
         await stack.stop_service(name)
-    await busy.publish(DELETED)
+    await loaded.publish(DELETED)
     everything = [TopicPartition(document_events, n, OFFSET_END) for n in range(topics.DOCUMENT_EVENTS.partitions)]
     for deleted in brokers.admin.delete_records(everything).values():
         await asyncio.wrap_future(deleted)
     for name in indexers:
         await stack.start_service(name)
-    await until(lambda: _skipped(busy) == DELETED, what="all skipped events are logged", every_s=0.5)
-    await busy.publish_all_again()
-    await busy.assert_consistent()
+    await until(lambda: _skipped(loaded) == DELETED, what="all skipped events are logged", every_s=0.5)
+    await loaded.publish_all_again()
+    await loaded.assert_consistent()
 
 
 async def test_a_topic_that_is_deleted_under_load_and_made_again_is_worked_on_again(
-    busy: Busy, brokers: KafkaBrokers, document_events: str
+    loaded: LoadedSystem, brokers: KafkaBrokers, document_events: str
 ) -> None:
-    stack = busy.system.stack
-    async with busy.load():
+    stack = loaded.system.stack
+    async with loaded.load():
         await brokers.delete_topics([document_events])
-        await busy.until_accepted_more(3)
+        await loaded.until_accepted_more(3)
         await create_topics(stack.kafka_connection, prefix=stack.topic_prefix)
-        await busy.until_indexed_more(20)
+        await loaded.until_indexed_more(20)
     # What only the deleted topic had.
-    await busy.publish_all_again()
-    await busy.assert_consistent()
+    await loaded.publish_all_again()
+    await loaded.assert_consistent()
 
 
-async def test_poison_as_large_as_a_topic_takes_it_holds_up_no_partition(busy: Busy, brokers: KafkaBrokers) -> None:
-    async with busy.load():
+async def test_poison_as_large_as_a_topic_takes_it_holds_up_no_partition(
+    loaded: LoadedSystem, brokers: KafkaBrokers
+) -> None:
+    async with loaded.load():
         for number in range(5):
-            key = f"{busy.system.organization_id}/poison-{number}".encode()
+            key = f"{loaded.system.organization_id}/poison-{number}".encode()
             malformed = b"not JSON" + bytes([number]) * 1_000_000
-            busy.oracle.malformed.append(malformed)
-            await busy.system.kafka.send(topics.DOCUMENT_EVENTS, key.ljust(40_000, b"k"), malformed)
-        await busy.until_indexed_more(40)
-    await busy.assert_consistent()
+            loaded.oracle.malformed.append(malformed)
+            await loaded.system.kafka.send(topics.DOCUMENT_EVENTS, key.ljust(40_000, b"k"), malformed)
+        await loaded.until_indexed_more(40)
+    await loaded.assert_consistent()
 
 
 async def test_an_event_above_the_limit_of_its_topic_holds_up_no_other_and_is_sent_when_the_limit_is_raised(
-    busy: Busy, brokers: KafkaBrokers, document_events: str
+    loaded: LoadedSystem, brokers: KafkaBrokers, document_events: str
 ) -> None:
-    http = busy.system.http
-    async with busy.load():
+    http = loaded.system.http
+    async with loaded.load():
         refused = await http.put("/documents/refused", json=_body_of(1_100_000))
         assert refused.status_code == 413, refused.text
 
         # kb-api asks for the limit once a minute, so that it accepts this.
         await brokers.set_topic(document_events, {"max.message.bytes": "10000"})
-        await busy.put(busy.next_event(paragraphs=80))
-        await until(partial(_any_unsendable, busy), what="Kafka has refused the event", every_s=0.2)
-        await busy.until_indexed_more(20)
+        await loaded.put(loaded.next_event(paragraphs=80))
+        await until(partial(_any_unsendable, loaded), what="Kafka has refused the event", every_s=0.2)
+        await loaded.until_indexed_more(20)
 
         await brokers.set_topic(document_events, {"max.message.bytes": "1048576"})
-        [message_id] = await _unsendable(busy)
+        [message_id] = await _unsendable(loaded)
         (await http.post(f"/unsendable-messages/{message_id}/redrive")).raise_for_status()
-        await busy.until_indexed_more(5)
-    await busy.assert_consistent()
+        await loaded.until_indexed_more(5)
+    await loaded.assert_consistent()
 
 
 def _body_of(characters: int) -> dict[str, object]:
@@ -93,20 +95,20 @@ def _body_of(characters: int) -> dict[str, object]:
     return {"revision": 1, "document_name": "d", "tag_ids": [], "text": text, "upload_date": "2026-01-31T00:00:00Z"}
 
 
-async def _unsendable(busy: Busy) -> list[str]:
+async def _unsendable(loaded: LoadedSystem) -> list[str]:
     """Return the ids of messages that Kafka refused, and of which the upstream was told so."""
-    answer = (await busy.system.http.get("/unsendable-messages")).raise_for_status().json()
-    told = [json.loads(message.value or b"{}") for message in await busy.system.kafka.read(topics.KB_EVENTS)]
+    answer = (await loaded.system.http.get("/unsendable-messages")).raise_for_status().json()
+    told = [json.loads(message.value or b"{}") for message in await loaded.system.kafka.read(topics.KB_EVENTS)]
     rejected = {each["data"]["document_id"] for each in told if each["type"] == DocumentRejected.TYPE}
     return [each["message_id"] for each in answer["unsendable_messages"] if each["document_id"] in rejected]
 
 
-async def _any_unsendable(busy: Busy) -> bool:
-    return bool(await _unsendable(busy))
+async def _any_unsendable(loaded: LoadedSystem) -> bool:
+    return bool(await _unsendable(loaded))
 
 
-def _skipped(busy: Busy) -> int:
+def _skipped(loaded: LoadedSystem) -> int:
     """Return how many offsets the indexers say that they skipped."""
-    lines = [line for server in busy.system.stack.services.values() for line in server.log.read_text().splitlines()]
+    lines = [line for server in loaded.system.stack.services.values() for line in server.log.read_text().splitlines()]
     told = [json.loads(line) for line in lines if '"records.skipped"' in line]
     return sum(each["last_offset"] - each["first_offset"] + 1 for each in told)

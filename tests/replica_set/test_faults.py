@@ -129,12 +129,12 @@ async def test_nothing_is_lost_and_all_goes_on_by_itself(
     workload = Workload(opened, replica_set, kb_id, Upstream(opened.organization_id), oracle)
     began = monotonic()
     async with workload.running():
-        await some_more(workload)
+        await wait_for_more_successes(workload)
         await fault.strike(replica_set)
         await replica_set.heal()
-        await some_more(workload)
+        await wait_for_more_successes(workload)
     wrong = await workload.verdict()
-    tell(summaries, f"{fault.strike.__name__} ({monotonic() - began:.0f} s)", workload, wrong)
+    report(summaries, f"{fault.strike.__name__} ({monotonic() - began:.0f} s)", workload, wrong)
     assert wrong == []
     assert {name: service.pid for name, service in opened.stack.services.items() if service.running} == services
     seen = workload.availability.summary()
@@ -146,7 +146,7 @@ async def test_nothing_is_lost_and_all_goes_on_by_itself(
         assert set(seen.answers) == {"search 200", "write 202"}
 
 
-async def some_more(workload: Workload) -> None:
+async def wait_for_more_successes(workload: Workload) -> None:
     writes, searches = workload.writes + FEW, workload.searches + FEW
 
     def done() -> bool:
@@ -155,7 +155,7 @@ async def some_more(workload: Workload) -> None:
     await until(done, within_s=WITHIN_S, what="more writes and searches that succeed")
 
 
-def tell(summaries: list[str], title: str, workload: Workload, wrong: list[str]) -> None:
+def report(summaries: list[str], title: str, workload: Workload, wrong: list[str]) -> None:
     documents = len(workload.oracle.events)
     verdict = f"oracle: {len(wrong)} wrong of {documents} documents{''.join(f'; {each}' for each in wrong[:5])}"
     summaries.append("\n    ".join([title, *workload.lines(), verdict]))

@@ -1,4 +1,4 @@
-"""A system that is kept busy while something happens to its brokers, and what its callers saw meanwhile."""
+"""Keeps a system under load while faults happen to its brokers, and records the responses of its callers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -33,7 +33,7 @@ REPORTS: Final[list[str]] = []
 
 
 @dataclass(frozen=True, slots=True)
-class Foundations:
+class SharedServers:
     """What systems share, one after the other."""
 
     brokers: KafkaBrokers
@@ -43,8 +43,8 @@ class Foundations:
 
 
 @dataclass(slots=True)
-class Busy:
-    """A system with two indexers and one KB; `load` keeps it busy."""
+class LoadedSystem:
+    """A system with two indexers and one KB; `load` keeps it under load."""
 
     system: System
     brokers: KafkaBrokers
@@ -207,13 +207,13 @@ async def _stopped(stop: asyncio.Event, pause_s: float) -> bool:
 
 
 @asynccontextmanager
-async def busy_system(
-    foundations: Foundations, folder: Path, title: str, *, env: Mapping[str, str] = QUICK_ON_KAFKA
-) -> AsyncIterator[Busy]:
+async def start_loaded_system(
+    shared_servers: SharedServers, folder: Path, title: str, *, env: Mapping[str, str] = QUICK_ON_KAFKA
+) -> AsyncIterator[LoadedSystem]:
     """Start a system with topics and a database of its own; at the end tell what its callers saw.
 
     Args:
-        foundations: run already.
+        shared_servers: run already.
         folder: for its files.
         title: of what is told.
         env: settings of all services.
@@ -224,10 +224,10 @@ async def busy_system(
             folder,
             services=("kb_api", "kb_indexer", "kb_indexer:2", "kb_search"),
             env=env,
-            mongo_uri=foundations.mongo_uri,
-            kafka=foundations.brokers.bootstrap(),
-            models_api_base=foundations.models_api_base,
-            zygote=foundations.zygote,
+            mongo_uri=shared_servers.mongo_uri,
+            kafka=shared_servers.brokers.bootstrap(),
+            models_api_base=shared_servers.models_api_base,
+            zygote=shared_servers.zygote,
             database=name,
             topic_prefix=f"{name}.",
         ) as stack,
@@ -238,13 +238,13 @@ async def busy_system(
         kb_id = await opened.create_knowledge_base(TAG)
         oracle.record_knowledge_base(kb_id, TAG)
         await opened.until_active(kb_id)
-        busy = Busy(opened, foundations.brokers, kb_id, oracle)
+        loaded = LoadedSystem(opened, shared_servers.brokers, kb_id, oracle)
         began = monotonic()
         try:
-            yield busy
+            yield loaded
         finally:
-            seen = busy.availability.summary().lines()
-            lines = [f"{title} ({monotonic() - began:.0f} s)", *seen, *busy.notes, f"verdict: {busy.verdict}"]
+            seen = loaded.availability.summary().lines()
+            lines = [f"{title} ({monotonic() - began:.0f} s)", *seen, *loaded.notes, f"verdict: {loaded.verdict}"]
             REPORTS.append("\n    ".join(lines))
         await opened.database.client.drop_database(name)
-    await foundations.brokers.delete_topics_of(f"{name}.")
+    await shared_servers.brokers.delete_topics_of(f"{name}.")
