@@ -7,11 +7,11 @@ import pytest
 
 from kb_contracts.cloudevents import encode
 from kb_contracts.documents import key_of
-from kb_indexer.backlog import Backlog
+from kb_indexer.consumer.backlog import Backlog
+from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.fan_out import FanOut
-from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_local.mongod import Mongod, is_writable
 from kb_local.replica_set import ReplicaSet
 from kb_shared.errors import TransientError

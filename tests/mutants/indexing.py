@@ -183,7 +183,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "sync-keeps-a-job-that-was-asked-for-again",
-        "services/indexer/kb_indexer/job_leases.py",
+        "services/indexer/kb_indexer/consumer/job_leases.py",
         old="if not finished and job.lease_owner is not None:",
         new="if finished and job.lease_owner is not None:",
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_job_that_got_another_request_meanwhile_is_due_at_once"),
@@ -266,7 +266,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "leases-are-not-extended",
-        "services/indexer/kb_indexer/job_leases.py",
+        "services/indexer/kb_indexer/consumer/job_leases.py",
         old="await self.extend(held_for=self._a_while)",
         new="await asyncio.sleep(0)",
         caught_by=in_file(
@@ -282,7 +282,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "worker-swaps-after-its-lease-was-taken",
-        "services/indexer/kb_indexer/job_leases.py",
+        "services/indexer/kb_indexer/consumer/job_leases.py",
         old="                raise LeaseLost\n",
         new="                pass\n",
         caught_by=in_file(
@@ -334,7 +334,7 @@ MUTANTS: Final = (
     ),
     Mutant(
         "command-is-dropped-while-the-last-one-of-its-document-ends",
-        "services/indexer/kb_indexer/job_leases.py",
+        "services/indexer/kb_indexer/consumer/job_leases.py",
         old="        async with self._locks.lock(key):\n",
         new="        if key in self._held:\n            yield None\n        else:\n",
         caught_by=in_file(

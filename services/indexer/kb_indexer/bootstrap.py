@@ -8,25 +8,25 @@ from datetime import timedelta
 
 from kb_contracts import topics
 from kb_indexer.backfill import BackfillRunner
-from kb_indexer.backlog import Backlog
 from kb_indexer.chunking_threads import ChunkingThreads
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
-from kb_indexer.fan_out import FanOut
-from kb_indexer.forgotten_series import ForgottenSeries
-from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import (
+from kb_indexer.consumer.backlog import Backlog
+from kb_indexer.consumer.job_leases import JobLeases
+from kb_indexer.consumer.load import (
     EVENTS_FOR_A_DOCUMENT,
     EventsBesideDocuments,
     first_documents,
     load_of_documents,
     load_of_events,
 )
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
+from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.fan_out import FanOut
+from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_shared import process

@@ -27,13 +27,13 @@ from kb_contracts.documents import (
 )
 from kb_contracts.errors import Rejected
 from kb_indexer.acknowledgements import Acknowledgements
-from kb_indexer.backlog import Backlog
+from kb_indexer.consumer.backlog import Backlog
+from kb_indexer.consumer.load import EventsBesideDocuments
+from kb_indexer.consumer.record_keys import require_key
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
-from kb_indexer.load import EventsBesideDocuments
 from kb_indexer.projection import apply
-from kb_indexer.record_keys import require_key
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach

@@ -9,7 +9,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_indexer.backlog import Backlog
+from kb_indexer.consumer.backlog import Backlog
 from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach

@@ -5,7 +5,6 @@ Duplicates and late commands are harmless, and nobody waits in the partition: wh
 """
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import perf_counter
@@ -18,14 +17,14 @@ from kb_contracts.commands import INDEX_REQUESTS, SyncDocument, key_of
 from kb_indexer.chunk_document import chunk_document
 from kb_indexer.chunking import Chunk
 from kb_indexer.chunking_threads import ChunkingThreads
+from kb_indexer.consumer.job_leases import JobLeases
+from kb_indexer.consumer.load import Load
+from kb_indexer.consumer.record_keys import read_organization_id, require_key
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
-from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import Load
-from kb_indexer.record_keys import require_key
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
 from kb_indexer.sync_failures import SyncFailures
 from kb_shared.concurrency.keyed_locks import KeyedLocks
@@ -58,8 +57,6 @@ from kb_shared.observability.metrics import (
 MAX_CRASHES: Final = 10
 _MAX_DECISIONS: Final = 10
 _BEFORE_DECIDING_ANEW_S: Final = 0.05
-_MAX_COMMAND_BYTES: Final = 4_096
-"""Ours have some 500 bytes."""
 
 log = structlog.get_logger()
 
@@ -99,7 +96,7 @@ class SyncDocumentHandler:
 
     def ordering_key(self, record: Record) -> OrderingKey:
         key = (record.key or b"").decode(errors="replace")
-        return OrderingKey(organization_id=_organization_of(record), group=key.partition("/")[0], key=key)
+        return OrderingKey(organization_id=read_organization_id(record), group=key.partition("/")[0], key=key)
 
     async def handle(self, record: Record) -> None:
         tracing.start(tracing.from_headers(record.headers))
@@ -285,17 +282,6 @@ class SyncDocumentHandler:
             occurred_at=job.occurred_at,
             path=job.reason,
         )
-
-
-def _organization_of(record: Record) -> str:
-    """Read whose document a command is about; the empty string where it does not say, which `handle` refuses."""
-    if record.value is None or len(record.value) > _MAX_COMMAND_BYTES:
-        return ""
-    try:
-        organization_id = json.loads(record.value)["data"]["organization_id"]
-    except (ValueError, RecursionError, KeyError, TypeError):
-        return ""
-    return organization_id if isinstance(organization_id, str) else ""
 
 
 def _embedded_chunk(chunk: Chunk, vector: Vector) -> EmbeddedChunk:

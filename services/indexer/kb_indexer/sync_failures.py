@@ -23,8 +23,8 @@ from typing import Final
 import structlog
 
 from kb_contracts.outcomes import DocumentIndexFailed
-from kb_indexer.job_leases import JobLeases, LeaseLost
-from kb_indexer.load import Load
+from kb_indexer.consumer.job_leases import JobLeases, LeaseLost
+from kb_indexer.consumer.load import Load
 from kb_indexer.source import SOURCE
 from kb_shared.errors import (
     BudgetExhausted,

@@ -29,17 +29,17 @@ from kb_contracts.documents import (
     key_of,
 )
 from kb_indexer.backfill import BackfillRunner
-from kb_indexer.backlog import Backlog
 from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
+from kb_indexer.consumer.backlog import Backlog
+from kb_indexer.consumer.job_leases import JobLeases
+from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
-from kb_indexer.job_leases import JobLeases
-from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.sweeper import Sweeper
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_local.model_server.hash_model import vector_of

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from kb_contracts.outcomes import DocumentIndexFailed
-from kb_indexer.job_leases import JobLeases
+from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.sync_document import MAX_CRASHES
 from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage

@@ -10,9 +10,9 @@ from kb_contracts.cloudevents import Envelope
 from kb_contracts.commands import SyncDocument
 from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
-from kb_indexer import backlog
+from kb_indexer.consumer import backlog
+from kb_indexer.consumer.load import LONGEST_BATCH_S
 from kb_indexer.fan_out import FanOut
-from kb_indexer.load import LONGEST_BATCH_S
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.concurrency.bounded_cache import BoundedCache

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from structlog.testing import capture_logs
 
-from kb_indexer.load import FIRST
+from kb_indexer.consumer.load import FIRST
 from kb_indexer.sync_failures import MAX_ATTEMPTS
 from kb_local.python_server import ModelServer
 from kb_shared import failpoints

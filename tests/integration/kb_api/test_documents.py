@@ -15,11 +15,11 @@ from kb_api.settings import ApiSettings
 from kb_contracts import topics
 from kb_contracts.cloudevents import decode
 from kb_contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
-from kb_indexer.backlog import Backlog
+from kb_indexer.consumer.backlog import Backlog
+from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.fan_out import FanOut
-from kb_indexer.load import EventsBesideDocuments, load_of_documents, load_of_events
 from kb_indexer.state_reader import StateReader
-from kb_indexer.suspect_quarantine import SuspectQuarantine
 from kb_local.broker import Broker
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.kafka.topics import ensure_topics

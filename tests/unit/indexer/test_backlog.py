@@ -4,7 +4,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from kb_indexer.backlog import Backlog
+from kb_indexer.consumer.backlog import Backlog
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
 from kb_shared.mongo.keys import KnowledgeBaseKey

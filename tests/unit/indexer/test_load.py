@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pymongo.errors import AutoReconnect
 
-from kb_indexer.load import (
+from kb_indexer.consumer.load import (
     FIRST,
     FIRST_WHEN_QUICK,
     LONGEST_BATCH_S,

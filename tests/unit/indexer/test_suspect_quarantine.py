@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_indexer.suspect_quarantine import SuspectQuarantine
+from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import SyncDocument
-from kb_indexer.load import Load
+from kb_indexer.consumer.load import Load
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.mongo import index_jobs
