@@ -1,4 +1,4 @@
-"""The only place that makes clients and wires them."""
+"""Constructs all parts of the service: the only place that makes clients and wires them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +14,7 @@ from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import (
     EVENTS_FOR_A_DOCUMENT,
     EventsBesideDocuments,
+    Load,
     first_documents,
     load_of_documents,
     load_of_events,
@@ -42,7 +43,7 @@ from kb_shared.kafka.record import DeadLetters, Handler
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
-from kb_shared.mongo.database import transaction_lifetime_s
+from kb_shared.mongo.database import Database, transaction_lifetime_s
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"
@@ -127,6 +128,21 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
         yield indexer
 
 
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Parts that several others use. One of each in a process."""
+
+    database: Database
+    state_reader: StateReader
+    requests: IndexRequests
+    dead_letters: DeadLetterPublisher
+    backlog: Backlog
+    quarantine: SuspectQuarantine
+    documents: Load
+    events: EventsBesideDocuments
+    leases: JobLeases
+
+
 def _wire(
     settings: IndexerSettings,
     connections: Connections,
@@ -137,80 +153,108 @@ def _wire(
     lifetime_s: float,
     first: int,
 ) -> Indexer:
-    database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
-    lease = timedelta(seconds=settings.job_lease_s)
-    load = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s, first=first)
-    load_beside = EventsBesideDocuments(events=load_of_events(most=settings.max_in_flight, first=first), documents=load)
-    leases = JobLeases(database, length=lease, load=load)
-    requests = IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE)
-    dead_letters = DeadLetterPublisher(database, producer, topic_prefix=prefix)
-    state_reader = StateReader(database)
-    quarantine = SuspectQuarantine()
-    backlog = Backlog(database)
-    fan_out = FanOut(
-        database, requests, state_reader=state_reader, quarantine=quarantine, backlog=backlog, load=load_beside
-    )
-    deletions = DeletedKnowledgeBases(state_reader, embedder)
+    shared = _create_shared(settings, connections, lifetime_s=lifetime_s, first=first)
+    database, requests = shared.database, shared.requests
+    deletions = DeletedKnowledgeBases(shared.state_reader, embedder)
     sync = SyncDocumentHandler(
         database,
         embedder,
-        state_reader=state_reader,
-        leases=leases,
+        state_reader=shared.state_reader,
+        leases=shared.leases,
         probe=probe,
         threads=threads,
-        quarantine=quarantine,
+        quarantine=shared.quarantine,
         deletions=deletions,
-        load=load,
+        load=shared.documents,
         lifetime_s=lifetime_s,
-        size_limits=SizeLimits(
-            database,
-            max_documents=settings.max_documents_of_knowledge_base,
-            max_chunks=settings.max_chunks_of_knowledge_base,
-        ),
+        size_limits=_create_size_limits(settings, database),
     )
     return Indexer(
-        kafka=create_kafka_watch(
-            settings,
-            groups={
-                GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
-                GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
-            },
-        ),
-        fan_out=_consumer(
-            settings,
-            fan_out,
-            dead_letters,
-            GROUP_FAN_OUT,
-            live=topics.DOCUMENT_EVENTS,
-            max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
-            limit=load_beside.limit,
-        ),
-        sync=_consumer(
-            settings,
-            sync,
-            dead_letters,
-            GROUP_SYNC,
-            live=topics.INDEX_REQUESTS,
-            bulk=topics.INDEX_BACKFILL,
-            max_in_flight=settings.max_in_flight,
-            limit=load.limit,
-            on_lost=send_lost_commands_again(database),
-        ),
-        leases=leases,
-        relay=OutboxRelay(database, producer, topic_prefix=prefix),
-        sweeper=Sweeper(database, requests, backlog=backlog, interval_s=settings.sweep_interval_s),
-        backfills=BackfillRunner(database, requests, lease=lease),
+        kafka=_create_kafka_watch(settings),
+        fan_out=_create_fan_out_consumer(settings, shared),
+        sync=_create_sync_consumer(settings, shared, sync),
+        leases=shared.leases,
+        relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix),
+        sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
+        backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
         series=ForgottenSeries(database),
         deletions=deletions,
     )
 
 
-def _consumer(
+def _create_shared(settings: IndexerSettings, connections: Connections, *, lifetime_s: float, first: int) -> _Shared:
+    database, producer, prefix = connections.database, connections.producer, settings.kafka_topic_prefix
+    documents = load_of_documents(most=settings.max_in_flight, lifetime_s=lifetime_s, first=first)
+    events = load_of_events(most=settings.max_in_flight, first=first)
+    return _Shared(
+        database=database,
+        state_reader=StateReader(database),
+        requests=IndexRequests(database, producer, topic_prefix=prefix, source=SOURCE),
+        dead_letters=DeadLetterPublisher(database, producer, topic_prefix=prefix),
+        backlog=Backlog(database),
+        quarantine=SuspectQuarantine(),
+        documents=documents,
+        events=EventsBesideDocuments(events=events, documents=documents),
+        leases=JobLeases(database, length=timedelta(seconds=settings.job_lease_s), load=documents),
+    )
+
+
+def _create_size_limits(settings: IndexerSettings, database: Database) -> SizeLimits:
+    return SizeLimits(
+        database,
+        max_documents=settings.max_documents_of_knowledge_base,
+        max_chunks=settings.max_chunks_of_knowledge_base,
+    )
+
+
+def _create_kafka_watch(settings: IndexerSettings) -> KafkaWatch:
+    groups = {
+        GROUP_FAN_OUT: [topics.DOCUMENT_EVENTS],
+        GROUP_SYNC: [topics.INDEX_REQUESTS, topics.INDEX_BACKFILL],
+    }
+    return create_kafka_watch(settings, groups=groups)
+
+
+def _create_fan_out_consumer(settings: IndexerSettings, shared: _Shared) -> Consumer:
+    handler = FanOut(
+        shared.database,
+        shared.requests,
+        state_reader=shared.state_reader,
+        quarantine=shared.quarantine,
+        backlog=shared.backlog,
+        load=shared.events,
+    )
+    return _create_consumer(
+        settings,
+        handler,
+        shared.dead_letters,
+        group=GROUP_FAN_OUT,
+        live=topics.DOCUMENT_EVENTS,
+        max_in_flight=EVENTS_FOR_A_DOCUMENT * settings.max_in_flight,
+        limit=shared.events.limit,
+    )
+
+
+def _create_sync_consumer(settings: IndexerSettings, shared: _Shared, handler: SyncDocumentHandler) -> Consumer:
+    return _create_consumer(
+        settings,
+        handler,
+        shared.dead_letters,
+        group=GROUP_SYNC,
+        live=topics.INDEX_REQUESTS,
+        bulk=topics.INDEX_BACKFILL,
+        max_in_flight=settings.max_in_flight,
+        limit=shared.documents.limit,
+        on_lost=send_lost_commands_again(shared.database),
+    )
+
+
+def _create_consumer(
     settings: IndexerSettings,
     handler: Handler,
     dead_letters: DeadLetters,
-    group: str,
     *,
+    group: str,
     live: topics.Topic,
     bulk: topics.Topic | None = None,
     max_in_flight: int,
