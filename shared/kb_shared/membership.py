@@ -21,6 +21,7 @@ class Action(StrEnum):
     ACKNOWLEDGE = "acknowledge"
     """Action for a new revision with the same content: only its number has to be written."""
     REMOVE = "remove"
+    """Action for chunks of a document that has no place in the KB any more."""
     WAIT = "wait"
     """Action for a document with a tag of the KB, but without a text yet."""
 
@@ -43,11 +44,39 @@ def membership(document: Document, kbs: Iterable[KnowledgeBase], known: Collecti
 
 
 def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocument | None) -> Action:
-    """Compare a document with what is indexed of it in `kb`, and return what removes the drift."""
+    """Compare a document with what is indexed of it in `kb`, and return what removes the drift.
+
+    The first case that applies decides:
+
+    | case | applies when | action |
+    |---|---|---|
+    | 1 | the document has no place in the KB, and chunks of it are there | REMOVE |
+    | 2 | it has none and no chunks, but has a tag of the KB, and its text has not come yet | WAIT |
+    | 3 | it has none, and cases 1 and 2 don't apply | NOTHING |
+    | 4 | nothing is indexed, or another text, or with another configuration of the KB | INDEX |
+    | 5 | name, tags, date or metadata of the document are not those that its chunks carry | REFRESH |
+    | 6 | only the number of the revision is another one | ACKNOWLEDGE |
+    | 7 | all is equal | NOTHING |
+
+    A document has no place in the KB if it was never received, was deleted, has no text, or shares no tag with the KB.
+    Cases 4 to 7 are for documents that have one. The order matters: indexing also brings name, tags and metadata up to
+    date, and a refresh also takes down the revision.
+
+    Example: a KB has the tag `a`, a document the tags `a` and `b`, and revision 1 of its text is indexed. The tag `b`
+    goes: case 5. Revision 2 has the same text: case 6. Revision 3 has another text: case 4. The tag `a` goes: case 1,
+    and after the removal case 3.
+
+    Args:
+        document: None if it was never received.
+        kb: with its current tags and configuration.
+        indexed: None if no chunk of the document is in the KB.
+    """
+    # Cases 1 to 3: the document has no place in the KB.
     if document is None or document.text is None or not belongs(document, kb):
         if indexed is not None:
             return Action.REMOVE
         return Action.WAIT if awaits_text(document, kb) else Action.NOTHING
+    # Cases 4 to 7: it has one.
     if indexed is None or indexed.content_digest != document.text.text_id or indexed.config_hash != kb.config_hash:
         return Action.INDEX
     if indexed.snapshot_digest != snapshot_digest(document):
