@@ -85,7 +85,7 @@ def _row_of(document: Document) -> Row:
 
 def _positional_ids() -> None:
     """The third chunk of a document is the third chunk, whatever its text."""
-    changes_by_content = vectors.changes
+    changes_by_content = vectors.plan_changes
 
     def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, EmbeddedChunk]:
         return {f"{document_id}:{chunk.chunk_index}": chunk for chunk in chunks}
@@ -103,7 +103,7 @@ def _positional_ids() -> None:
         return replace(decided, writes=writes)
 
     patch.object(vectors, "chunk_ids", chunk_ids).start()
-    patch.object(vectors, "changes", changes).start()
+    patch.object(vectors, "plan_changes", changes).start()
 
 
 def _no_token_on_jobs() -> None:

@@ -50,9 +50,9 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
         TEXT_INDEX,
         type="search",
     )
-    await collection.create_search_indexes([chunk_indexes.vector_index(DIMENSIONS), text_index])
+    await collection.create_search_indexes([chunk_indexes.build_vector_index(DIMENSIONS), text_index])
     for document_id, texts in DOCUMENTS.items():
-        changes = vectors.changes(
+        changes = vectors.plan_changes(
             scope=chunks.scope,
             document_id=document_id,
             chunks=[_chunk(place, text) for place, text in enumerate(texts)],
@@ -64,7 +64,7 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
             await vectors.write(chunks, session, changes.writes)
 
     async def ready() -> bool:
-        return [index.status for index in await search_indexes.listed(collection)] == ["READY", "READY"]
+        return [index.status for index in await search_indexes.list_indexes(collection)] == ["READY", "READY"]
 
     if not await poll_until(ready, timeout_s=READY_TIMEOUT_S):
         raise TimeoutError("the search indexes are not ready")

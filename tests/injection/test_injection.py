@@ -118,7 +118,7 @@ def test_no_forged_citation_is_shown(outcome: Outcome, attack: Attack) -> None:
 
 async def test_every_spu_is_counted_in_a_run(outcomes: Mapping[str, Outcome], target: TargetDeployment) -> None:
     # Before the tests below, whose calls are charged, too.
-    charged = await spu_ledger.total(target.database, TARGET)
+    charged = await spu_ledger.sum_spus(target.database, TARGET)
     assert charged == sum(outcome.finished["spus"] for outcome in outcomes.values())
 
 

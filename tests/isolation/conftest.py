@@ -69,7 +69,7 @@ class World:
     """Ids of its prompt, agent, tool, run and thread."""
 
     async def key(self, organization_id: str, *scopes: Scope, name: str = "key") -> str:
-        key_id, whole_key = api_keys.new_secret_key()
+        key_id, whole_key = api_keys.create_secret_key()
         key = ApiKey(key_id, organization_id, name, frozenset(scopes), datetime.now(UTC), None, None)
         assert await api_keys.insert(self.database, key, whole_key=whole_key, pepper=self.pepper)
         return whole_key
@@ -176,7 +176,7 @@ async def _file_letter(database: Database) -> str:
     for key in (None, f"{VICTIM}/{CANARY}".encode()):
         value = f"not JSON, but a {CANARY}".encode()
         await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)
-    letters, _ = await dead_letters.page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
+    letters, _ = await dead_letters.find_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
     return letters[0].letter_id
 
 
@@ -185,7 +185,7 @@ async def _set_aside_message(database: Database) -> str:
     for key in (b"\xff", f"{VICTIM}/{CANARY}".encode()):
 
         async def add(session: MongoSession, key: bytes = key) -> None:
-            await outbox.add_as_it_was(
+            await outbox.add_record(
                 database,
                 session,
                 topic="document-events",
@@ -197,10 +197,10 @@ async def _set_aside_message(database: Database) -> str:
             )
 
         await in_transaction(database, add)
-    for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=10):
+    for message in await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10):
         refusal = MessageRefused(f"a {CANARY}", reason="too-large")
         await mark_unsendable(database, message, refusal=refusal, size_bytes=1)
-    messages, _ = await outbox.unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
+    messages, _ = await outbox.find_unsendable_page(database, [VICTIM], topic=None, reason=None, skip=0, limit=10)
     return messages[0].message_id
 
 

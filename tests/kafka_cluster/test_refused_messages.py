@@ -56,7 +56,7 @@ async def add(database: Database, *tag_ids: str) -> None:
             database,
             session,
             [
-                outbox.New(
+                outbox.NewMessage(
                     TagsChanged(organization_id=ORGANIZATION, document_id="d1", revision=seq, tag_ids=tags_of(tag_id)),
                     topic=topics.DOCUMENT_EVENTS.name,
                     key=f"{ORGANIZATION}/d1",
@@ -74,7 +74,7 @@ async def add(database: Database, *tag_ids: str) -> None:
 
 async def add_without_key(database: Database) -> None:
     async def work(session: MongoSession) -> None:
-        await outbox.add_as_it_was(
+        await outbox.add_record(
             database,
             session,
             topic=topics.DOCUMENT_EVENTS.name,
@@ -144,7 +144,9 @@ async def test_what_a_lowered_limit_refuses_is_set_aside_all_else_arrives_and_a_
         rejected = decode(outcomes[0], KB_EVENTS)[1]
         assert isinstance(rejected, DocumentRejected)
         assert (rejected.document_id, rejected.reason) == ("d1", "too-large")
-        [refused], _ = await outbox.unsendable_page(database, [ORGANIZATION], topic=None, reason=None, skip=0, limit=10)
+        [refused], _ = await outbox.find_unsendable_page(
+            database, [ORGANIZATION], topic=None, reason=None, skip=0, limit=10
+        )
 
         await brokers.set_topic(topic, {"max.message.bytes": "1048576"})
         await outbox.redrive(database, [ORGANIZATION], ObjectId(refused.message_id), by="me")
@@ -162,5 +164,5 @@ async def test_a_record_that_breaks_a_rule_of_its_topic_is_set_aside_and_all_els
     async with relaying(database, brokers, prefix), reading(brokers, topic) as events:
         await until(lambda: nothing_waits(database), what="all but the refused record is sent")
         await until(lambda: tags_in(events)[-1:] == ["second"])
-    [refused], _ = await outbox.unsendable_page(database, [None], topic=None, reason=None, skip=0, limit=10)
+    [refused], _ = await outbox.find_unsendable_page(database, [None], topic=None, reason=None, skip=0, limit=10)
     assert refused.reason == "invalid-record"

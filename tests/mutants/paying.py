@@ -65,7 +65,7 @@ MUTANTS: Final = (
         "ledger-charges-again-after-an-unknown-commit",
         _PURCHASES,
         old=(
-            "return await embedding_cache.paid_by(\n"
+            "return await embedding_cache.find_paid_by(\n"
             "            database, session, purchase.space, chunk_hashes=hashes, ledger_ids=ledger_ids.values()\n"
             "        )"
         ),

@@ -86,7 +86,7 @@ class Neighbourhood:
 
 async def create_organization(stack: Stack, organization_id: str) -> Organization:
     """Give an organization a key for everything."""
-    key_id, whole_key = api_keys.new_secret_key()
+    key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(key_id, organization_id, "test", frozenset({Scope.ADMIN}), datetime.now(UTC), None, None)
     async with AsyncMongoClient[dict[str, object]](stack.mongod_uri, tz_aware=True) as client:
         pepper = stack.home.read_secrets().api_key_pepper

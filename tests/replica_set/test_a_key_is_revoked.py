@@ -83,7 +83,7 @@ async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next
     await searcher.search(knowledge, QUERY, mode="vector")
     primary = await replica_set.primary()
     successor, last = await secondaries(replica_set, primary)
-    key_id = api_keys.key_id_of(searcher.key) or ""
+    key_id = api_keys.parse_key_id(searcher.key) or ""
     # The last write of a search: from here on the next batch that a secondary gets is the revocation.
     await until(lambda: query_is_noted(database))
     async with copying_nothing(last):

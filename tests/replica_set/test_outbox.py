@@ -37,7 +37,7 @@ async def test_what_only_an_isolated_primary_has_is_not_read_to_be_published(
 
 
 async def orderings(database: Database) -> list[str]:
-    return [message.ordering for message in await outbox.unsent(database, ANY, limit=10)]
+    return [message.ordering for message in await outbox.find_unsent(database, ANY, limit=10)]
 
 
 async def leave_message(database: Database, ordering: str) -> None:

@@ -48,4 +48,4 @@ async def counters(url: str) -> dict[str, float]:
 async def spus_charged(mongo_uri: str, database: str, *, organization_id: str) -> int:
     """Return the sum of the charges in the ledger."""
     async with AsyncMongoClient[dict[str, Any]](mongo_uri) as client:
-        return await spu_ledger.total(client[database], organization_id)
+        return await spu_ledger.sum_spus(client[database], organization_id)

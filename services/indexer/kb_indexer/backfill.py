@@ -137,12 +137,14 @@ async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, 
     """The next documents of the scan's phase."""
     match scan.phase:
         case Phase.DOCUMENTS:
-            tagged = documents.with_tags(database, scan.organization_id, kb.tag_ids, after=scan.cursor, limit=limit)
+            tagged = documents.iterate_with_tags(
+                database, scan.organization_id, kb.tag_ids, after=scan.cursor, limit=limit
+            )
             return [document.document_id async for document in tagged]
         case Phase.INDEXED:
-            rows = document_index.of_kb(database, scan.knowledge_base, after=scan.cursor, limit=limit)
+            rows = document_index.iterate_kb(database, scan.knowledge_base, after=scan.cursor, limit=limit)
             return [row.document_id async for row in rows]
         case _:
-            return await index_jobs.in_states(
+            return await index_jobs.find_in_states(
                 database, scan.knowledge_base, _STATES[scan.phase], after=scan.cursor, limit=limit
             )

@@ -33,5 +33,5 @@ class ForgottenSeries:
     async def drop(self) -> None:
         """Drop those of KBs that are not there."""
         with_series = knowledge_bases_with_series()
-        for kb_id in with_series - await knowledge_bases.existing(self._database, with_series):
+        for kb_id in with_series - await knowledge_bases.find_existing_ids(self._database, with_series):
             forget_knowledge_base(kb_id)

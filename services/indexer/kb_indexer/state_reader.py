@@ -31,19 +31,19 @@ class StateReader:
     def __init__(self, database: Database) -> None:
         self._database = database
         self.document: BatchLoader[OrganizationKey, Document] = BatchLoader(
-            bulk_lookup(database, _in_majority(documents.by_ids))
+            bulk_lookup(database, _in_majority(documents.find_by_ids))
         )
         self.knowledge_base: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
-            bulk_lookup(database, _in_majority(knowledge_bases.by_ids))
+            bulk_lookup(database, _in_majority(knowledge_bases.find_by_ids))
         )
         self.text: BatchLoader[OrganizationKey, StoredText] = BatchLoader(
             bulk_lookup(database, _in_majority(document_texts.find_all))
         )
         self.jobs_of: BatchLoader[OrganizationKey, dict[str, IndexJobState]] = BatchLoader(
-            bulk_lookup(database, _in_majority(index_jobs.of_documents))
+            bulk_lookup(database, _in_majority(index_jobs.find_states))
         )
         self.indexed_of: BatchLoader[OrganizationKey, list[IndexedDocument]] = BatchLoader(
-            bulk_lookup(database, _in_majority(document_index.of_documents))
+            bulk_lookup(database, _in_majority(document_index.find_of_documents))
         )
         self.knowledge_bases_of: BatchLoader[str, list[KnowledgeBase]] = BatchLoader(self._knowledge_bases_of)
         self.indexed: BatchLoader[MembershipKey, IndexedDocument] = BatchLoader(self._indexed)
@@ -56,14 +56,14 @@ class StateReader:
     async def _knowledge_bases_of(self, organization_ids: Sequence[str]) -> Mapping[str, list[KnowledgeBase]]:
         async def ask(organization_id: str) -> list[KnowledgeBase]:
             async with majority_reads(self._database) as majority:
-                return await knowledge_bases.of_organization(majority, organization_id)
+                return await knowledge_bases.find_of_organization(majority, organization_id)
 
         return dict(zip(organization_ids, await asyncio.gather(*map(ask, organization_ids)), strict=True))
 
     async def _indexed(self, wanted: Sequence[MembershipKey]) -> Mapping[MembershipKey, IndexedDocument]:
         async def ask(kb: KnowledgeBaseKey, document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:
             async with majority_reads(self._database) as majority:
-                rows = await document_index.by_ids(majority, kb, document_ids)
+                rows = await document_index.find_by_ids(majority, kb, document_ids)
             return {row.key: row for row in rows.values()}
 
         return await in_parts(((key.knowledge_base, key.document_id) for key in wanted), ask)

@@ -296,15 +296,15 @@ async def _write_chunks(
     snapshot = _snapshot(document)
     if chunks is None:
         if before is None or before.snapshot_digest != indexed.snapshot_digest:
-            await vectors.set_snapshot(swap.chunks, session, swap.document_id, snapshot=snapshot)
+            await vectors.update_metadata(swap.chunks, session, swap.document_id, snapshot=snapshot)
         return (), 0
-    changes = vectors.changes(
+    changes = vectors.plan_changes(
         scope=swap.chunks.scope,
         document_id=swap.document_id,
         chunks=chunks,
         snapshot=snapshot,
         version=indexed.version,
-        before=() if is_clean else await vectors.stored(swap.chunks, session, swap.document_id),
+        before=() if is_clean else await vectors.find_rows(swap.chunks, session, swap.document_id),
     )
     await vectors.write(swap.chunks, session, changes.writes)
     return changes.inserted, changes.retired

@@ -34,7 +34,7 @@ async def change_budget(database: Database, organization_id: str, *, limits: Lim
 async def load_budget(database: Database, organization_id: str) -> BudgetState:
     """Read the limits of the organization (none by default) and what it has spent this month."""
     budget = await budgets.find(database, organization_id)
-    used = await spu_ledger.spent_this_month(database, organization_id)
+    used = await spu_ledger.sum_this_month(database, organization_id)
     if budget is None:
         return BudgetState(Limits(), used, Spent(), datetime.now(UTC).strftime("%Y-%m"), "ok")
     reserved = Spent(budget.reserved, budget.reserved_nano_usd)

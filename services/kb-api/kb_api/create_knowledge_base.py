@@ -76,7 +76,7 @@ class KnowledgeBaseCreator:
             max_chunks_per_document=max_chunks,
             status=Status.CREATING,
             status_reason=None,
-            vector_collection=knowledge_bases.collection_name(kb_id),
+            vector_collection=knowledge_bases.build_collection_name(kb_id),
             created_at=created_at,
             updated_at=created_at,
             created_by=caller.key_id,
@@ -153,7 +153,7 @@ class KnowledgeBaseCreator:
 async def require_known_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> tuple[str, ...]:
     """Return `tag_ids` without duplicates. Raises RequestError 422 if the organization has no such tag."""
     distinct = tuple(dict.fromkeys(tag_ids))
-    unknown = sorted(await tags.unknown(database, organization_id, distinct))
+    unknown = sorted(await tags.find_unknown(database, organization_id, distinct))
     if unknown:
         raise RequestError(
             422,

@@ -15,8 +15,8 @@ async def delete_knowledge_base(database: Database, caller: Caller, *, kb_id: st
         kb = await knowledge_bases.get(database, key, session=session)
         await knowledge_bases.mark_deleting(database, session, key)
         await kb_slots.close(database, session, key)
-        await agents.keep_name_of_knowledge_base(database, session, key, name=kb.name)
+        await agents.store_name_of_knowledge_base(database, session, key, name=kb.name)
 
-    await kb_slots.hold(database, key)
+    await kb_slots.block_swaps(database, key)
     await in_transaction(database, delete)
     life_cycle.wake()

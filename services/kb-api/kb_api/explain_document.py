@@ -60,7 +60,7 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
         status=status,
         reason=reason(document, kb, indexed, status),
         document=document,
-        events=await documents.last_events(database, key.document),
+        events=await documents.find_last_events(database, key.document),
         indexed=indexed,
         job=job,
         listed=listed,

@@ -74,7 +74,7 @@ class LifeCycle:
 
     async def _round(self) -> None:
         try:
-            kbs = await knowledge_bases.in_transition(self._database)
+            kbs = await knowledge_bases.find_in_transition(self._database)
         except PyMongoError as error:
             _log.warning("life_cycle.interrupted", error=type(error).__name__)
             return
@@ -142,7 +142,7 @@ async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
 async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
     """Whoever looks after the search nodes may have fixed an index, or dropped it so that it is built again."""
     if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
-        await knowledge_bases.look_again(database, kb, after=LOOK_AGAIN_AFTER)
+        await knowledge_bases.postpone_check(database, kb, after=LOOK_AGAIN_AFTER)
         return False
     return await _set_status(database, kb, Status.BUILDING)
 
@@ -165,10 +165,10 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 
     async def settle(session: MongoSession) -> bool:
         # One snapshot, and a write to the KB's row: whoever starts a scan writes that row too.
-        scanned_at = await backfills.all_finished_at(database, session, kb.key)
+        scanned_at = await backfills.find_last_end(database, session, kb.key)
         if scanned_at is None:
             return False
-        if await index_jobs.any_open(database, session, kb.key, requested_by=scanned_at):
+        if await index_jobs.is_any_open(database, session, kb.key, requested_by=scanned_at):
             return False
         return await knowledge_bases.set_status(database, kb, Status.ACTIVE, only_from=Status.INDEXING, session=session)
 

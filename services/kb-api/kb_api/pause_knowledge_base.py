@@ -60,7 +60,7 @@ async def _set_paused(
         return changed
 
     if (kb.paused_at is not None) is not paused:
-        await kb_slots.hold(database, kb.key)
+        await kb_slots.block_swaps(database, kb.key)
     # Even without a change: the commit confirms that a majority has the state.
     changed = await in_transaction(database, store)
     life_cycle.wake()

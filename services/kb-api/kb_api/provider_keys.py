@@ -91,7 +91,7 @@ class ProviderKeys:
         self._models.forget(organization_id, provider)
         # Circuit breakers and rate limits of the old key do not apply to the new one.
         await circuits.reset(self._database, organization_id)
-        await rate_limits.forget_models(self._database, organization_id)
+        await rate_limits.reset_models(self._database, organization_id)
         for error_type in _RETRIED_WITH_A_NEW_KEY:
             await index_jobs.make_due(self._database, organization_id, error_type=error_type)
 
@@ -134,7 +134,7 @@ async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
         return
     # A write that only an isolated primary has may be rolled back.
     async with majority_reads(database) as majority:
-        sealed_otherwise = await llm_providers.sealed_otherwise(majority, key_ring.current)
+        sealed_otherwise = await llm_providers.find_sealed_with_other_key(majority, key_ring.current)
     for kept in sealed_otherwise:
         bound = {"organization_id": kept.organization_id, "provider": kept.provider}
         try:
@@ -142,5 +142,5 @@ async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
         except Unreadable:
             _log.warning("provider_key.unreadable", sealed_with=kept.sealed.key_id, **bound)
             continue
-        await llm_providers.seal_again(database, kept, key_ring.seal(api_key, **bound))
+        await llm_providers.reseal(database, kept, key_ring.seal(api_key, **bound))
         _log.info("provider_key.sealed_again", **bound)

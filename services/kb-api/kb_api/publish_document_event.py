@@ -76,7 +76,7 @@ class DocumentEventPublisher:
             if document is None and accepted.seq == 1 and not isinstance(event, OcrCompleted):
                 raise NotFound("document")
             numbered = event.model_copy(update={"revision": accepted.revision})
-            message = outbox.New(
+            message = outbox.NewMessage(
                 numbered,
                 topic=topics.DOCUMENT_EVENTS.name,
                 key=key_of(event).decode(),

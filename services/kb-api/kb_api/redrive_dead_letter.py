@@ -59,7 +59,7 @@ async def _send(
 ) -> None:
     headers = [(name, value) for name, value in letter.headers if name != REDRIVEN_FROM]
     headers.append((REDRIVEN_FROM, letter.letter_id.encode()))
-    value = await dead_letters.body(database, letter, session)
+    value = await dead_letters.read_body(database, letter, session)
     topic = next((topic for topic in topics.TOPICS if topic.name == letter.topic), topics.DOCUMENT_EVENTS)
     if record_bytes(ProducerMessage(letter.topic, letter.key, value, headers)) > message_limits.get_limit(topic):
         raise RequestError(
@@ -68,7 +68,7 @@ async def _send(
             "The record is larger than Kafka accepts. Store the text with PUT /documents/{document_id}/text and "
             "publish an event with its text_ref.",
         )
-    await outbox.add_as_it_was(
+    await outbox.add_record(
         database,
         session,
         topic=letter.topic,

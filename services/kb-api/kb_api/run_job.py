@@ -64,7 +64,7 @@ async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life
 async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: int, life_cycle: LifeCycle) -> Start:
     async def start(session: MongoSession) -> Start:
         current = await knowledge_bases.get(database, kb.key, session=session)
-        latest = await backfills.latest(database, session, kb.key, kind=kind)
+        latest = await backfills.find_latest(database, session, kb.key, kind=kind)
         if latest is not None and await _covers(database, latest, session=session, failed=total):
             return Start(latest, is_new=False)
         if kind is Kind.RETRY_FAILED and not total:

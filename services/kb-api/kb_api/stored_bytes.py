@@ -56,7 +56,7 @@ class StoredBytes:
 
     async def _count_again(self, organization_id: str) -> int:
         began = monotonic()
-        count = await document_texts.stored_bytes(self._database, organization_id)
+        count = await document_texts.count_stored_bytes(self._database, organization_id)
         ended = monotonic()
         valid_for_s = max(COUNTED_FOR_S, (ended - began) / _COSTS_AT_MOST)
         self._known.put(organization_id, _Counted(count, ended + valid_for_s))

@@ -30,7 +30,7 @@ async def create(database: Database, kb: KnowledgeBase) -> None:
 
 
 async def search_index_state(database: Database, kb: KnowledgeBase) -> IndexState:
-    return await chunk_indexes.state(database[kb.vector_collection], kb)
+    return await chunk_indexes.read_state(database[kb.vector_collection], kb)
 
 
 async def drop(database: Database, kb: KnowledgeBase) -> None:

@@ -41,11 +41,11 @@ async def watch_budgets(database: Database, stop: asyncio.Event) -> None:
 
 async def warn_of_soft_limits(database: Database) -> None:
     """Tell of each soft limit that is reached, by the ledger, and was not told of this month."""
-    for organization_id in await budgets.to_warn_of(database):
+    for organization_id in await budgets.find_to_warn(database):
         await budgets.recount(database, organization_id, at_most_every=RECOUNT_EVERY)
         budget = await budgets.find(database, organization_id)
         if budget is not None:
-            spent = await spu_ledger.spent_this_month(database, organization_id)
+            spent = await spu_ledger.sum_this_month(database, organization_id)
             for exceeded in _exceeded(organization_id, budget, spent):
                 await _tell(database, exceeded)
 

@@ -20,7 +20,7 @@ log = structlog.get_logger()
 async def keep_indexes(database: Database, *, owner: str) -> int:
     """Go through all active KBs; returns how many got what they lacked. An index is built while searches go on."""
     repaired = 0
-    for kb in await knowledge_bases.active(database):
+    for kb in await knowledge_bases.find_active(database):
         try:
             repaired += await _repair(database, kb, owner=owner)
         except (PyMongoError, TransientError) as error:
@@ -30,7 +30,7 @@ async def keep_indexes(database: Database, *, owner: str) -> int:
 
 
 async def _repair(database: Database, kb: KnowledgeBase, *, owner: str) -> bool:
-    if await chunk_indexes.state(database[kb.vector_collection], kb) is not IndexState.MISSING:
+    if await chunk_indexes.read_state(database[kb.vector_collection], kb) is not IndexState.MISSING:
         return False
     # The lease of its life cycle, which changes indexes too, and drops them.
     lease = f"kb/{kb.kb_id}"

@@ -41,7 +41,7 @@ async def queue_drifted_documents(
     """
     queued: Counter[str] = Counter()
     skipped = 0
-    for kb in await knowledge_bases.active(database):
+    for kb in await knowledge_bases.find_active(database):
         tracing.start()
         try:
             queued += await _queue_kb(database, requests, kb, count_chunks=count_chunks)
@@ -86,18 +86,18 @@ async def _read_pages(scan: Scan, database: Database, kb: KnowledgeBase) -> Asyn
 
 
 async def _find_indexed(database: Database, kb: KnowledgeBase, after: str | None) -> list[str]:
-    rows = document_index.of_kb(database, kb.key, after=after, limit=_PAGE_SIZE)
+    rows = document_index.iterate_kb(database, kb.key, after=after, limit=_PAGE_SIZE)
     return [row.document_id async for row in rows]
 
 
 async def _find_tagged(database: Database, kb: KnowledgeBase, after: str | None) -> list[str]:
-    tagged = documents.with_tags(database, kb.organization_id, kb.tag_ids, after=after, limit=_PAGE_SIZE)
+    tagged = documents.iterate_with_tags(database, kb.organization_id, kb.tag_ids, after=after, limit=_PAGE_SIZE)
     return [document.document_id async for document in tagged]
 
 
 async def _find_incomplete(database: Database, kb: KnowledgeBase, document_ids: Sequence[str]) -> dict[str, Action]:
     """Find documents with more or fewer live chunks than their row says; the indexer counts again before it acts."""
-    rows = await document_index.by_ids(database, kb.key, document_ids)
+    rows = await document_index.find_by_ids(database, kb.key, document_ids)
     live = await vectors.count_live(vectors.chunks_of(database, kb), rows.keys())
     return {i: Action.INDEX for i, row in rows.items() if live.get(i, 0) != row.chunk_count}
 
@@ -106,7 +106,7 @@ async def _request_documents(
     database: Database, requests: IndexRequests, kb: KnowledgeBase, actions: Mapping[str, Action]
 ) -> Counter[str]:
     # A document with a job is being worked on, or has failed and waits for a change.
-    with_job = await index_jobs.open_ids(database, kb.key, list(actions))
+    with_job = await index_jobs.find_open_ids(database, kb.key, list(actions))
     left = {document_id: action for document_id, action in actions.items() if document_id not in with_job}
     await requests.request(
         [

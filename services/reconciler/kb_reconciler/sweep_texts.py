@@ -23,10 +23,10 @@ async def sweep_texts(database: Database, *, age: timedelta = UNREFERENCED_FOR) 
     """Go through all texts older than `age`; returns how many were deleted."""
     deleted = 0
     after: str | None = None
-    while found := await document_texts.older_than(database, age, after=after, limit=_STRETCH):
+    while found := await document_texts.find_older_than(database, age, after=after, limit=_STRETCH):
         after = found[-1]
         async with majority_reads(database) as majority:
-            referred = await documents.referred_texts(majority, found)
+            referred = await documents.find_referenced_texts(majority, found)
         for text_id in found:
             if text_id not in referred:
                 deleted += await document_texts.delete_if_older(database, text_id, age)

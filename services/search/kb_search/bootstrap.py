@@ -116,4 +116,4 @@ async def _create_indexes(database: Database, stop: asyncio.Event) -> None:
 
 async def _why_not_ready(database: Database) -> str | None:
     await database.command("ping")
-    return await search_indexes.why_unavailable(database)
+    return await search_indexes.explain_unavailability(database)

@@ -109,7 +109,7 @@ async def _store_and_charge(
     if not new:
         # Others were first and paid, or an earlier attempt of ours was committed without our hearing of it.
         hashes = [bought.chunk_hash for bought in purchase.bought]
-        return await embedding_cache.paid_by(
+        return await embedding_cache.find_paid_by(
             database, session, purchase.space, chunk_hashes=hashes, ledger_ids=ledger_ids.values()
         )
     charges = _charges(new, ledger_ids, purchase)

@@ -82,9 +82,9 @@ class Authentication:
 
     async def read_key(self, whole_key: str) -> StoredKey:
         """Read a key from MongoDB. Raises RequestError 401 unless it is valid, unexpired and not revoked."""
-        key_id = api_keys.key_id_of(whole_key)
+        key_id = api_keys.parse_key_id(whole_key)
         stored = None if key_id is None else await self._stored(key_id)
-        is_valid = api_keys.authenticated(stored, whole_key, peppers=self._peppers) is not None
+        is_valid = api_keys.check_key(stored, whole_key, peppers=self._peppers) is not None
         if stored is not None:
             self._remember(stored)
         if stored is None or not is_valid:
@@ -111,8 +111,8 @@ class Authentication:
 
     def find_cached(self, whole_key: str) -> StoredKey | None:
         """Return the key as last read; None if it was not valid then, or has expired."""
-        stored = self._cache.find(api_keys.key_id_of(whole_key) or "")
-        return stored if api_keys.authenticated(stored, whole_key, peppers=self._peppers) else None
+        stored = self._cache.find(api_keys.parse_key_id(whole_key) or "")
+        return stored if api_keys.check_key(stored, whole_key, peppers=self._peppers) else None
 
 
 class OrganizationSecurity(SecurityBase, ABC):
@@ -205,7 +205,7 @@ async def _read_key(request: Request, whole_key: str) -> StoredKey:
     try:
         return await _authentication(request).read_key(whole_key)
     except RequestError as failure:
-        raise _failed(request, failure, api_keys.key_id_of(whole_key)) from None
+        raise _failed(request, failure, api_keys.parse_key_id(whole_key)) from None
 
 
 def _failed(request: Request, failure: RequestError, key_id: str | None) -> RequestError:

@@ -23,9 +23,9 @@ async def announce(database: Database, session: MongoSession, *announcements: An
     await outbox.add(database, session, [_message(each, source=source) for each in announcements])
 
 
-def _message(announcement: Announcement, *, source: str) -> outbox.New:
+def _message(announcement: Announcement, *, source: str) -> outbox.NewMessage:
     outcome = announcement.outcome
-    return outbox.New(
+    return outbox.NewMessage(
         outcome,
         topic=(topics.USAGE if isinstance(outcome, SpuCharged) else topics.KB_EVENTS).name,
         key=key_of(outcome),

@@ -104,7 +104,9 @@ class OutboxRelay:
         began = monotonic()
         try:
             with pymongo.timeout(_DEADLINE_S):
-                messages = await outbox.unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
+                messages = (
+                    await outbox.find_unsent(self._database, self._buckets, limit=_BATCH) if self._buckets else []
+                )
             poll_took_s = monotonic() - began
             if messages:
                 await self._send(messages)

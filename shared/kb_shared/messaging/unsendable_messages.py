@@ -24,7 +24,7 @@ async def mark_unsendable(
     organization_id, document_id = find_owner(message.topic, message.key, value=message.value)
 
     async def work(session: MongoSession) -> bool:
-        changed = await outbox.set_aside(
+        changed = await outbox.mark_unsendable(
             database,
             session,
             message.id,
@@ -66,8 +66,8 @@ def _detail(refusal: MessageRefused, size_bytes: int) -> str:
 
 def _rejection_message(
     rejection: DocumentRejected, message: outbox.OutboxMessage, *, organization_id: str
-) -> outbox.New:
-    return outbox.New(
+) -> outbox.NewMessage:
+    return outbox.NewMessage(
         rejection,
         topic=topics.KB_EVENTS.name,
         key=organization_id,

@@ -59,7 +59,7 @@ class Spending:
 
     async def check_price(self, organization_id: str, *, known: bool) -> None:
         """Raise UnknownPrice if a price is not known and the organization has a budget in money."""
-        if not known and (await budgets.limits_of(self._database, organization_id)).in_usd:
+        if not known and (await budgets.find_limits(self._database, organization_id)).in_usd:
             raise UnknownPrice(
                 "the price of the model is not known, and the organization has a budget in USD",
                 retry_after_s=PRICE_RETRY_AFTER_S,

@@ -1,4 +1,4 @@
-"""`agents`: instructions, a model, and KBs as tools. All of one agent is one row, so its tools change together."""
+"""`agents`: instructions, a model, and KBs as tools. An agent is one row, so its tools change together."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -70,8 +70,8 @@ async def get(database: Database, organization_id: str, agent_id: str) -> Agent:
     return _found(await database[NAME].find_one(_key(organization_id, agent_id)))
 
 
-async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Agent], int]:
-    """The newest first, and how many there are in all."""
+async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Agent], int]:
+    """Return a page of agents, newest first, and their total number."""
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
@@ -84,7 +84,7 @@ async def count(database: Database, organization_id: str) -> int:
 async def change(
     database: Database, organization_id: str, agent_id: str, *, fields: Mapping[str, Any], by: str
 ) -> Agent:
-    """Change anything but the tools. Raises NotFound."""
+    """Change fields other than the tools. Raises NotFound."""
     return _found(
         await database[NAME].find_one_and_update(
             _key(organization_id, agent_id), _update(fields, by), return_document=ReturnDocument.AFTER
@@ -93,7 +93,7 @@ async def change(
 
 
 async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeBaseTool], *, by: str) -> Agent | None:
-    """Replace the tools of an agent as it was read; None if it has changed, or gone, since."""
+    """Replace the tools of an agent; None if it was changed or deleted since it was read."""
     row = await database[NAME].find_one_and_update(
         {**_key(agent.organization_id, agent.agent_id), "version": agent.version},
         _update({"tools": [asdict(tool) for tool in tools]}, by),
@@ -102,13 +102,13 @@ async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeB
     return _ROWS.read(row) if row else None
 
 
-async def keep_name_of_knowledge_base(
+async def store_name_of_knowledge_base(
     database: Database, session: MongoSession, key: KnowledgeBaseKey, *, name: str
 ) -> None:
-    """Store the last name of a KB in the tools that search it: its own row will be gone."""
+    """Store the last name of a KB in the tools that search it, because its own row is deleted."""
     await database[NAME].update_many(
         {"organization_id": key.organization_id, "tools.kb_id": key.kb_id},
-        # The version makes a change of the tools that has read the old name read them again.
+        # The new version makes a concurrent change of the tools read them again.
         {"$set": {"tools.$[tool].kb_name": name}, "$inc": {"version": 1}},
         array_filters=[{"tool.kb_id": key.kb_id}],
         session=session,

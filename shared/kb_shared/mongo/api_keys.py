@@ -1,4 +1,4 @@
-"""`api_keys`: who may call, for which organization, with which scopes. Secrets are kept as HMAC only."""
+"""`api_keys`: keys of organizations with their scopes. Of secrets only the HMAC is stored."""
 
 import hashlib
 import hmac
@@ -20,7 +20,7 @@ from kb_shared.secrets.peppers import Peppers
 NAME = "api_keys"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("created_at", ASCENDING)])]
 
-# Ids of different callers go into one query: none may spoil it for the others.
+# Ids of several callers are in one query, so no id may make it fail for the others.
 _WHOLE_KEY: Final = re.compile(r"kb_([0-9A-Za-z]{1,64})_")
 
 
@@ -41,7 +41,7 @@ class ApiKey:
     expires_at: datetime | None
     revoked_at: datetime | None
     hashed_at: datetime | None = None
-    """When its hash was made; None: when the key was."""
+    """Time at which its hash was computed; None: when the key was created."""
 
 
 def _scopes(stored: Iterable[str]) -> frozenset[Scope]:
@@ -51,8 +51,8 @@ def _scopes(stored: Iterable[str]) -> frozenset[Scope]:
 _ROWS: Final = RowMapper(ApiKey, names={"key_id": "_id"}, convert={"scopes": _scopes})
 
 
-def new_secret_key() -> tuple[str, str]:
-    """(key id, whole key `kb_<key id>_<secret>`); the whole key is shown once and never stored."""
+def create_secret_key() -> tuple[str, str]:
+    """Return (key id, whole key `kb_<key id>_<secret>`). The whole key is shown once and never stored."""
     key_id = secrets.token_hex(8)
     return key_id, f"kb_{key_id}_{secrets.token_urlsafe(32)}"
 
@@ -64,7 +64,7 @@ async def insert(
     whole_key: str,
     pepper: str,
 ) -> bool:
-    """Keep a key; False if its id is there already."""
+    """Store a key; False if its id exists already."""
     row = {
         "_id": key.key_id,
         "organization_id": key.organization_id,
@@ -88,8 +88,8 @@ class StoredKey:
     hmac: bytes
 
 
-def key_id_of(whole_key: str) -> str | None:
-    """Return the id of a whole key; None if it has not the form of a key."""
+def parse_key_id(whole_key: str) -> str | None:
+    """Return the id of a whole key; None if it is malformed."""
     matched = _WHOLE_KEY.match(whole_key)
     return matched[1] if matched else None
 
@@ -97,24 +97,24 @@ def key_id_of(whole_key: str) -> str | None:
 async def find_all(database: Database, key_ids: Collection[str]) -> dict[str, StoredKey]:
     """Read the keys that exist, of any organization, by id."""
     rows = database[NAME].find({"_id": {"$in": list(key_ids)}})
-    return {row["_id"]: stored_key(row) async for row in rows}
+    return {row["_id"]: read_row(row) async for row in rows}
 
 
-def united_with(key: ApiKey) -> Row:
-    """The stage of a query on another collection that adds the row of a key as `api_key`, if it is there."""
+def build_union_stage(key: ApiKey) -> Row:
+    """Build the stage of a query on another collection that adds the row of a key, if it exists, as `api_key`."""
     mine = {"_id": key.key_id, "organization_id": key.organization_id}
     return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": mine}, {"$project": {"_id": 0, "api_key": "$$ROOT"}}]}}
 
 
-def stored_key(row: Row) -> StoredKey:
+def read_row(row: Row) -> StoredKey:
     """Convert a row."""
     return StoredKey(_ROWS.read(row), row["hmac"])
 
 
-def authenticated(stored: StoredKey | None, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
-    """The key, if it is right, unexpired and not revoked. Compared in constant time, also when there is none."""
+def check_key(stored: StoredKey | None, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
+    """Return the key if it is correct, not expired and not revoked. Takes the same time for an unknown key."""
     expected = stored.hmac if stored is not None else bytes(32)
-    # With all of them, whichever is right.
+    # With every pepper, so that the time doesn't depend on the matching one.
     matches = [hmac.compare_digest(_hmac(whole_key, pepper), expected) for pepper in peppers]
     if stored is None or not any(matches):
         return None
@@ -125,7 +125,7 @@ def authenticated(stored: StoredKey | None, whole_key: str, *, peppers: Peppers)
 
 
 async def rehash(database: Database, stored: StoredKey, whole_key: str, *, peppers: Peppers) -> bool:
-    """Replace the hash of a key that is right, if a former pepper made it; return whether it did."""
+    """Replace the hash of a correct key if it was computed with a former pepper; return whether it was."""
     if not any(hmac.compare_digest(_hmac(whole_key, former), stored.hmac) for former in peppers.former):
         return False
     made = {"hmac": _hmac(whole_key, peppers.current), "hashed_at": datetime.now(UTC)}
@@ -135,15 +135,13 @@ async def rehash(database: Database, stored: StoredKey, whole_key: str, *, peppe
 
 
 async def authenticate(database: Database, whole_key: str, *, peppers: Peppers) -> ApiKey | None:
-    """The key of `whole_key`, if it is right, unexpired and not revoked."""
-    key_id = key_id_of(whole_key)
+    """Return the key of `whole_key` if it is correct, not expired and not revoked."""
+    key_id = parse_key_id(whole_key)
     found = await find_all(database, [key_id] if key_id is not None else [])
-    return authenticated(found.get(key_id or ""), whole_key, peppers=peppers)
+    return check_key(found.get(key_id or ""), whole_key, peppers=peppers)
 
 
-async def of_organization(
-    database: Database, organization_id: str, *, skip: int, limit: int
-) -> tuple[Sequence[ApiKey], int]:
+async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[Sequence[ApiKey], int]:
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort([("created_at", ASCENDING), ("_id", ASCENDING)]).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)

@@ -1,13 +1,13 @@
-"""`backfills`: durable jobs on the documents of a KB: each asks for documents to be looked at, a few at a time.
+"""`backfills`: stored jobs on the documents of a KB. Each requests work on some documents at a time.
 
     scan           of a new KB, or one whose tags or limits changed
-    reindex        every document again, whether anything seems to have changed or not
+    reindex        every document again, with or without drift
     retry_failed   documents that failed
-    resume         what was kept while the KB was paused
+    resume         documents whose jobs were kept while the KB was paused
 
-A scan goes through the documents with one of the KB's tags, through the rows of what is indexed (some of which may
-have to leave), and through the jobs that failed or wait for a text (what they failed for may have changed). Cursor and
-lease make a job survive its worker.
+A scan goes through the documents with one of the KB's tags, through the indexed documents (some may have to be
+removed), and through the jobs that failed or wait for a text (the cause may have changed). With its cursor and lease,
+another worker continues a backfill after a crash.
 """
 
 from collections.abc import Mapping
@@ -59,7 +59,7 @@ PHASES: Final[Mapping[Kind, tuple[Phase, ...]]] = {
 class BackfillState(StrEnum):
     RUNNING = "running"
     DONE = "done"
-    """Every document has been asked for, though not all of them need be done."""
+    """Work on every document is requested, though not necessarily finished."""
     CANCELLED = "cancelled"
 
 
@@ -72,9 +72,9 @@ class Backfill:
     state: BackfillState
     phase: Phase
     cursor: str | None
-    """The document after which to go on."""
+    """Last document that was requested; the next step continues after it."""
     total: int
-    """Documents it was expected to ask for when it began."""
+    """Number of documents that it was expected to request when it began."""
     queued: int
     traceparent: str
     created_at: datetime
@@ -140,8 +140,10 @@ async def find(
     return _ROWS.read(row) if row else None
 
 
-async def latest(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, kind: Kind) -> Backfill | None:
-    """The one of its kind that was started last."""
+async def find_latest(
+    database: Database, session: MongoSession, key: KnowledgeBaseKey, *, kind: Kind
+) -> Backfill | None:
+    """Return the backfill of a kind that was started last."""
     row = await database[NAME].find_one(
         {"organization_id": key.organization_id, "kb_id": key.kb_id, "kind": kind},
         sort=[("_id", DESCENDING)],
@@ -151,7 +153,7 @@ async def latest(database: Database, session: MongoSession, key: KnowledgeBaseKe
 
 
 async def claim(database: Database, *, owner: str, lease: timedelta, but: list[str]) -> Backfill | None:
-    """Lease a running one that nobody works on, other than those of `but`."""
+    """Lease a running backfill that has no worker, except those of `but`."""
     async with seen_by_later_reads(database):
         row = await database[NAME].find_one_and_update(
             {
@@ -176,9 +178,9 @@ async def claim(database: Database, *, owner: str, lease: timedelta, but: list[s
 async def advance(
     database: Database, backfill: Backfill, *, owner: str, phase: Phase, cursor: str | None, queued: int
 ) -> bool:
-    """Remember how far it has come. After a crash the last stretch is asked for again, which is harmless.
+    """Store the progress. After a crash, the last documents are requested again, which is harmless.
 
-    False if it was cancelled, or taken over by another worker, meanwhile.
+    False if the backfill was cancelled, or taken over by another worker, meanwhile.
     """
     advanced = await database[NAME].update_one(
         {"_id": backfill.job_id, "organization_id": backfill.organization_id, "lease_owner": owner},
@@ -195,7 +197,7 @@ async def finish(database: Database, backfill: Backfill, *, owner: str) -> None:
 
 
 async def cancel(database: Database, backfill: Backfill) -> None:
-    """Ask for no more documents; a stretch on its way is withdrawn by who asked for it."""
+    """Stop requesting documents. A worker withdraws the requests that it makes at the same time."""
     await database[NAME].update_one(
         {"_id": backfill.job_id, "organization_id": backfill.organization_id, "kb_id": backfill.kb_id},
         _end(BackfillState.CANCELLED),
@@ -207,8 +209,8 @@ def _end(state: BackfillState) -> list[Row]:
     return [{"$set": {"state": state, "finished_at": "$$NOW", "lease_owner": None, "lease_until": None}}]
 
 
-async def all_finished_at(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> datetime | None:
-    """When the last one of a KB ended, by the server's clock; None while one runs."""
+async def find_last_end(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> datetime | None:
+    """Return when the last backfill of a KB ended, by the server's clock; None while one runs."""
     rows = database[NAME].find(
         {"organization_id": key.organization_id, "kb_id": key.kb_id}, {"finished_at": 1}, session=session
     )

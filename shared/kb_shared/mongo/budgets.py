@@ -1,9 +1,9 @@
-"""`budgets`: what an organization may spend in a calendar month (UTC, by the server's clock), and what is reserved.
+"""`budgets`: spending limits of organizations per calendar month (UTC, server's clock), and reservations.
 
-SPUs and money are limited side by side; money is counted in whole nano-dollars. One row an organization, so that a
-reservation is one atomic write: granted if what is used and what is reserved leave room for it below both hard limits.
-A reservation that is never settled lapses, and counts as spent. `used` is an estimate that errs on the safe side;
-`recount` sets it by the ledger, which is the truth. Nothing is counted for an organization without any limit.
+SPUs and money have separate limits; money is counted in whole nano-dollars. An organization has one row, so a
+reservation is one atomic write: it is granted if used and reserved amounts stay within both hard limits. A reservation
+that is not settled expires and counts as spent. `used` is an estimate that may be too high, never too low; `recount`
+sets it from the ledger, which is authoritative. Nothing is counted for an organization without limits.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class _Fields:
     soft: str
     used: str
     told: str
-    """The month whose soft limit was told of."""
+    """Month of the last warning."""
 
 
 _UNITS: Final[Mapping[Unit, _Fields]] = {
@@ -84,8 +84,8 @@ class Reservation:
 
 
 async def set_limits(database: Database, organization_id: str, limits: Limits) -> None:
-    """Set all limits. What a month has cost before it had a budget counts, too."""
-    used = await spu_ledger.spent_this_month(database, organization_id)
+    """Set all limits. Earlier charges of this month count, too."""
+    used = await spu_ledger.sum_this_month(database, organization_id)
     # Without a limit nothing has been counted.
     begins = _all_null(*_LIMITS)
     money_begins = _all_null("soft_nano_usd", "hard_nano_usd")
@@ -99,7 +99,7 @@ async def set_limits(database: Database, organization_id: str, limits: Limits) -
         "recounted_at": {"$ifNull": ["$recounted_at", "$$NOW"]},
     }
     row = {"organization_id": {"$literal": organization_id}, "reservations": {"$ifNull": ["$reservations", []]}}
-    # First the month that it is: what is set by the ledger must not count as what an earlier month has cost.
+    # First the current month: the amount from the ledger must not count for an earlier month.
     update = [{"$set": row}, *_tidy(), {"$set": fields}]
     await database[NAME].update_one(_key(organization_id), update, upsert=True)
 
@@ -109,7 +109,7 @@ async def find(database: Database, organization_id: str) -> MonthlyBudget | None
     return _from_row(row) if row else None
 
 
-async def limits_of(database: Database, organization_id: str) -> Limits:
+async def find_limits(database: Database, organization_id: str) -> Limits:
     """Return the limits of an organization, all of them None where it has no budget. Changes nothing."""
     row = await database[NAME].find_one(_key(organization_id), list(_LIMITS))
     return _limits(row) if row else Limits()
@@ -118,10 +118,10 @@ async def limits_of(database: Database, organization_id: str) -> Limits:
 async def reserve(
     database: Database, organization_id: str, count: int, *, nano_usd: int, lifetime: timedelta
 ) -> Reservation | MonthlyBudget:
-    """Reserve `count` SPUs and `nano_usd`, all or nothing; what is not settled within `lifetime` counts as spent.
+    """Reserve `count` SPUs and `nano_usd`, all or nothing. A reservation not settled in `lifetime` counts as spent.
 
     Returns:
-        The budget as it is if it has no room for them.
+        The reservation, or the budget if it has not enough left.
     """
     reservation = Reservation(organization_id, uuid4().hex, count, nano_usd)
     entry = {
@@ -153,7 +153,7 @@ async def reserve(
 
 
 async def settle(database: Database, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
-    """Give back what of a reservation was not spent. Once: of one that is settled or has lapsed nothing is changed."""
+    """Replace a reservation by the amount that was spent. Does nothing if it is settled or has expired."""
     if reservation.reservation_id is None:
         return
     of_it = {"$eq": ["$$each.id", reservation.reservation_id]}
@@ -175,9 +175,9 @@ async def settle(database: Database, reservation: Reservation, *, used: int, use
 
 
 async def recount(database: Database, organization_id: str, *, at_most_every: timedelta) -> bool:
-    """Set `used` by the ledger, what live reservations have spent of theirs included; False if that was done lately.
+    """Set `used` from the ledger, with what open reservations have spent; False if that was done recently.
 
-    What is settled between reading the ledger and writing stays counted: the estimate errs on the safe side.
+    An amount that is settled between the read of the ledger and the write is counted twice: `used` is never too low.
     """
     lately = {"$subtract": ["$$NOW", int(at_most_every.total_seconds() * 1000)]}
     row = await database[NAME].find_one_and_update(
@@ -187,9 +187,9 @@ async def recount(database: Database, organization_id: str, *, at_most_every: ti
     )
     if row is None:
         return False
-    spent = await spu_ledger.spent_this_month(database, organization_id)
+    spent = await spu_ledger.sum_this_month(database, organization_id)
     more = {"used": spent.spus - row["used"], "used_nano_usd": spent.nano_usd - row["used_nano_usd"]}
-    # Not if this was so slow that another recounts, or that the month is over.
+    # Not if another recount began meanwhile, or the month ended.
     unchanged = {"recounted_at": row["recounted_at"], "month": row["month"]}
     written = await database[NAME].update_one(
         {**_key(organization_id), **unchanged},
@@ -198,11 +198,11 @@ async def recount(database: Database, organization_id: str, *, at_most_every: ti
     return written.matched_count == 1
 
 
-async def to_warn_of(database: Database) -> list[str]:
-    """Return the organizations that seem to have reached a soft limit that was not told of this month.
+async def find_to_warn(database: Database) -> list[str]:
+    """Return the organizations that may have reached a soft limit without a warning this month.
 
-    Also those with a soft limit whose row was not compared with the ledger for an hour: a crash, or an older version
-    of the service, may have left it too low. What the ledger says decides.
+    This includes organizations with a soft limit that were not recounted for an hour: a crash, or an older version of
+    the service, may have left `used` too low. The caller checks the ledger.
     """
     stale = {"$lte": ["$recounted_at", {"$subtract": ["$$NOW", _STALE_MS]}]}
     seems = [
@@ -222,7 +222,7 @@ async def to_warn_of(database: Database) -> list[str]:
 async def note_warning(
     database: Database, session: MongoSession, organization_id: str, *, unit: Unit, month: str
 ) -> bool:
-    """Note that the soft limit of this month was told of; False if that was done before, or for a later month."""
+    """Note the warning of this month; False if it, or one for a later month, was noted before."""
     told = _UNITS[unit].told
     written = await database[NAME].update_one(
         {**_key(organization_id), told: {"$not": {"$gte": month}}}, {"$set": {told: month}}, session=session
@@ -231,7 +231,7 @@ async def note_warning(
 
 
 def _fits(amount: int, *, used: str, reserved: str, hard: str) -> list[Row]:
-    """Build the condition that there is room for `amount`; what costs nothing needs none."""
+    """Build the condition that `amount` fits into the budget; an amount of 0 always does."""
     if not amount:
         return []
     total = {"$add": [f"${used}", {"$sum": f"$reservations.{reserved}"}, amount]}
@@ -239,7 +239,7 @@ def _fits(amount: int, *, used: str, reserved: str, hard: str) -> list[Row]:
 
 
 def _tidy() -> list[Row]:
-    """Begin the month that it is, and count reservations that have lapsed as spent."""
+    """Build stages that begin a new month if necessary, and count expired reservations as spent."""
     lapsed = {"$lte": ["$$each.until", "$$NOW"]}
     return [
         {
@@ -254,7 +254,7 @@ def _tidy() -> list[Row]:
 
 
 def _with_lapsed(used: str, reserved: str, lapsed: dict[str, Any]) -> Row:
-    # Rows that an older version wrote know no money.
+    # Rows of an older version have no amounts of money.
     so_far = {"$cond": [{"$eq": ["$month", _MONTH]}, {"$ifNull": [f"${used}", 0]}, 0]}
     amount = {"$ifNull": [f"$$each.{reserved}", 0]}
     return {"$add": [so_far, {"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": amount}}}]}

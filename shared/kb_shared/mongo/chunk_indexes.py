@@ -1,6 +1,6 @@
-"""The search indexes of a KB's chunks: one of their vectors, one of their words. What they hold, and bringing it about.
+"""The two search indexes of the chunks of a KB, vector and text: their definitions, creation and state.
 
-Both can filter by the same fields: the fixed ones, and of metadata the keys in the KB's `filterable_metadata`.
+Both can filter by the same fields: the fixed ones, and the metadata keys in the KB's `filterable_metadata`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,17 +33,17 @@ _ANY_VALUE: Final[list[Row]] = [{"type": "token"}, {"type": "number"}, {"type": 
 
 
 class IndexState(StrEnum):
-    """State of both indexes: the first of these that one of them is in."""
+    """State of both indexes together: the first of these states that applies to one of them."""
 
     FAILED = "failed"
     MISSING = "missing"
-    """Not there, or not as the KB wants it."""
+    """One does not exist, or its definition differs from the one that the KB needs."""
     BUILDING = "building"
     READY = "ready"
 
 
-def vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
-    """The search index of vectors of so many dimensions.
+def build_vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> SearchIndexModel:
+    """Build the vector index for vectors of `dimensions`.
 
     Args:
         filterable_metadata: distinct metadata keys that get a filter path of their own.
@@ -61,15 +61,15 @@ def vector_index(dimensions: int, filterable_metadata: Iterable[str] = ()) -> Se
     )
 
 
-def text_index(
+def build_text_index(
     analyzer: str, filterable_metadata: Iterable[str] = (), *, text_normalization: int = AS_WRITTEN
 ) -> SearchIndexModel:
-    """The search index of words. A `string` is for words only: `equals` finds nothing there, so filters have tokens.
+    """Build the text index. Filters use `token` fields, because `equals` finds nothing in a `string` field.
 
     Args:
-        analyzer: how texts become words.
+        analyzer: Lucene analyzer that splits texts into words.
         filterable_metadata: distinct metadata keys that can be compared.
-        text_normalization: how texts are normalized before they become words.
+        text_normalization: normalization of texts before the analyzer.
     """
     fields: dict[str, Any] = {path: {"type": "string"} for path in TEXT_PATHS}
     fields |= {path: {"type": "token"} for path in TOKEN_PATHS}
@@ -91,40 +91,42 @@ def _analysis(analyzer: str, text_normalization: int) -> Row:
     return {"analyzer": custom["name"], "analyzers": [custom]}
 
 
-def wanted(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
-    """The indexes of a KB by name."""
+def build_definitions(kb: KnowledgeBase) -> dict[str, SearchIndexModel]:
+    """Return the indexes that a KB needs, by name."""
     return {
-        VECTOR_INDEX: vector_index(kb.embedding_dimensions, kb.filterable_metadata),
-        TEXT_INDEX: text_index(kb.text_analyzer, kb.filterable_metadata, text_normalization=kb.text_normalization),
+        VECTOR_INDEX: build_vector_index(kb.embedding_dimensions, kb.filterable_metadata),
+        TEXT_INDEX: build_text_index(
+            kb.text_analyzer, kb.filterable_metadata, text_normalization=kb.text_normalization
+        ),
     }
 
 
 async def ensure(collection: Collection, kb: KnowledgeBase) -> None:
-    """Create what is missing, and bring up to date what is defined otherwise; an old index answers meanwhile.
+    """Create missing indexes and update those with another definition; the old index answers until the update is done.
 
     Raises:
         SearchUnavailable: the deployment has no Atlas search.
     """
     found = await _found(collection)
-    missing = [model for name, model in wanted(kb).items() if name not in found]
+    missing = [model for name, model in build_definitions(kb).items() if name not in found]
     with search_required():
         if missing:
             await collection.create_search_indexes(missing)
         for name, index in found.items():
-            definition = wanted(kb)[name].document["definition"]
-            if not says(index.definition, definition):
+            definition = build_definitions(kb)[name].document["definition"]
+            if not is_defined_as(index.definition, definition):
                 await collection.update_search_index(name, definition)
 
 
-async def state(collection: Collection, kb: KnowledgeBase) -> IndexState:
+async def read_state(collection: Collection, kb: KnowledgeBase) -> IndexState:
     found = await _found(collection)
     states = {_state(found[name], kb) if name in found else IndexState.MISSING for name in NAMES}
     return next(one for one in IndexState if one in states)
 
 
 async def _found(collection: Collection) -> dict[str, SearchIndex]:
-    """Our indexes that are there to stay."""
-    listed = await search_indexes.listed(collection)
+    """Return our indexes that exist and are not being deleted."""
+    listed = await search_indexes.list_indexes(collection)
     gone = ("DOES_NOT_EXIST", "DELETING")
     return {index.name: index for index in listed if index.name in NAMES and index.status not in gone}
 
@@ -132,16 +134,16 @@ async def _found(collection: Collection) -> dict[str, SearchIndex]:
 def _state(index: SearchIndex, kb: KnowledgeBase) -> IndexState:
     if index.status == "FAILED":
         return IndexState.FAILED
-    if not says(index.definition, wanted(kb)[index.name].document["definition"]):
+    if not is_defined_as(index.definition, build_definitions(kb)[index.name].document["definition"]):
         return IndexState.MISSING
-    # While an index is updated the old definition is queryable and the status says BUILDING.
+    # During an update the old index is queryable and the status is BUILDING.
     return IndexState.READY if index.queryable and index.status == "READY" else IndexState.BUILDING
 
 
-def says(found: Row | Mapping[str, Any], definition: Row) -> bool:
-    """Tell whether a definition as the deployment lists it says all of `definition`, and has no other fields.
+def is_defined_as(found: Row | Mapping[str, Any], definition: Row) -> bool:
+    """Return whether the definition `found` in the deployment equals `definition`.
 
-    The deployment may add options that were left out, and leave out those that are false.
+    The deployment may add default options, and omit options that are false.
     """
     return _says(_fields_by_path(found), _fields_by_path(definition))
 
@@ -158,6 +160,6 @@ def _says(found: Any, definition: Any) -> bool:
 
 
 def _fields_by_path(definition: Mapping[str, Any]) -> Row:
-    """The fields of a vector index are a list in any order, those of a text index a mapping."""
+    """Return `definition` with its fields by path: those of a vector index are a list in any order."""
     fields = definition.get(_FIELDS)
     return {**definition, _FIELDS: {one["path"]: one for one in fields}} if isinstance(fields, list) else {**definition}

@@ -1,6 +1,6 @@
-"""The circuit of one organization's way to one model: closed, open until a time, then half open for one probe.
+"""Circuit breaker of one organization and one model: closed, open until a time, then half open for one probe.
 
-Values and decisions only: no clock, no client. The times are those of MongoDB's clock, which all replicas share.
+Pure decisions without clock and client. Times are of MongoDB's clock, which all replicas share.
 """
 
 from dataclasses import dataclass, replace
@@ -10,7 +10,7 @@ from typing import Final
 
 
 class Cause(StrEnum):
-    """Why a provider is not asked for now."""
+    """Cause of an open circuit."""
 
     OUTAGE = "outage"
     QUOTA = "quota"
@@ -18,7 +18,8 @@ class Cause(StrEnum):
 
 
 OUTAGES_TO_OPEN: Final = 5
-"""In a row, of all replicas. A used up quota or a refused key opens at once: it is no accident."""
+"""Number of consecutive outages, over all replicas, that open a circuit. A used up quota or a refused key opens it
+at once."""
 _FIRST_PAUSE: Final = {
     Cause.OUTAGE: timedelta(seconds=5),
     Cause.QUOTA: timedelta(seconds=60),
@@ -30,24 +31,24 @@ _ENOUGH_DOUBLINGS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """As of a moment. A fresh one is closed."""
+    """State of a circuit. A new one is closed."""
 
     generation: int = 0
-    """Raised by each opening, probe and closing: what was begun before says nothing about now."""
+    """Number of openings, probes and closings. The outcome of a call from an earlier generation is ignored."""
     failures: int = 0
-    """In a row while closed."""
+    """Number of consecutive failures while closed."""
     openings: int = 0
-    """In a row without a success between them."""
+    """Number of openings without a success between them."""
     cause: Cause | None = None
     """None while closed."""
     open_until: datetime | None = None
     probe_until: datetime | None = None
-    """Somebody is asking the provider whether it is back; after this nobody is any more."""
+    """Time by which the probe in progress has ended or is given up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Leave to ask the provider, to be given back with the outcome."""
+    """Permission to call the provider, passed back with the outcome of the call."""
 
     generation: int
     probe: bool
@@ -60,20 +61,20 @@ class Refusal:
 
 
 def admit(circuit: Circuit, now: datetime, *, probe_lifetime: timedelta) -> tuple[Circuit, Admission | Refusal]:
-    """Let everybody through while closed, nobody while open, and one after that until its outcome is known."""
+    """Admit all calls while closed, none while open, and then one probe until its outcome is known."""
     if circuit.cause is None:
         return circuit, Admission(circuit.generation, probe=False)
     if left := _left(circuit.open_until, now, at_most=_LONGEST_PAUSE):
         return circuit, Refusal(circuit.cause, left)
     if left := _left(circuit.probe_until, now, at_most=probe_lifetime):
         return circuit, Refusal(circuit.cause, min(left, _FIRST_PAUSE[Cause.OUTAGE]))
-    # A generation of its own: an earlier probe that was given up for dead says nothing about this one.
+    # A new generation, so that the outcome of an earlier probe that was given up is ignored.
     probed = replace(circuit, generation=circuit.generation + 1, probe_until=now + probe_lifetime)
     return probed, Admission(probed.generation, probe=True)
 
 
 def succeeded(circuit: Circuit, admission: Admission) -> Circuit:
-    """The provider answered."""
+    """Return the circuit after a response of the provider."""
     if admission.generation != circuit.generation:
         return circuit
     if circuit.cause is None:
@@ -82,7 +83,7 @@ def succeeded(circuit: Circuit, admission: Admission) -> Circuit:
 
 
 def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetime) -> Circuit:
-    """The provider is out, in a way that concerns all calls and not this one alone."""
+    """Return the circuit after a failure that concerns all calls, not only this one."""
     if admission.generation != circuit.generation:
         return circuit
     failures = circuit.failures + 1
@@ -98,13 +99,13 @@ def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetim
 
 
 def let_go(circuit: Circuit, admission: Admission) -> Circuit:
-    """The call ended without telling anything of the provider: somebody else may probe."""
+    """Return the circuit after a call whose outcome says nothing about the provider: another call may probe."""
     if admission.probe and admission.generation == circuit.generation:
         return replace(circuit, probe_until=None)
     return circuit
 
 
 def _left(until: datetime | None, now: datetime, *, at_most: timedelta) -> timedelta:
-    """Zero also where more is left than there can be: the clock has jumped back."""
+    """Return the time left; 0 also if it exceeds `at_most`, because the clock was set back."""
     left = until - now if until is not None else timedelta()
     return left if timedelta() < left <= at_most else timedelta()

@@ -1,4 +1,4 @@
-"""`circuits`: which organizations can't reach which model now, for all replicas. A row that is not there is closed."""
+"""`circuits`: circuit breakers of organizations and models, shared by all replicas. A missing row means closed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -38,9 +38,9 @@ class CircuitId:
 
 
 async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, datetime]:
-    """The circuit and the server's time. Where there is no row it is the beginning of time, but a closed one has none.
+    """Return the circuit and the server's time, without changing anything.
 
-    Changes nothing.
+    Without a row, the time is the smallest one; the circuit is closed then and needs none.
     """
     row = await database[NAME].find_one(circuit_id.key, {**dict.fromkeys(_FIELDS, 1), "now": "$$NOW"})
     return (_ROWS.read(row), row["now"]) if row else (Circuit(), datetime.min.replace(tzinfo=UTC))
@@ -49,7 +49,7 @@ async def read(database: Database, circuit_id: CircuitId) -> tuple[Circuit, date
 async def change(
     database: Database, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]
 ) -> T:
-    """Replace a circuit by the result of `decide` at the server's time; repeated if another process was faster."""
+    """Replace a circuit by the result of `decide` at the server's time; retry if another process changed it first."""
     for _ in range(MAX_ATTEMPTS):
         row = await _touch(database, circuit_id)
         before = _ROWS.read(row)
@@ -61,13 +61,13 @@ async def change(
         )
         if written.matched_count == 1:
             return outcome
-    raise TransientError(f"a circuit changed {MAX_ATTEMPTS} times in a row")
+    raise TransientError(f"gave up after {MAX_ATTEMPTS} conflicting writes of a circuit")
 
 
 async def count_open(database: Database) -> dict[Cause, int]:
-    """How many circuits of all organizations keep work away now, by cause; a cause without any is missing.
+    """Count the open circuits of all organizations, by cause; a cause without open circuits is absent.
 
-    One that may be probed, though nobody has asked since, is not open any more.
+    A circuit that may be probed is no longer open, even if no call has probed it yet.
     """
     is_shut = {"$gt": [{"$max": ["$open_until", "$probe_until"]}, "$$NOW"]}
     stages: list[Row] = [
@@ -79,7 +79,7 @@ async def count_open(database: Database) -> dict[Cause, int]:
 
 
 async def reset(database: Database, organization_id: str) -> None:
-    """Close all circuits of an organization: one of its keys is another."""
+    """Close all circuits of an organization, because one of its keys was replaced."""
     await database[NAME].delete_many({"organization_id": organization_id})
 
 
@@ -96,7 +96,7 @@ async def _touch(database: Database, circuit_id: CircuitId) -> Row:
     try:
         return await touch()
     except DuplicateKeyError:
-        # Two replicas were the first at the same moment; now the row is there.
+        # Two replicas inserted the row at the same time. Now it exists.
         return await touch()
 
 

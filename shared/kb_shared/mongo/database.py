@@ -1,4 +1,4 @@
-"""The way to MongoDB: one client a process, majority writes, transactions that give up in time."""
+"""Access to MongoDB: one client per process, majority writes, transactions with a time limit."""
 
 import asyncio
 import random
@@ -45,20 +45,19 @@ DUPLICATE_KEY = 11000
 AUTHENTICATION_FAILED = 18
 
 COMMAND_WITHIN_S: Final = 10.0
-"""How long a command may take with all its retries, the wait for the majority included. A caller over HTTP gets its 503
-within 15 s."""
+"""Time limit of a command with all its retries and the wait for the majority. HTTP clients get a 503 within 15 s."""
 LONG_COMMAND_WITHIN_S: Final = 3_600.0
-"""How long the commands of `long_commands` may take."""
+"""Time limit of the commands in `long_commands`."""
 TRANSACTION_WITHIN_S: Final = 10.0
-"""How long a transaction may take, from its first attempt to its commit."""
+"""Time limit of a transaction, from its first attempt to its commit."""
 TRANSACTION_LIFETIME_S: Final = 60.0
-"""After how long MongoDB ends a transaction by default."""
+"""Age at which MongoDB ends a transaction by default."""
 _ABORT_WITHIN_S: Final = 2.0
 _BEFORE_COMMITTING_AGAIN_S: Final = 0.1
 
 
 def in_one_batch(count: int) -> int:
-    """The size of a batch that holds so many rows and is seen to be the last: a full one is asked for more."""
+    """Return the batch size for `count` rows in one request: after a full batch, the driver requests another."""
     return count + 1
 
 
@@ -72,7 +71,7 @@ def connect(settings: CommonSettings) -> Database:
         settings.mongo_uri,
         tz_aware=True,
         w="majority",
-        # Each command and each batch of a cursor. It takes the place of `wtimeoutMS`, also of one in the URI.
+        # Of each command and each batch of a cursor. Replaces `wtimeoutMS`, also one in the URI.
         timeoutMS=int(COMMAND_WITHIN_S * 1000),
         serverSelectionTimeoutMS=int(COMMAND_WITHIN_S * 1000),
         appname="knowledge-bases",
@@ -81,7 +80,7 @@ def connect(settings: CommonSettings) -> Database:
 
 
 async def transaction_lifetime_s(database: Database) -> float:
-    """Ask MongoDB after how long it ends a transaction; its default where it does not say, or not to this user."""
+    """Return the age at which MongoDB ends a transaction; the default if this user may not ask for it."""
     try:
         answer = await database.client.admin.command("getParameter", 1, transactionLifetimeLimitSeconds=1)
     except PyMongoError:
@@ -90,16 +89,16 @@ async def transaction_lifetime_s(database: Database) -> float:
 
 
 def long_commands() -> AbstractContextManager[None]:
-    """Give the commands in the block the time to build an index, or to write every row, of a large collection."""
+    """Allow the commands in the block enough time to build an index, or to write every row, of a large collection."""
     return pymongo.timeout(LONG_COMMAND_WITHIN_S)
 
 
 _ENDED_TRANSACTION: Final = frozenset({251, 290})
-"""The server knows the transaction no more, or has just ended it because of its age."""
+"""Error codes: the transaction does not exist any more, or was ended because of its age."""
 _PASSING_CODES = frozenset(
     {6, 7, 50, 64, 79, 89, 91, 100, 112, 189, 202, 246, 251, 262, 290}
     | {9001, 10107, 11600, 11601, 11602, 13388, 13435, 13436}
-    # While a password is being changed, events wait and are no dead letters.
+    # While a password is being changed, events must wait and not become dead letters.
     | {AUTHENTICATION_FAILED}
 )
 """Codes of transient server errors (elections, shutdowns, lost connections, write conflicts, time limits)."""
@@ -107,7 +106,7 @@ _PASSING_CODES = frozenset(
 
 @contextmanager
 def mongo_errors() -> Iterator[None]:
-    """Raise MongoDB's passing failures as `TransientError`, a missed deadline as `TimedOut`; a bug stays what it is."""
+    """Raise transient errors of MongoDB as `TransientError`, a timeout as `TimedOut`; other errors unchanged."""
     try:
         yield
     except PyMongoError as error:
@@ -121,11 +120,11 @@ def mongo_errors() -> Iterator[None]:
             ) from error
         if error.timeout:
             raise TimedOut(f"MongoDB did not answer in time ({type(error).__name__}, code {code})") from error
-        raise TransientError(f"MongoDB is not able now ({type(error).__name__}, code {code})") from error
+        raise TransientError(f"MongoDB is temporarily unavailable ({type(error).__name__}, code {code})") from error
 
 
 def is_passing(error: PyMongoError) -> bool:
-    """Say whether later may help. Any write concern error is one: the write may be there, and may be lost."""
+    """Return whether a retry may help. A write concern error always counts: the write may exist or be lost."""
     match error:
         case ConnectionFailure() | WaitQueueTimeoutError() | ExecutionTimeout() | WriteConcernError():
             return True
@@ -148,9 +147,9 @@ def _code(failure: Row) -> int:
 
 
 def collisions(error: BulkWriteError) -> list[Row]:
-    """The duplicate keys that a bulk write met, if that is all that went wrong; raises `error` otherwise.
+    """Return the duplicate key errors of a bulk write; raise `error` if it contains any other error.
 
-    With a write concern error all of them may be lost, also the rows that they collided with.
+    After a write concern error any write may be lost, also the rows that the duplicates collided with.
     """
     failures: list[Row] = error.details.get("writeErrors", [])
     if error.details.get("writeConcernErrors") or any(_code(failure) != DUPLICATE_KEY for failure in failures):
@@ -161,8 +160,8 @@ def collisions(error: BulkWriteError) -> list[Row]:
 async def upsert_all(collection: Collection, upserts: Sequence[UpdateOne]) -> None:
     """Apply upserts, in no order.
 
-    Two that insert the same row at once may collide: the server repeats an upsert itself only when its filter is the
-    unique key and nothing else, and ours name the organization, too. The second time round the row is there.
+    Two concurrent inserts of the same row may collide: the server retries an upsert itself only if its filter is the
+    unique key alone, and ours contain the organization, too. In the second attempt the row exists.
     """
     left = list(upserts)
     for _ in range(MAX_ATTEMPTS):
@@ -188,8 +187,9 @@ async def in_transaction(
 ) -> T:
     """Run `work` in one transaction and return its value; an exception of `work` aborts it.
 
-    Reads are snapshots; the commit is acknowledged by the majority, which then has also all that `work` has read, even
-    if it wrote nothing. `work` is repeated after a write conflict, so it must have no effect but its writes.
+    All reads are from one snapshot. The commit is acknowledged by the majority, which then also has everything that
+    `work` has read, even if it wrote nothing. `work` is run again after a write conflict, so its writes must be its
+    only effect.
 
     Args:
         work: the commands of the transaction.
@@ -199,8 +199,8 @@ async def in_transaction(
     Raises:
         WriteConflicts: after 10 conflicts.
         OutcomeUnknown: no majority acknowledged the commit in time.
-        TransactionExpired: an attempt outlived `lifetime_s`, or all of them `within_s`; nothing is done. It is not
-            restarted here: what made it late would make it late again.
+        TransactionExpired: an attempt took longer than `lifetime_s`, or all of them than `within_s`; nothing was
+            written. It is not retried here, because a retry would be too slow, too.
     """
     limits = _Limits(monotonic() + within_s, lifetime_s)
     async with database.client.start_session() as session:
@@ -213,7 +213,7 @@ async def in_transaction(
             else:
                 note(session)
                 return value
-    raise WriteConflicts(f"{MAX_ATTEMPTS} write conflicts in a row")
+    raise WriteConflicts(f"gave up after {MAX_ATTEMPTS} write conflicts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +226,7 @@ class _Limits:
     """Time limit of each attempt, kept by the server."""
 
     def have_passed(self, error: BaseException, *, since: float) -> bool:
-        """Say whether an attempt that began at `since` failed because its time was over."""
+        """Return whether an attempt that began at `since` failed because of a time limit."""
         if not isinstance(error, PyMongoError):
             return False
         now = monotonic()
@@ -257,18 +257,18 @@ async def _transaction(session: MongoSession, limits: _Limits) -> AsyncIterator[
 
 
 def _expired(began: float) -> TransactionExpired:
-    return TransactionExpired(f"a transaction was not done after {monotonic() - began:.1f} s")
+    return TransactionExpired(f"a transaction was not finished after {monotonic() - began:.1f} s")
 
 
 def _until(end: float) -> AbstractContextManager[None]:
     left_s = end - monotonic()
     if left_s <= 0:
-        raise TransactionExpired("there was no time left for a transaction")
+        raise TransactionExpired("no time left for another attempt of a transaction")
     return pymongo.timeout(left_s)
 
 
 async def _abort(session: MongoSession) -> None:
-    # With time of its own: what is not aborted keeps its locks until the server gives up on it, for a minute.
+    # With its own time limit: a transaction that is not aborted keeps its locks for up to a minute.
     with pymongo.timeout(_ABORT_WITHIN_S), suppress(PyMongoError):
         await session.abort_transaction()
 

@@ -1,7 +1,7 @@
-"""`dead_letters`: what nobody could use, whose it is as far as can be told, and whether it was sent again.
+"""`dead_letters`: records that could not be handled, with their organization if it is known, and their redrive.
 
-A letter's id is made of what came and where, so that filing it twice files it once. Bodies stand in
-`dead_letter_bodies`, in pieces that fit into a row, so that a list never reads one; both go after 90 days.
+The id of a letter is computed from its record and position, so a letter that is filed twice is stored once. Bodies are
+in `dead_letter_bodies`, in pieces that fit into a row, so lists don't read them. Both are deleted after 90 days.
 """
 
 from collections.abc import Collection, Iterable
@@ -23,13 +23,13 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("filed_at", DESCENDING)]),
     IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL),
 ]
-# A body outlives its letter: what is listed can be sent again.
+# A body is deleted after its letter, so every listed letter can be sent again.
 BODY_INDEXES = [IndexModel([("filed_at", ASCENDING)], expireAfterSeconds=_TTL + 24 * 3600)]
 
 _PIECE_BYTES: Final = 8_000_000
 
 Visible = Collection[str | None]
-"""Organizations whose letters may be seen; None stands for letters that can't be told to be anybody's."""
+"""Organizations whose letters may be seen; None stands for letters of unknown organization."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class DeadLetter:
     detail: str
     traceparent: str
     occurred_at: datetime | None
-    """The record's own time; None if it had none that makes sense."""
+    """Timestamp of the record; None if it had no plausible one."""
     filed_at: datetime
     redriven_from: str | None = None
-    """The letter that was sent again and came to this."""
+    """Id of the letter that was sent again and failed again as this one."""
     redriven_at: datetime | None = None
     redriven_by: str | None = None
 
@@ -65,7 +65,7 @@ _ROWS: Final = RowMapper(DeadLetter, names={"letter_id": "_id"}, convert={"heade
 
 
 async def file(database: Database, letter: DeadLetter, body: bytes | None) -> None:
-    """Keep a letter and its body durably. Filing it again changes nothing."""
+    """Store a letter and its body. Filing it again changes nothing."""
     owner = {"organization_id": letter.organization_id}
     pieces = _pieces(letter.letter_id, body or b"")
     if pieces:
@@ -83,10 +83,10 @@ async def file(database: Database, letter: DeadLetter, body: bytes | None) -> No
     await upsert_all(database[NAME], [UpdateOne(key, {"$setOnInsert": fields}, upsert=True)])
 
 
-async def page(
+async def find_page(
     database: Database, visible: Visible, *, topic: str | None, reason: str | None, skip: int, limit: int
 ) -> tuple[list[DeadLetter], int]:
-    """Letters, the last filed first, and how many there are in all."""
+    """Return a page of letters, newest first, and their total number."""
     query: Row = _seen_by(visible)
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     newest_first = [("filed_at", DESCENDING), ("_id", ASCENDING)]
@@ -101,8 +101,8 @@ async def find(
     return _ROWS.read(row) if row else None
 
 
-async def body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
-    """The value of the record as it came."""
+async def read_body(database: Database, letter: DeadLetter, session: MongoSession | None = None) -> bytes | None:
+    """Return the value of the record, unchanged; None if it had no value."""
     if letter.size_bytes is None:
         return None
     piece_ids = [piece_id for piece_id, _ in _cut(letter.letter_id, letter.size_bytes)]
@@ -114,7 +114,7 @@ async def body(database: Database, letter: DeadLetter, session: MongoSession | N
 
 
 async def mark_redriven(database: Database, session: MongoSession, letter: DeadLetter, *, by: str) -> bool:
-    """False if it was sent again before."""
+    """Note that the letter was sent again; False if that was noted before."""
     marked = await database[NAME].update_one(
         {"_id": letter.letter_id, "organization_id": letter.organization_id, "redriven_at": None},
         {"$set": {"redriven_at": datetime.now(UTC), "redriven_by": by}},
@@ -132,5 +132,5 @@ def _pieces(letter_id: str, value: bytes) -> dict[str, bytes]:
 
 
 def _cut(letter_id: str, size_bytes: int) -> list[tuple[str, int]]:
-    """Id and beginning of each piece of a body."""
+    """Return id and start of each piece of a body."""
     return [(f"{letter_id}/{start}", start) for start in range(0, size_bytes, _PIECE_BYTES)]

@@ -59,7 +59,7 @@ async def find(
     return _ROWS.read(row) if row else None
 
 
-async def of_documents(
+async def find_of_documents(
     database: Database, organization_id: str, document_ids: Collection[str]
 ) -> dict[str, list[IndexedDocument]]:
     """Return the rows of documents in all KBs, by document; a document that is in no KB is absent."""
@@ -141,7 +141,7 @@ async def delete_of_kb(database: Database, key: KnowledgeBaseKey) -> None:
     await database[NAME].delete_many({"organization_id": key.organization_id, "kb_id": key.kb_id})
 
 
-async def of_kb(
+async def iterate_kb(
     database: Database, key: KnowledgeBaseKey, *, after: str | None = None, limit: int = 0
 ) -> AsyncIterator[IndexedDocument]:
     """Yield the rows of a KB in the order of `document_id`."""
@@ -152,7 +152,7 @@ async def of_kb(
         yield _ROWS.read(row)
 
 
-async def by_ids(
+async def find_by_ids(
     database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]
 ) -> dict[str, IndexedDocument]:
     """Return the rows of the `document_ids` that are in the KB, by document."""
@@ -162,7 +162,7 @@ async def by_ids(
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
 
 
-async def last_indexed_at(database: Database, key: KnowledgeBaseKey) -> datetime | None:
+async def find_last_indexed_at(database: Database, key: KnowledgeBaseKey) -> datetime | None:
     """Return when a document of the KB was last indexed; None if no document is."""
     row = await database[NAME].find_one(
         {"organization_id": key.organization_id, "kb_id": key.kb_id},
@@ -172,7 +172,7 @@ async def last_indexed_at(database: Database, key: KnowledgeBaseKey) -> datetime
     return row["indexed_at"] if row else None
 
 
-def united_with(key: KnowledgeBaseKey, document_ids: Collection[str]) -> Row:
+def build_union_stage(key: KnowledgeBaseKey, document_ids: Collection[str]) -> Row:
     """Build the stage of a query on another collection that adds an `indexed_document` for each one in the KB."""
     rows = {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}
     only_id = {"_id": 0, "indexed_document": "$document_id"}

@@ -1,7 +1,7 @@
-"""`document_texts`: the text of one revision, immutable, written before anything refers to it.
+"""`document_texts`: immutable texts of document revisions, each written before anything refers to it.
 
-Texts of more than 1 MB go to GridFS, in a file named by the row, whose insertion makes the text exist. The id holds
-organization and document, so that a `text_ref` of another organization can be told from its form.
+Texts of more than 1 MB are files in GridFS, which the row names. Such a text exists once its row is inserted. The id
+contains organization and document, so the `text_ref` of another organization can be recognized without a query.
 """
 
 import hashlib
@@ -29,15 +29,15 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("file_id", ASCENDING)], sparse=True),
     IndexModel(list(_BY_BYTES.items())),
-    # For the sweep of old texts, which reads no text this way.
+    # For the sweep of old texts, so that it need not read the texts.
     IndexModel([("_id", ASCENDING), ("created_at", ASCENDING)]),
 ]
 
 _INLINE_BYTES = 1_000_000
 _MOST_BYTES_OF_A_CHARACTER = 4
 _BYTES_PER_INSERT: Final = 1_000_000
-# PyMongo has no parameter for it. It keeps up to 32 MB of each upload in memory and then encodes them at once, which
-# takes 100 ms of the event loop.
+# PyMongo has no parameter for this. By default it buffers up to 32 MB of an upload and encodes them at once, which
+# blocks the event loop for 100 ms.
 grid_file._UPLOAD_BUFFER_SIZE = _BYTES_PER_INSERT  # type: ignore[attr-defined]  # noqa: SLF001  # see above
 
 log = structlog.get_logger()
@@ -51,7 +51,7 @@ class StoredText:
 
 
 class NewText:
-    """A text to be stored; `identity` is what it is referred to by."""
+    """Text to store; `identity` is the id by which documents refer to it."""
 
     def __init__(self, document: DocumentKey, text: str, pages: Sequence[tuple[int, int, int]] = ()) -> None:
         self.text = text
@@ -93,7 +93,7 @@ async def put(
 
 
 async def put_all(database: Database, texts: Sequence[NewText]) -> None:
-    """Store texts as `put` does."""
+    """Store several texts, as `put` does."""
     small = [text for text in texts if len(text.encoded) <= _INLINE_BYTES]
     if small:
         await upsert_all(database[NAME], [_upsert(text) for text in small])
@@ -105,7 +105,7 @@ async def put_all(database: Database, texts: Sequence[NewText]) -> None:
 def _upsert(text: NewText) -> UpdateOne:
     return UpdateOne(
         text.key,
-        # Young again: whoever puts a text is about to refer to it, and the sweep must not be faster.
+        # With a new age: the caller is about to refer to the text, and the sweep must not delete it before.
         {"$set": {"created_at": datetime.now(UTC)}, "$setOnInsert": {**text.fields, "text": text.text}},
         upsert=True,
     )
@@ -119,7 +119,7 @@ async def _put_large(database: Database, text: NewText) -> None:
 
 
 async def put_stream(database: Database, document: DocumentKey, pieces: AsyncIterator[bytes]) -> str:
-    """Store a text without pages as it comes, in UTF-8; returns its id. If `pieces` raises, nothing is stored."""
+    """Store a streamed UTF-8 text without pages; return its id. If `pieces` raises, nothing is stored."""
     digest = hashlib.sha256()
     beginning = bytearray()
     received_bytes = 0
@@ -153,11 +153,11 @@ async def put_stream(database: Database, document: DocumentKey, pieces: AsyncIte
     return identity
 
 
-async def stored_bytes(database: Database, organization_id: str) -> int:
-    """Return how many bytes of UTF-8 the texts of an organization have; those of older versions count as none."""
+async def count_stored_bytes(database: Database, organization_id: str) -> int:
+    """Return the total size of the texts of an organization in UTF-8; rows of older versions count as 0."""
     stages: list[Row] = [
         {"$match": {"organization_id": organization_id}},
-        # Of the index alone: no text is read.
+        # From the index alone, without reading texts.
         {"$group": {"_id": None, "bytes": {"$sum": "$bytes"}}},
     ]
     rows = await database[NAME].aggregate(stages, hint=_BY_BYTES)
@@ -165,20 +165,20 @@ async def stored_bytes(database: Database, organization_id: str) -> int:
 
 
 async def _insert_large(database: Database, row: Row) -> None:
-    """Make a text exist whose file is there; if it does already, the file is of no more use."""
+    """Insert the row of a text whose file is stored; if the row exists already, delete the file."""
     try:
         await database[NAME].insert_one({**row, "created_at": datetime.now(UTC)})
     except DuplicateKeyError:
         if not await touch(database, row["organization_id"], row["_id"]):
-            # Swept since, or never acknowledged by the majority and lost with its primary: only this file has it now.
-            raise TransientError("another wrote the text, and it is gone") from None
+            # The other row was swept, or lost with its primary: only the file of this call has the text now.
+            raise TransientError("the row of another writer of the same text is gone") from None
         await _files(database).delete(row["file_id"])
 
 
 async def touch(database: Database, organization_id: str, identity: str) -> bool:
-    """Make a text young again, as who names it is about to refer to it and the sweep must not be faster.
+    """Reset the age of a text, because the caller is about to refer to it; False if it does not exist.
 
-    False if there is none.
+    So the sweep does not delete it first.
     """
     key = {"_id": identity, "organization_id": organization_id}
     async with seen_by_later_reads(database):
@@ -187,7 +187,7 @@ async def touch(database: Database, organization_id: str, identity: str) -> bool
 
 
 async def find_beginning(database: Database, organization_id: str, identity: str, *, characters: int) -> str | None:
-    """The first `characters` of a text, without reading more of a large one than they take."""
+    """Return the first `characters` of a text; of a large one, no more is read. None if it does not exist."""
     row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"pages": 0})
     if row is None:
         return None
@@ -197,7 +197,7 @@ async def find_beginning(database: Database, organization_id: str, identity: str
 
 
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
-    """Read the stored texts, by id; one whose file is damaged counts as lost."""
+    """Return the stored texts, by id; a text with a damaged file is absent."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
     found = [(row["_id"], await _from_row(database, row)) async for row in rows]
     return {identity: stored for identity, stored in found if stored is not None}
@@ -207,14 +207,14 @@ async def _from_row(database: Database, row: Row) -> StoredText | None:
     try:
         text = row["text"] if "text" in row else await _read_file(database, row["file_id"])
     except (NoFile, CorruptGridFile, UnicodeDecodeError) as error:
-        # Asked for with texts of others, which are sound.
+        # The query may include intact texts of others.
         log.warning("text.damaged", organization_id=row["organization_id"], error=type(error).__name__)
         return None
     return StoredText(text, tuple((page, start, end) for page, start, end in row["pages"]))
 
 
-async def older_than(database: Database, age: timedelta, *, after: str | None, limit: int) -> list[str]:
-    """Ids of texts of all organizations put longer ago than `age`, in their order."""
+async def find_older_than(database: Database, age: timedelta, *, after: str | None, limit: int) -> list[str]:
+    """Return ids of texts of all organizations that are older than `age`, in the order of the ids."""
     query: Row = {"created_at": {"$lt": datetime.now(UTC) - age}}
     if after is not None:
         query["_id"] = {"$gt": after}
@@ -223,7 +223,7 @@ async def older_than(database: Database, age: timedelta, *, after: str | None, l
 
 
 async def delete_if_older(database: Database, identity: str, age: timedelta) -> bool:
-    """Delete a text that nobody refers to, unless it was put again meanwhile."""
+    """Delete a text without references, unless it was put again meanwhile."""
     row = await database[NAME].find_one_and_delete(
         {"_id": identity, "created_at": {"$lt": datetime.now(UTC) - age}}, {"file_id": 1}
     )
@@ -235,10 +235,10 @@ async def delete_if_older(database: Database, identity: str, age: timedelta) -> 
 async def delete_next_stray_file(
     database: Database, age: timedelta, *, after: ObjectId | None
 ) -> tuple[ObjectId | None, bool]:
-    """Look at the next file begun longer ago than `age`, and delete it, or the part there is, if no text names it.
+    """Check the next file that is older than `age`, and delete it, complete or not, if no text refers to it.
 
     Returns:
-        The file, by which to go on, or None at the end; and whether it was deleted.
+        The file, after which to continue, or None at the end; and whether it was deleted.
     """
     span = {"$lt": ObjectId.from_datetime(datetime.now(UTC) - age), **({"$gt": after} if after else {})}
     piece = await database[f"{NAME}.chunks"].find_one({"files_id": span}, {"files_id": 1}, sort=[("files_id", 1)])
@@ -247,7 +247,7 @@ async def delete_next_stray_file(
     file_id: ObjectId = piece["files_id"]
     if await database[NAME].find_one({"file_id": file_id}, {"_id": 1}):
         return file_id, False
-    with suppress(NoFile):  # of an upload that was cut off there are only pieces, and they go all the same
+    with suppress(NoFile):  # an interrupted upload has only chunks, which are deleted all the same
         await _files(database).delete(file_id)
     return file_id, True
 
@@ -262,7 +262,7 @@ async def _read_file(database: Database, file_id: ObjectId) -> str:
 
 
 async def _read_beginning(database: Database, file_id: ObjectId, size_bytes: int) -> str:
-    """Not by the bucket's stream, which asks for 16 MB at once however little is read of it."""
+    """Read the first bytes of a file, without the stream of the bucket, which fetches 16 MB at once."""
     beginning = bytearray()
     pieces = database[f"{NAME}.chunks"].find({"files_id": file_id}, {"data": 1}).sort("n", ASCENDING).batch_size(1)
     async with pieces:
@@ -270,5 +270,5 @@ async def _read_beginning(database: Database, file_id: ObjectId, size_bytes: int
             beginning += piece["data"]
             if len(beginning) >= size_bytes:
                 break
-    # The last character may have come in part.
+    # The last character may be incomplete.
     return beginning.decode(errors="ignore")

@@ -1,7 +1,7 @@
-"""`documents`: what upstream said of a document, facet by facet; no text. The projection of `document-events`.
+"""`documents`: the projection of `document-events`, with the facets of each document but without its text.
 
-A facet is last-writer-wins by (revision, digest). `alive`, `text_revision`, `text_digest` and `tag_ids` stand at the
-top of the row because swaps write under conditions on them (`fence`).
+For each facet the greatest (revision, digest) wins. `alive`, `text_revision`, `text_digest` and `tag_ids` are top-level
+fields because swaps write on conditions on them (`fence`).
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -117,8 +117,8 @@ async def find(database: Database, key: DocumentKey, *, session: MongoSession | 
     return _from_row(row) if row else None
 
 
-async def last_events(database: Database, key: DocumentKey) -> list[AppliedEvent]:
-    """The last events that changed the document, newest first; of those that came too late there is no trace."""
+async def find_last_events(database: Database, key: DocumentKey) -> list[AppliedEvent]:
+    """Return the last events that changed the document, newest first. Events that came too late are not recorded."""
     row = await database[NAME].find_one(_filter(key), {"events": 1})
     events = [_EVENTS.read(event) for event in (row or {}).get("events", [])]
     return events[::-1]
@@ -126,7 +126,7 @@ async def last_events(database: Database, key: DocumentKey) -> list[AppliedEvent
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DocumentChange:
-    """A document as an event leaves it; `projection_version` is of the row that was read."""
+    """Document after an event; `projection_version` is the version of the row that was read."""
 
     document: Document
     event: AppliedEvent
@@ -141,7 +141,7 @@ class DocumentChange:
 
 
 async def write_all(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
-    """Store changes of different documents; returns those whose row was still the one they were read from."""
+    """Store changes of different documents; return those whose row was unchanged since it was read."""
     try:
         async with seen_by_later_reads(database):
             written = await database[NAME].bulk_write([_write_of(change) for change in changes], ordered=False)
@@ -162,7 +162,7 @@ def _write_of(change: DocumentChange) -> InsertOne[Row] | UpdateOne:
     }
     row = _to_fields(replace(document, projection_version=change.version))
     row["last_event_id"] = change.event.event_id
-    # Not `asdict`, which copies the time by reduction.
+    # Not `asdict`, which deep-copies the time.
     applied = {field.name: getattr(change.event, field.name) for field in fields(change.event)}
     if document.projection_version:
         remembered = {"$push": {"events": {"$each": [applied], "$slice": -EVENTS_REMEMBERED}}}
@@ -171,7 +171,10 @@ def _write_of(change: DocumentChange) -> InsertOne[Row] | UpdateOne:
 
 
 async def _written_among(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
-    """Somebody was faster with some of them; a row that names the event in the version it was to have is its own."""
+    """Return the changes that were stored although others conflicted.
+
+    A row with the version and the event of a change was written by that change.
+    """
     ours = {
         "_id": {"$in": [change.row_id for change in changes]},
         "organization_id": {"$in": sorted({change.document.organization_id for change in changes})},
@@ -192,8 +195,8 @@ async def fence_content(
     """Write the row if it still has the text of `document` and one of the tags.
 
     Returns:
-        The document as it is in this transaction and its fence, a number that rises with each swap or removal;
-        None if the truth has changed, and the caller must abort.
+        The document in this transaction and its fence, a number that rises with each swap or removal. None if the
+        document has changed: the caller must abort.
     """
     if document.text is None:
         return None
@@ -215,7 +218,7 @@ async def fence_content(
 
 
 async def fence_projection(database: Database, session: MongoSession, document: Document) -> int | None:
-    """Write the row if it has not changed since `document` was read; returns its fence, or None to abort."""
+    """Write the row if it is unchanged since `document` was read; return its fence. None means abort."""
     row = await database[NAME].find_one_and_update(
         {
             "_id": row_id(document.organization_id, document.document_id),
@@ -233,17 +236,20 @@ async def fence_projection(database: Database, session: MongoSession, document: 
 async def raise_fences(
     database: Database, session: MongoSession, organization_id: str, *, document_ids: Collection[str]
 ) -> dict[str, int]:
-    """By document, the next number in the order of what is told about it; one never heard of is absent."""
+    """Raise the fences of documents and return them by document: sequence numbers for announcements about it.
+
+    An unknown document is absent.
+    """
     rows = {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id}
     await database[NAME].update_many(rows, {"$inc": {"fence": 1}}, session=session)
     raised = database[NAME].find(rows, {"document_id": 1, "fence": 1}, session=session)
     return {row["document_id"]: int(row["fence"]) async for row in raised}
 
 
-async def with_tags(
+async def iterate_with_tags(
     database: Database, organization_id: str, tag_ids: Sequence[str], *, after: str | None = None, limit: int = 0
 ) -> AsyncIterator[Document]:
-    """Documents, alive or waiting for their text, that carry one of the tags, in the order of `document_id`."""
+    """Yield documents with one of the tags, alive or waiting for their text, in the order of `document_id`."""
     query: Row = {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}}
     if after is not None:
         query["document_id"] = {"$gt": after}
@@ -251,7 +257,7 @@ async def with_tags(
         yield _from_row(row)
 
 
-async def by_ids(database: Database, organization_id: str, document_ids: Collection[str]) -> dict[str, Document]:
+async def find_by_ids(database: Database, organization_id: str, document_ids: Collection[str]) -> dict[str, Document]:
     rows = database[NAME].find(
         {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id},
         _WITHOUT_EVENTS,
@@ -259,7 +265,7 @@ async def by_ids(database: Database, organization_id: str, document_ids: Collect
     return {row["document_id"]: _from_row(row) async for row in rows}
 
 
-async def referred_texts(database: Database, text_ids: Sequence[str]) -> set[str]:
+async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> set[str]:
     """Return the `text_ids`, of any organization, that a document refers to."""
     row_ids = {text_id.rpartition("/")[0] for text_id in text_ids}
     rows = database[NAME].find({"_id": {"$in": sorted(row_ids)}}, {"text_id": 1})

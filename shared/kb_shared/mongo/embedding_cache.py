@@ -1,7 +1,7 @@
 """`embedding_cache`: vectors that were paid for.
 
-The id holds everything that makes a vector what it is: whose, from which address, which model and dimensions, query
-or document, which text. Vectors are BinData float32: 6 KB where an array of doubles takes 20.
+The id is a hash of everything that determines a vector: scope, provider, model, dimensions, query or document, and
+text. Vectors are BinData float32: 6 KB, compared to 20 KB for an array of doubles.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ from pymongo import ASCENDING, IndexModel, UpdateOne
 from kb_shared.mongo.database import Database, MongoSession, Row
 
 _EXTENDED_EVERY = timedelta(days=1)
-"""Not at each use, which would be a write for each read."""
+"""Interval of extensions. An extension at each use would mean a write for each read."""
 
 NAME = "embedding_cache"
 INDEXES = [IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)]
@@ -23,14 +23,14 @@ INDEXES = [IndexModel([("expires_at", ASCENDING)], expireAfterSeconds=0)]
 
 @dataclass(frozen=True, slots=True)
 class VectorSpace:
-    """Vectors are comparable, and a cached one usable, only within one of these."""
+    """Everything but the text that determines a vector. Vectors of different spaces can't be compared."""
 
     scope: str
-    """The organization, or `global` where the setting says so."""
+    """The organization, or `global` if the setting says so."""
     provider_fingerprint: str
     model: str
     dimensions: int
-    """0: as many as the model gives when it is not told."""
+    """Number of dimensions; 0: the default of the model."""
     input_type: str
 
     def key(self, chunk_hash: str) -> str:
@@ -48,10 +48,10 @@ class VectorSpace:
 async def find(
     database: Database, space: VectorSpace, chunk_hashes: Collection[str], *, keep_for: timedelta | None = None
 ) -> dict[str, bytes]:
-    """The vectors that are there, by chunk hash, as they are stored. One look-up for all.
+    """Return the cached vectors, as stored, by chunk hash, in one query.
 
     Args:
-        keep_for: they are to be there for so long from now on, give or take a day; None: as long as they were to be.
+        keep_for: extends their lifetime to so long from now, to within a day; None: lifetimes are unchanged.
     """
     keys = {space.key(chunk_hash): chunk_hash for chunk_hash in chunk_hashes}
     rows = await (
@@ -89,11 +89,11 @@ async def store(
     lifetime: timedelta,
     all_new: bool,
 ) -> list[NewVector]:
-    """Keep vectors; returns those that were new.
+    """Store vectors; return those that were new.
 
     Args:
-        all_new: none is expected to be there. A third of the work for the server, but one that is there aborts the
-            transaction, with a duplicate key.
+        all_new: whether none is expected to exist. This is a third of the work for the server, but an existing one
+            aborts the transaction with a duplicate key.
     """
     rows = _rows(space, vectors, lifetime)
     if all_new:
@@ -128,7 +128,7 @@ def _upsert(row: Row) -> UpdateOne:
     return UpdateOne(key, {"$setOnInsert": row}, upsert=True)
 
 
-async def paid_by(
+async def find_paid_by(
     database: Database,
     session: MongoSession,
     space: VectorSpace,

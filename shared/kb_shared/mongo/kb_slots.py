@@ -1,9 +1,9 @@
-"""`kb_slots`: sixteen stripes of a KB, each its fence and its counters.
+"""`kb_slots`: 16 rows of each KB with its fence and its counters.
 
-Every swap and removal writes the stripe of its document, under the condition that the KB is live and has the tags
-the decision was made for; a swap also, that it is not paused. Deleting a KB, changing its tags, pausing and resuming
-it hold the door of all stripes and write them first. One row instead of sixteen stalls: 64 swaps in flight went through
-at 9 documents/s.
+Each swap and removal writes the slot of its document, on the condition that the KB is live and has the tags that the
+decision was made for; a swap also on the condition that the KB is not paused. Deleting, retagging, pausing and resuming
+a KB first block swaps on all slots, then write them. With one row instead of 16, swaps wait for each other: 64
+concurrent swaps reached 9 documents/s.
 """
 
 import hashlib
@@ -18,17 +18,17 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 NAME = "kb_slots"
 INDEXES = [IndexModel([("kb_id", ASCENDING)])]
-STRIPES = 16
-HELD_FOR: Final = timedelta(seconds=3)
+SLOTS_PER_KB = 16
+BLOCKED_FOR: Final = timedelta(seconds=3)
 
-# A door that was never closed has no time, which is less than any.
-_DOOR_IS_OPEN: Final[Row] = {"$expr": {"$lt": ["$closed_until", "$$NOW"]}}
+# A slot that was never blocked has no time, which compares as less than any time.
+_IS_NOT_BLOCKED: Final[Row] = {"$expr": {"$lt": ["$closed_until", "$$NOW"]}}
 _NOT_PAUSED: Final[Row] = {"paused": {"$ne": True}}
 
 
 def row_id(kb_id: str, document_id: str) -> str:
-    stripe = hashlib.sha256(document_id.encode()).digest()[0] % STRIPES
-    return f"{kb_id}/{stripe}"
+    slot = hashlib.sha256(document_id.encode()).digest()[0] % SLOTS_PER_KB
+    return f"{kb_id}/{slot}"
 
 
 async def create(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, tags_version: int) -> None:
@@ -36,7 +36,7 @@ async def create(database: Database, session: MongoSession, key: KnowledgeBaseKe
         [
             InsertOne(
                 {
-                    "_id": f"{key.kb_id}/{stripe}",
+                    "_id": f"{key.kb_id}/{slot}",
                     "kb_id": key.kb_id,
                     "organization_id": key.organization_id,
                     "state": "live",
@@ -45,7 +45,7 @@ async def create(database: Database, session: MongoSession, key: KnowledgeBaseKe
                     "chunks": 0,
                 }
             )
-            for stripe in range(STRIPES)
+            for slot in range(SLOTS_PER_KB)
         ],
         session=session,
     )
@@ -61,12 +61,12 @@ async def fence(
     chunks: int,
     even_if_paused: bool = False,
 ) -> bool:
-    """Add to the counters if the KB is live with the tags of `tags_version` and nobody holds the door.
+    """Add to the counters if the KB is live with the tags of `tags_version` and swaps are not blocked.
 
     Args:
         even_if_paused: for removals, which go on in a paused KB.
     Returns:
-        False means abort: what the decision was made for has changed, or is about to.
+        False means abort: the KB has changed since the decision, or is about to change.
     """
     written = await database[NAME].update_one(
         {
@@ -75,9 +75,9 @@ async def fence(
             "state": "live",
             "tags_version": tags_version,
             **({} if even_if_paused else _NOT_PAUSED),
-            **_DOOR_IS_OPEN,
+            **_IS_NOT_BLOCKED,
         },
-        # A write that changes nothing is none and would fence nothing: `writes` always changes.
+        # A write that changes nothing conflicts with nothing, so it would not be a fence. `writes` always changes.
         {"$inc": {"documents": documents, "chunks": chunks, "writes": 1}},
         session=session,
     )
@@ -91,7 +91,7 @@ async def fence_paused(database: Database, session: MongoSession, key: Membershi
             "_id": row_id(key.kb_id, key.document_id),
             "organization_id": key.organization_id,
             "paused": True,
-            **_DOOR_IS_OPEN,
+            **_IS_NOT_BLOCKED,
         },
         {"$inc": {"writes": 1}},
         session=session,
@@ -99,36 +99,36 @@ async def fence_paused(database: Database, session: MongoSession, key: Membershi
     return written.matched_count == 1
 
 
-async def hold(database: Database, key: KnowledgeBaseKey) -> None:
-    """Close the door for swaps, and wait for those inside, so that a transaction on all slots conflicts with none.
+async def block_swaps(database: Database, key: KnowledgeBaseKey) -> None:
+    """Block new swaps and wait for those in progress, so that a transaction on all slots meets no conflict.
 
-    Without it such a transaction loses to the swaps of a busy KB, attempt after attempt. A single write waits its turn
-    in the server, a transaction never does. What writes all slots opens the door again; after a crash, or if its
-    transaction comes to nothing, it opens by itself after `HELD_FOR`.
+    Otherwise the transaction conflicts with the swaps of a busy KB in attempt after attempt: a single write waits for a
+    lock in the server, a write in a transaction fails at once. The write to all slots ends the block. After a crash or
+    an aborted transaction it ends by itself after `BLOCKED_FOR`.
 
     Raises:
-        NetworkTimeout, ExecutionTimeout: a swap stayed inside for longer than `HELD_FOR`.
+        NetworkTimeout, ExecutionTimeout: a swap was in progress for longer than `BLOCKED_FOR`.
     """
-    until = {"$add": ["$$NOW", int(HELD_FOR.total_seconds() * 1000)]}
-    # Waiting longer would be for nothing: the slots closed first would be open again.
-    with pymongo.timeout(HELD_FOR.total_seconds()):
+    until = {"$add": ["$$NOW", int(BLOCKED_FOR.total_seconds() * 1000)]}
+    # A longer wait is useless: the block on the first slots would have ended.
+    with pymongo.timeout(BLOCKED_FOR.total_seconds()):
         await database[NAME].update_many(_of_kb(key), [{"$set": {"closed_until": until}}])
 
 
 async def set_tags_version(
     database: Database, session: MongoSession, key: KnowledgeBaseKey, *, tags_version: int
 ) -> None:
-    """From the commit on no swap decided for the old tags goes through; `hold` first."""
+    """Make swaps that were decided for the old tags fail from the commit on. Call `block_swaps` first."""
     await _write_all(database, session, key, fields={"tags_version": tags_version})
 
 
 async def set_paused(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, paused: bool) -> None:
-    """From the commit on no swap of this KB goes through, or they do again; `hold` first."""
+    """Make swaps of this KB fail, or succeed again, from the commit on. Call `block_swaps` first."""
     await _write_all(database, session, key, fields={"paused": paused})
 
 
 async def close(database: Database, session: MongoSession, key: KnowledgeBaseKey) -> None:
-    """From the commit on no swap of this KB goes through; `hold` first."""
+    """Make all swaps of this KB fail from the commit on. Call `block_swaps` first."""
     await _write_all(database, session, key, fields={"state": "deleting"})
 
 
@@ -136,8 +136,8 @@ async def _write_all(database: Database, session: MongoSession, key: KnowledgeBa
     await database[NAME].update_many(_of_kb(key), {"$set": {**fields, "closed_until": None}}, session=session)
 
 
-async def totals(database: Database, organization_id: str, kb_ids: list[str]) -> dict[str, tuple[int, int]]:
-    """(documents, live chunks) of each KB."""
+async def sum_counters(database: Database, organization_id: str, kb_ids: list[str]) -> dict[str, tuple[int, int]]:
+    """Return (documents, live chunks) of each KB."""
     stages = [
         {"$match": {"kb_id": {"$in": kb_ids}, "organization_id": organization_id}},
         {"$group": {"_id": "$kb_id", "documents": {"$sum": "$documents"}, "chunks": {"$sum": "$chunks"}}},
@@ -146,8 +146,8 @@ async def totals(database: Database, organization_id: str, kb_ids: list[str]) ->
     return {row["_id"]: (row["documents"], row["chunks"]) async for row in rows}
 
 
-def counted() -> list[Row]:
-    """The stages of a query on KBs that add `document_count` and `chunk_count` to each."""
+def build_count_stages() -> list[Row]:
+    """Build the stages of a query on KBs that add `document_count` and `chunk_count` to each."""
     sums = {"_id": None, "document_count": {"$sum": "$documents"}, "chunk_count": {"$sum": "$chunks"}}
     mine = {"$match": {"$expr": {"$eq": ["$organization_id", "$$organization_id"]}}}
     looked_up = {
@@ -164,7 +164,7 @@ def counted() -> list[Row]:
 
 async def count_documents(database: Database) -> int:
     """Count the documents of all KBs of all organizations."""
-    # Reads all rows: sixteen a KB, however many documents it has, and a cluster has search indexes for 1,250 KBs.
+    # Reads all rows: 16 for each KB, whatever its size, and a cluster has search indexes for at most 1,250 KBs.
     rows = await database[NAME].aggregate([{"$group": {"_id": None, "documents": {"$sum": "$documents"}}}])
     return sum([row["documents"] async for row in rows])
 

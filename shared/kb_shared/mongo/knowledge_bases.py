@@ -1,7 +1,7 @@
-"""`knowledge_bases`: what a KB is, and how far its life has come.
+"""`knowledge_bases`: the configuration of KBs, and the state of their life cycle.
 
-`creating -> building -> indexing -> active`, or `error` and back; `deleting` from any. Configuration never changes
-after creation; tags do, and each change raises `tags_version`, which the KB's slots carry too.
+`creating -> building -> indexing -> active`; `error` and back from each; `deleting` from any. The configuration of
+chunks and vectors never changes. Tags do: each change raises `tags_version`, which is also in the slots of the KB.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ Sort = Literal[
     "chunk_count",
     "-chunk_count",
 ]
-"""By a field, from its greatest value down with a minus."""
+"""Field to sort by; descending with a minus."""
 _COUNTS: Final = frozenset({"document_count", "chunk_count"})
 """Fields that are sums over the slots of a KB."""
 
@@ -93,7 +93,7 @@ class KnowledgeBase:
     warnings: tuple[str, ...] = ()
     last_searched_at: datetime | None = None
     paused_at: datetime | None = None
-    """Since then nothing is indexed; what has to leave leaves, and searches go on."""
+    """Time of the pause. A paused KB indexes nothing; removals and searches continue."""
 
     @property
     def key(self) -> KnowledgeBaseKey:
@@ -108,7 +108,7 @@ class KnowledgeBase:
             self.chunk_overlap,
             self.embedding_model,
             self.embedding_dimensions,
-            # A row from before this field keeps its hash; with another one all of its documents would be indexed again.
+            # A row without this field keeps its hash. Another hash would cause all its documents to be indexed again.
             *(() if self.text_normalization == AS_WRITTEN else (self.text_normalization,)),
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
@@ -119,12 +119,12 @@ ROWS: Final = RowMapper(
     names={"kb_id": "_id"},
     convert={"status": Status}
     | dict.fromkeys(("tag_ids", "filterable_metadata", "filters_building", "warnings"), tuple),
-    # What stands here is a part of rows from the beginning, but one without it can be read all the same.
+    # All rows have these fields, but a row without them is readable, too.
     defaults={"tag_ids": (), "status_reason": None},
 )
 
 
-def collection_name(kb_id: str) -> str:
+def build_collection_name(kb_id: str) -> str:
     return f"kb_vectors_{kb_id}"
 
 
@@ -139,37 +139,37 @@ async def find(
     return ROWS.read(row) if row else None
 
 
-async def by_ids(database: Database, organization_id: str, kb_ids: Collection[str]) -> dict[str, KnowledgeBase]:
+async def find_by_ids(database: Database, organization_id: str, kb_ids: Collection[str]) -> dict[str, KnowledgeBase]:
     rows = database[NAME].find({"_id": {"$in": list(kb_ids)}, "organization_id": organization_id})
     return {row["_id"]: ROWS.read(row) async for row in rows}
 
 
-def united_with(organization_id: str, kb_ids: Collection[str]) -> Row:
-    """The stage of a query on another collection that adds a `knowledge_base` for each of the KBs that is there."""
+def build_union_stage(organization_id: str, kb_ids: Collection[str]) -> Row:
+    """Build the stage of a query on another collection that adds a `knowledge_base` for each KB that exists."""
     theirs = {"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}
     pipeline = [{"$match": theirs}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
 async def get(database: Database, key: KnowledgeBaseKey, *, session: MongoSession | None = None) -> KnowledgeBase:
-    """Raises the same NotFound for an id that is malformed, missing, another organization's or being deleted."""
+    """Return a KB. Raises NotFound also for a malformed id, another organization's KB, and one being deleted."""
     return require(await find(database, key, session=session) if is_kb_id(key.kb_id) else None)
 
 
 def require(kb: KnowledgeBase | None) -> KnowledgeBase:
-    """Raises NotFound unless it is there and stays."""
+    """Return `kb`. Raises NotFound if it is None or being deleted."""
     if kb is None or kb.status is Status.DELETING:
         raise NotFound("knowledge base")
     return kb
 
 
-async def of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
-    """All KBs of an organization that are not being deleted. Read again for each event: never cached."""
+async def find_of_organization(database: Database, organization_id: str) -> list[KnowledgeBase]:
+    """Return all KBs of an organization that are not being deleted."""
     rows = database[NAME].find({"organization_id": organization_id, "status": {"$ne": Status.DELETING}})
     return [ROWS.read(row) async for row in rows]
 
 
-async def page(
+async def find_page(
     database: Database,
     organization_id: str,
     *,
@@ -179,17 +179,17 @@ async def page(
     status: Status | None = None,
     name_search: str | None = None,
 ) -> tuple[list[KnowledgeBase], int]:
-    """One page of the KBs of an organization that are not being deleted, and how many there are in all.
+    """Return a page of the KBs of an organization that are not being deleted, and their total number.
 
     Args:
-        name_search: part of the name, taken as text; capitals make no difference.
+        name_search: literal part of the name, case-insensitive.
     """
     query: Row = {"organization_id": organization_id, "status": status or {"$ne": Status.DELETING}}
     if name_search is not None:
         query["name"] = {"$regex": re.escape(name_search), "$options": "i"}
     field_name = sort.removeprefix("-")
     order = {field_name: DESCENDING if sort.startswith("-") else ASCENDING, "_id": ASCENDING}
-    counted = kb_slots.counted() if field_name in _COUNTS else []
+    counted = kb_slots.build_count_stages() if field_name in _COUNTS else []
     rows = await database[NAME].aggregate(
         [{"$match": query}, *counted, {"$sort": order}, {"$skip": skip}, {"$limit": limit}]
     )
@@ -197,21 +197,21 @@ async def page(
 
 
 async def count(database: Database, organization_id: str, session: MongoSession | None = None) -> int:
-    """How many KBs an organization has, without those being deleted."""
+    """Count the KBs of an organization that are not being deleted."""
     return await database[NAME].count_documents(
         {"organization_id": organization_id, "status": {"$ne": Status.DELETING}}, session=session
     )
 
 
-async def in_transition(database: Database) -> list[KnowledgeBase]:
-    """KBs, of every organization, whose life has a next step now."""
+async def find_in_transition(database: Database) -> list[KnowledgeBase]:
+    """Return the KBs of all organizations whose life cycle has a next step now."""
     rows = database[NAME].find(
         {
             "$or": [
                 {"status": {"$in": [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING]}},
-                # One that nobody has looked at since has no time, which is less than any.
+                # A KB that was not checked since has no time, which compares as less than any time.
                 {"status": Status.ERROR, "$expr": {"$lt": ["$look_again_at", "$$NOW"]}},
-                # Any key at all.
+                # With at least one key.
                 {"status": Status.ACTIVE, "filters_building": {"$gt": ""}},
             ]
         }
@@ -219,21 +219,21 @@ async def in_transition(database: Database) -> list[KnowledgeBase]:
     return [ROWS.read(row) async for row in rows]
 
 
-async def look_again(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
-    """Keep a KB in `error` out of `in_transition` for a while."""
+async def postpone_check(database: Database, kb: KnowledgeBase, *, after: timedelta) -> None:
+    """Exclude a KB in `error` from `find_in_transition` until `after` has passed."""
     await database[NAME].update_one(
         {"_id": kb.kb_id, "organization_id": kb.organization_id},
         [{"$set": {"look_again_at": {"$add": ["$$NOW", int(after.total_seconds() * 1000)]}}}],
     )
 
 
-async def active(database: Database) -> list[KnowledgeBase]:
-    """KBs that nobody scans, of every organization."""
+async def find_active(database: Database) -> list[KnowledgeBase]:
+    """Return the active KBs of all organizations."""
     rows = database[NAME].find({"status": Status.ACTIVE})
     return [ROWS.read(row) async for row in rows]
 
 
-async def existing(database: Database, kb_ids: Collection[str]) -> set[str]:
+async def find_existing_ids(database: Database, kb_ids: Collection[str]) -> set[str]:
     """Return the `kb_ids`, of any organization, that exist."""
     return set(await database[NAME].distinct("_id", {"_id": {"$in": list(kb_ids)}}))
 
@@ -304,7 +304,7 @@ async def mark_deleting(database: Database, session: MongoSession, key: Knowledg
     return written.matched_count == 1
 
 
-async def touch_searched(database: Database, key: KnowledgeBaseKey, *, at: datetime) -> None:
+async def note_search(database: Database, key: KnowledgeBaseKey, *, at: datetime) -> None:
     await database[NAME].update_one(_filter(key), {"$max": {"last_searched_at": at}})
 
 

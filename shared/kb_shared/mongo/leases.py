@@ -1,4 +1,4 @@
-"""`leases`: who may do a thing until when, on the server's clock."""
+"""`leases`: exclusive rights to do something until a time of the server's clock."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -21,7 +21,7 @@ async def acquire(database: Database, name: str, *, owner: str, length: timedelt
             {"$lt": ["$until", "$$NOW"]},
         ]
     }
-    # Majority reads of the holder are no older than what the last holder did.
+    # Majority reads of the new holder include the writes of the last holder.
     async with seen_by_later_reads(database):
         row = await database[NAME].find_one_and_update(
             {"_id": name},
@@ -42,7 +42,7 @@ async def acquire(database: Database, name: str, *, owner: str, length: timedelt
 
 
 async def take_all(database: Database, names: Collection[str], *, owner: str, length: timedelta) -> set[str]:
-    """Take or renew those leases of `names` that no other owner has, with as few commands as one; return which."""
+    """Take or renew the leases of `names` that no other owner has, in one command if all exist; return their names."""
     until = {"$add": ["$$NOW", int(length.total_seconds() * 1000)]}
     async with seen_by_later_reads(database):
         await database[NAME].update_many(
@@ -51,7 +51,7 @@ async def take_all(database: Database, names: Collection[str], *, owner: str, le
         )
         owners = {row["_id"]: row["owner"] async for row in database[NAME].find({"_id": {"$in": list(names)}})}
     taken = {name for name, holder in owners.items() if holder == owner}
-    # Those that nobody has ever had.
+    # Leases that never had an owner have no row yet.
     taken |= {name for name in set(names) - owners.keys() if await acquire(database, name, owner=owner, length=length)}
     return taken
 

@@ -1,4 +1,4 @@
-"""`llm_providers`: an organization's own keys of providers, sealed, and what it says of each."""
+"""`llm_providers`: the encrypted provider keys of organizations, with addresses and limits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class LlmProvider:
     provider: str
     sealed: Sealed
     api_key_last4: str | None
-    """None of a key so short that this would tell it."""
+    """Last four characters; None for a key that is too short to show them."""
     api_base: str | None
-    """None: where the provider usually is."""
+    """Base URL; None: the default of the provider."""
     requests_per_minute: int | None
     tokens_per_minute: int | None
     updated_at: datetime
@@ -34,7 +34,7 @@ class LlmProvider:
 
 
 async def put(database: Database, provider: LlmProvider) -> None:
-    """Keep it, in the place of what was there."""
+    """Store a provider, replacing an earlier row."""
     key = _key(provider.organization_id, provider.provider)
     row = _to_row(provider)
     await database[NAME].replace_one(key, key | row, upsert=True)
@@ -45,8 +45,8 @@ async def find(database: Database, organization_id: str, provider: str) -> LlmPr
     return _from_row(row) if row else None
 
 
-async def names(database: Database, organization_id: str) -> set[str]:
-    """The providers that the organization has keys of."""
+async def find_names(database: Database, organization_id: str) -> set[str]:
+    """Return the names of the providers for which the organization has keys."""
     rows = database[NAME].find({"organization_id": organization_id}, {"provider": 1})
     return {row["provider"] async for row in rows}
 
@@ -56,13 +56,13 @@ async def delete(database: Database, organization_id: str, provider: str) -> boo
     return deleted.deleted_count == 1
 
 
-async def sealed_otherwise(database: Database, key_id: str) -> Sequence[LlmProvider]:
-    """Return the providers, of all organizations, whose key was sealed with another key than this one."""
+async def find_sealed_with_other_key(database: Database, key_id: str) -> Sequence[LlmProvider]:
+    """Return the providers of all organizations whose key was sealed with a key other than `key_id`."""
     return [_from_row(row) async for row in database[NAME].find({"key_id": {"$ne": key_id}})]
 
 
-async def seal_again(database: Database, provider: LlmProvider, sealed: Sealed) -> None:
-    """Replace the seal, unless the key itself was replaced since `provider` was read."""
+async def reseal(database: Database, provider: LlmProvider, sealed: Sealed) -> None:
+    """Store the key sealed again, unless it was replaced since `provider` was read."""
     await database[NAME].update_one(
         {**_key(provider.organization_id, provider.provider), "nonce": provider.sealed.nonce},
         {"$set": _sealed_row(sealed)},

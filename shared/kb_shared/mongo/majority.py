@@ -1,11 +1,11 @@
-"""Reads that a decision may rest on: only what a majority has, and everything that this process has written before.
+"""Reads for decisions: only data that a majority has, and everything that this process has written before.
 
-A primary that is cut off from its secondaries goes on to answer: a plain read returns writes there that are lost when
-it dies. A majority read does not, but right after a change of the primary it may be older than a write that was
-acknowledged before. Therefore these reads also wait for the newest operation time that this process has seen, which
-the driver sends along (`afterClusterTime`). On the primary that acknowledged the write there is nothing to wait for.
+A primary that is cut off from its secondaries continues to answer, and a plain read returns writes that are lost when
+it dies. A majority read does not. But just after an election it may miss a write that was acknowledged before. So these
+reads also wait for the newest operation time that this process has seen, which the driver sends as `afterClusterTime`.
+On the primary that acknowledged the write, they don't have to wait.
 
-Never set on the client: the search stages of Atlas accept read concern `local` only.
+The read concern is not set on the client, because the search stages of Atlas accept only `local`.
 """
 
 from collections.abc import AsyncIterator
@@ -28,20 +28,20 @@ _newest: WeakKeyDictionary[AsyncMongoClient[dict[str, Any]], Timestamp] = WeakKe
 
 
 _confirmed: WeakKeyDictionary[AsyncMongoClient[dict[str, Any]], ObjectId | None] = WeakKeyDictionary()
-"""By client, the election of the primary that a majority has confirmed; none for what is not a replica set."""
+"""Election of the primary that a majority has confirmed, by client; None for a deployment without a replica set."""
 
 _ANY: Final = "leases"
-"""Some small collection, to be asked for nothing but the time."""
+"""Small collection, read only for the operation time."""
 
 
 @asynccontextmanager
 async def majority_reads(
     database: AsyncDatabase[dict[str, Any]],
 ) -> AsyncIterator[AsyncDatabase[dict[str, Any]]]:
-    """Give `database` with majority reads, which are no older than what was written in `seen_by_later_reads`.
+    """Yield `database` with majority reads, which include all writes in earlier `seen_by_later_reads` blocks.
 
-    Commands in the block follow one another: all are in one session, which need not be passed. A read that waits for
-    a majority in vain fails at the deadline of the client.
+    Commands in the block run one after another, because they share a session, which need not be passed. A read without
+    a majority fails at the deadline of the client.
     """
     async with _session(database) as session:
         newest = _newest.get(database.client)
@@ -52,7 +52,7 @@ async def majority_reads(
 
 @asynccontextmanager
 async def seen_by_later_reads(database: AsyncDatabase[dict[str, Any]]) -> AsyncIterator[None]:
-    """Have majority reads that begin after this block see what is written in it. Commands in it follow one another."""
+    """Make later majority reads include the writes of this block. Commands in it run one after another."""
     async with _session(database):
         yield
 
@@ -63,27 +63,27 @@ async def _session(database: AsyncDatabase[dict[str, Any]]) -> AsyncIterator[Asy
         try:
             yield session
         finally:
-            # Also after an error: a time that no majority has yet only makes later reads wait for it.
+            # Also after an error: at worst, later reads wait until a majority has this time.
             note(session)
 
 
 def note(session: AsyncClientSession) -> None:
-    """Have later majority reads see all that `session` has seen and written."""
+    """Make later majority reads include everything that `session` has read and written."""
     seen = session.operation_time
     if seen is not None and seen > _newest.get(session.client, Timestamp(0, 0)):
         _newest[session.client] = seen
 
 
 class PrimaryChanged(TransientError):
-    """A snapshot may be older than what was acknowledged before it: read again."""
+    """Another primary was elected during a read: the snapshot may miss acknowledged writes. Read again."""
 
 
 @asynccontextmanager
 async def current_snapshot(database: AsyncDatabase[dict[str, Any]]) -> AsyncIterator[AsyncClientSession]:
-    """Give a session whose reads see one moment: no earlier than anything that was acknowledged before this began.
+    """Yield a session that reads one snapshot, which includes everything acknowledged before this call.
 
-    A new primary reads snapshots from before its election until a majority has confirmed its first write: up to a
-    second was measured. So the first snapshot from each primary waits for that; the others cost nothing.
+    A new primary returns snapshots from before its election until a majority has confirmed its first write (up to a
+    second was measured). So the first snapshot from each primary waits for that; later ones don't wait.
 
     Raises:
         PrimaryChanged: on leaving, if another primary may have answered.

@@ -1,11 +1,11 @@
-"""`outbox`: messages committed with the change they tell of, sent after it.
+"""`outbox`: messages that are committed with the change they announce, and published afterwards.
 
-Within one `ordering` (a document in a KB, say) messages are sent by rising `seq`. Writers of one ordering follow one
-another through a row they all write, so a lower `seq` is never committed after a higher one. Sent rows stay seven
-days and can be sent again.
+Within one `ordering` (such as a document in a KB) messages are published by rising `seq`. Writers of one ordering all
+write the same row first, so a lower `seq` is never committed after a higher one. Published rows are kept for seven days
+and can be published again.
 
-A message that Kafka refuses for good is set aside: its row stays for 90 days from then on, with the reason, and those
-after it in its ordering are sent. An operator can have it sent again, which is after them.
+A message that Kafka refuses for good is unsendable: its row is kept for 90 days with the reason, and the messages after
+it in its ordering are published. An operator can redrive it; it is then published after them.
 """
 
 import hashlib
@@ -23,12 +23,10 @@ from kb_shared.mongo.majority import MAJORITY
 
 NAME = "outbox"
 BUCKETS = 16
-UNSENDABLE_KEPT_FOR: Final = timedelta(days=90)
-_SET_ASIDE: Final = False
-"""In `sent_at` of what is set aside: not null, so not in the relay's index; no time, so it never expires by this field.
-
-An index of another filter in place of the relay's would have to be built, and the old one dropped, on each deployment.
-"""
+UNSENDABLE_LIFETIME: Final = timedelta(days=90)
+_UNSENDABLE: Final = False
+"""Value of `sent_at` of an unsendable message. It is not null, so the message is not in the index of the relay, and not
+a time, so the message does not expire by this field. Another index would have to be built on each deployment."""
 _IS_UNSENDABLE: Final = {"unsendable_at": {"$exists": True}}
 INDEXES = [
     IndexModel(
@@ -37,7 +35,7 @@ INDEXES = [
     ),
     IndexModel([("sent_at", ASCENDING)], expireAfterSeconds=7 * 24 * 3600),
     IndexModel(
-        [("unsendable_at", ASCENDING)], sparse=True, expireAfterSeconds=int(UNSENDABLE_KEPT_FOR.total_seconds())
+        [("unsendable_at", ASCENDING)], sparse=True, expireAfterSeconds=int(UNSENDABLE_LIFETIME.total_seconds())
     ),
     IndexModel(
         [("organization_id", ASCENDING), ("unsendable_at", DESCENDING), ("_id", ASCENDING)],
@@ -46,7 +44,7 @@ INDEXES = [
 ]
 
 Visible = Collection[str | None]
-"""Organizations whose messages may be seen; None stands for messages that can't be told to be anybody's."""
+"""Organizations whose messages may be seen; None stands for messages of unknown organization."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +54,18 @@ class OutboxMessage:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] | None
-    """None: those of every message of ours."""
+    """None: the default headers."""
     ordering: str
     traceparent: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unsendable:
-    """A message that was set aside, without what it holds."""
+    """Unsendable message, without its content."""
 
     message_id: str
     organization_id: str | None
-    """None if it can't be told whose it is."""
+    """None if it is unknown."""
     document_id: str | None
     topic: str
     reason: str
@@ -76,14 +74,14 @@ class Unsendable:
     traceparent: str
     created_at: datetime
     unsendable_at: datetime | None
-    """None once it is to be sent again."""
+    """None after a redrive."""
     redriven_at: datetime | None
     redriven_by: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class New:
-    """A message to be sent if the transaction that adds it commits."""
+class NewMessage:
+    """Message to publish if the transaction that adds it commits."""
 
     payload: Payload
     topic: str
@@ -94,7 +92,7 @@ class New:
     traceparent: str
 
 
-async def add(database: Database, session: MongoSession, messages: Sequence[New]) -> None:
+async def add(database: Database, session: MongoSession, messages: Sequence[NewMessage]) -> None:
     rows = [
         {
             "topic": message.topic,
@@ -108,7 +106,7 @@ async def add(database: Database, session: MongoSession, messages: Sequence[New]
     await database[NAME].insert_many(rows, session=session)
 
 
-async def add_as_it_was(
+async def add_record(
     database: Database,
     session: MongoSession,
     *,
@@ -119,7 +117,7 @@ async def add_as_it_was(
     ordering: str,
     traceparent: str,
 ) -> None:
-    """Send a record that came once, byte for byte."""
+    """Add a message with the exact bytes of a record that was received."""
     row = {
         "topic": topic,
         "key": key,
@@ -141,16 +139,16 @@ def _unsent(ordering: str, seq: int) -> Row:
     }
 
 
-async def unsent(database: Database, buckets: Sequence[int], *, limit: int) -> list[OutboxMessage]:
-    """Return the next messages of `buckets`, in the order they must be sent: one ordering is in one bucket.
+async def find_unsent(database: Database, buckets: Sequence[int], *, limit: int) -> list[OutboxMessage]:
+    """Return the next messages of `buckets` in the order of publishing. An ordering is in one bucket.
 
-    Only what a majority has: what a failover can take back must not be published.
+    Only messages that a majority has: a failover could roll back others, so they must not be published.
     """
     rows = (
         database[NAME]
         .with_options(read_concern=MAJORITY)
         .find({"bucket": {"$in": list(buckets)}, "sent_at": None})
-        # As the index has them. Without the bucket, sixteen scans are merged: eight times the CPU, at every look.
+        # The order of the index. Without the bucket, MongoDB merges 16 scans, which takes eight times the CPU.
         .sort([("bucket", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])
         .limit(limit)
     )
@@ -175,7 +173,7 @@ async def mark_sent(database: Database, ids: Collection[ObjectId]) -> None:
 
 
 async def send_again(database: Database) -> int:
-    """Mark what was sent as unsent: after a broker has lost its messages. Consumers must take doubles."""
+    """Mark all published messages as unsent, after a broker has lost them. Consumers must accept duplicates."""
     changed = await database[NAME].update_many({"sent_at": {"$type": "date"}}, {"$set": {"sent_at": None}})
     return changed.modified_count
 
@@ -184,7 +182,7 @@ async def count_unsent(database: Database) -> int:
     return await database[NAME].count_documents({"sent_at": None})
 
 
-async def set_aside(
+async def mark_unsendable(
     database: Database,
     session: MongoSession,
     message_id: ObjectId,
@@ -194,12 +192,12 @@ async def set_aside(
     organization_id: str | None,
     document_id: str | None,
 ) -> bool:
-    """Keep a message from being sent, and list it with its reason; False if it does not wait to be sent any more."""
+    """Mark a message as unsendable, with the reason; False if it is not waiting to be published any more."""
     changed = await database[NAME].update_one(
         {"_id": message_id, "sent_at": None},
         {
             "$set": {
-                "sent_at": _SET_ASIDE,
+                "sent_at": _UNSENDABLE,
                 "unsendable_at": datetime.now(UTC),
                 "reason": reason,
                 "size_bytes": size_bytes,
@@ -212,10 +210,10 @@ async def set_aside(
     return changed.matched_count == 1
 
 
-async def unsendable_page(
+async def find_unsendable_page(
     database: Database, visible: Visible, *, topic: str | None, reason: str | None, skip: int, limit: int
 ) -> tuple[list[Unsendable], int]:
-    """Return what is set aside, the last first, and how much of it there is in all."""
+    """Return a page of unsendable messages, newest first, and their total number."""
     query: Row = {**_seen_by(visible), **_IS_UNSENDABLE}
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     last_first = [("unsendable_at", DESCENDING), ("_id", ASCENDING)]
@@ -223,17 +221,17 @@ async def unsendable_page(
     return [_unsendable(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def unsendable_of_document(database: Database, organization_id: str, document_id: str) -> list[Unsendable]:
-    """Return what is set aside of a document's events, the last first."""
+async def find_unsendable_of_document(database: Database, organization_id: str, document_id: str) -> list[Unsendable]:
+    """Return the unsendable events of a document, newest first."""
     query = {"organization_id": organization_id, "document_id": document_id, **_IS_UNSENDABLE}
     rows = database[NAME].find(query, _WITHOUT_CONTENT).sort([("unsendable_at", DESCENDING)])
     return [_unsendable(row) async for row in rows]
 
 
 async def redrive(database: Database, visible: Visible, message_id: ObjectId, *, by: str) -> Unsendable | None:
-    """Let a message that is set aside be sent again, and return it; one that was redriven before as it is.
+    """Let an unsendable message be published again, and return it; a message that was redriven before is unchanged.
 
-    None if there is none that may be seen.
+    None if there is no such message that may be seen.
     """
     mine = {"_id": message_id, **_seen_by(visible)}
     await database[NAME].update_one(

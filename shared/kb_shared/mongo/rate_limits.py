@@ -1,10 +1,10 @@
-"""`rate_limits`: how much of each limit is spent, for all replicas together, on the server's clock.
+"""`rate_limits`: token buckets that all replicas share, on the server's clock.
 
-A row holds debts: for each limit the milliseconds until the bucket is full again. An ask goes once it would leave no
-more than `BURST_S` of debt, or, if it is larger than that, once there is none; so in any stretch of time no more is
-spent than the limit allows in it and one burst, or one ask where that is larger. An ask that can't go yet is added to
-the debt all the same and told how long to wait: whoever comes later waits behind it, on every replica. Debts are
-durations, so a server clock that jumps back (another primary) costs nobody the jump.
+A row stores a debt for each limit: the milliseconds until the bucket is full again. A request may proceed once the debt
+with it is at most `BURST_S`; a larger request, once there is no debt. So in any period at most the limit plus one burst
+(or one larger request) is spent. A request that must wait is added to the debt at once and gets its waiting time: later
+requests wait behind it, on every replica. Debts are durations, so a server clock that is set back (another primary)
+does not prolong them.
 """
 
 from collections.abc import Mapping
@@ -61,7 +61,7 @@ class Bucket:
         return self.requests_per_minute is not None or self.tokens_per_minute is not None
 
     def costs_ms(self, requests: int, tokens: int) -> dict[str, float]:
-        """How long each limit takes to make good for an ask, by the field of its debt."""
+        """Return the milliseconds in which each limit refills what a request takes, by the field of its debt."""
         asked = zip(_DEBTS, (requests, tokens), (self.requests_per_minute, self.tokens_per_minute), strict=True)
         return {debt: amount * 60_000 / limit for debt, amount, limit in asked if limit is not None}
 
@@ -81,7 +81,7 @@ class Reservation:
     made: bool
     number: int
     wait_s: float
-    """Until what was asked for may be spent."""
+    """Seconds until the reserved units may be spent."""
     closing: Closing
 
 
@@ -89,17 +89,17 @@ class Reservation:
 class Spent:
     made: bool
     debt_s: float
-    """Until the bucket is full again."""
+    """Seconds until the bucket is full again."""
 
 
 async def reserve(
     database: Database, bucket: Bucket, *, requests: int, tokens: int, longest_wait_s: float
 ) -> Reservation:
-    """Reserve behind all earlier reservations; one that would wait longer than `longest_wait_s` is not made."""
+    """Reserve units behind all earlier reservations, unless that means to wait for more than `longest_wait_s`."""
     costs = bucket.costs_ms(requests, tokens)
     credit = {debt: max(0.0, BURST_S * 1000 - cost) for debt, cost in costs.items()}
     wait = {"$max": ["$closed_ms", *({"$subtract": [f"${debt}", credit[debt]]} for debt in costs)]}
-    # Nothing of a limit can be spent before the others allow it, so its debt begins no earlier.
+    # A limit is not spent before the others allow it, so its debt begins no earlier.
     owed = {debt: {"$add": [{"$max": [f"${debt}", "$wait_ms"]}, cost]} for debt, cost in costs.items()}
     longest_wait_ms = longest_wait_s * 1000
     made = {"$lte": ["$wait_ms", longest_wait_ms]}
@@ -117,15 +117,15 @@ async def reserve(
 
 
 async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: float, burst_s: float) -> Spent:
-    """Note what was spent elsewhere, and spend `cost_s` more if no more than `burst_s` is owed by then; nobody waits.
+    """Add what this process spent by itself, then spend `cost_s` more if at most `burst_s` is owed. Never waits.
 
     Args:
         database: of all replicas.
-        bucket: of requests; its limit is the caller's to apply.
-        owed_s: seconds that the bucket takes to make good for what this process spent by itself, less than 0 for what
-            it gives back; noted in any case.
-        cost_s: likewise, of the one more.
-        burst_s: how much may be owed before it.
+        bucket: of requests; the caller applies its limit.
+        owed_s: seconds in which the bucket refills what this process spent by itself; negative for units that it gives
+            back. Added in any case.
+        cost_s: seconds in which the bucket refills the further request.
+        burst_s: greatest debt at which the further request is spent.
     """
     row = await _update_if(
         database,
@@ -140,7 +140,7 @@ async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: fl
                 }
             },
         ],
-        # Who spends nothing more has a row, unless somebody has begun the bucket again.
+        # A caller that spends nothing more has a row already, unless the bucket was reset.
         upsert=cost_s > 0,
     )
     if row is None:
@@ -151,7 +151,7 @@ async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: fl
 async def give_back(
     database: Database, bucket: Bucket, reservation: Reservation, *, requests: int, tokens: int
 ) -> None:
-    """Take unspent units off the debt, unless somebody has reserved behind them and been told when to go."""
+    """Subtract unspent units from the debt, unless there is a later reservation, whose waiting time is fixed."""
     is_last = {"$eq": ["$number", reservation.number]}
     less = {
         debt: {"$cond": [is_last, {"$max": [0, {"$subtract": [f"${debt}", cost]}]}, f"${debt}"]}
@@ -161,7 +161,7 @@ async def give_back(
 
 
 async def close(database: Database, bucket: Bucket, *, for_s: float) -> Closing:
-    """Let nobody go for `for_s` seconds from now; a longer pause that has begun already stays as it is."""
+    """Close the bucket for `for_s` seconds from now; a longer pause that began before is unchanged."""
     longer = {"$max": [0, {"$subtract": [for_s * 1000, "$closed_ms"]}]}
     fields = ("closed_total_ms", "closed_ms", *_DEBTS)
     row = await _update(
@@ -169,7 +169,7 @@ async def close(database: Database, bucket: Bucket, *, for_s: float) -> Closing:
         bucket,
         [
             {"$set": {"longer_ms": longer}},
-            # The debts, too: in a pause nothing is made good.
+            # The debts, too: during a pause the bucket does not refill.
             {"$set": {field: {"$add": [f"${field}", "$longer_ms"]} for field in fields}},
             {"$unset": "longer_ms"},
         ],
@@ -177,21 +177,21 @@ async def close(database: Database, bucket: Bucket, *, for_s: float) -> Closing:
     return _closing(row)
 
 
-async def look(database: Database, bucket: Bucket) -> Closing:
-    """Is the bucket closed? Changes nothing."""
+async def read_closing(database: Database, bucket: Bucket) -> Closing:
+    """Return whether, and for how long, the bucket is closed. Changes nothing."""
     row = await _collection(database).find_one(
         _key(bucket), {"closed_ms": _decayed("closed_ms"), "closed_total_ms": {"$ifNull": ["$closed_total_ms", 0]}}
     )
     return _closing(row) if row else Closing(0, 0)
 
 
-async def forget(database: Database, bucket: Bucket) -> None:
-    """Begin again: what is owed was measured by limits that hold no more. Whoever was told when to go still goes."""
+async def reset(database: Database, bucket: Bucket) -> None:
+    """Delete the debts of a bucket, because its limits have changed. Waiting times that were returned stay valid."""
     await _collection(database).delete_one(_key(bucket))
 
 
-async def forget_models(database: Database, organization_id: str) -> None:
-    """Begin again with all models of an organization: they are reached with another key."""
+async def reset_models(database: Database, organization_id: str) -> None:
+    """Delete the debts of all models of an organization, because they are used with another key."""
     of_models = {"$gte": f"{organization_id}/model/", "$lt": f"{organization_id}/model0"}
     await _collection(database).delete_many({"_id": of_models, "organization_id": organization_id})
 
@@ -201,7 +201,7 @@ def _closing(row: Row) -> Closing:
 
 
 async def _update(database: Database, bucket: Bucket, stages: list[Row]) -> Row:
-    """Bring the row to the present, or insert it, then apply `stages`; one atomic update."""
+    """Update the row to the current time, or insert it, then apply `stages`, in one atomic update."""
     row = await _update_if(database, bucket, stages, upsert=True)
     assert row is not None, "it is inserted if it is not there"
     return row
@@ -223,7 +223,7 @@ async def _update_if(database: Database, bucket: Bucket, stages: list[Row], *, u
     try:
         return await update()
     except DuplicateKeyError:
-        # Another replica was the first to use this bucket, at the same moment; now the row is there.
+        # Another replica inserted the row at the same time. Now it exists.
         return await update()
 
 
@@ -237,5 +237,5 @@ def _key(bucket: Bucket) -> Row:
 
 
 def _collection(database: Database) -> Collection:
-    # Not the majority: what an election loses is at most a burst.
+    # Not acknowledged by the majority: an election loses at most a burst.
     return database.get_collection(NAME, write_concern=WriteConcern(1))

@@ -52,12 +52,12 @@ _COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
 
 
 async def ensure(database: Database) -> None:
-    """Create the indexes that are missing of the collections that services share; each may call it at its start."""
+    """Create missing indexes of the shared collections; every service calls this at its start."""
     await create_indexes(database, _COLLECTIONS)
 
 
 async def create_indexes(database: Database, collections: Iterable[CollectionIndexes]) -> None:
-    """Create the indexes that are missing; creating an index that is there changes nothing."""
+    """Create missing indexes; existing ones are not changed."""
     with long_commands():
         for name, indexes in collections:
             await database[name].create_indexes(indexes)

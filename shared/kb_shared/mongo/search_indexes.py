@@ -1,4 +1,4 @@
-"""The search indexes of a collection as the deployment lists them."""
+"""Lists the search indexes of a collection."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ supported here (115), not enabled (31082), or for Atlas only (6047401)."""
 
 @contextmanager
 def search_required() -> Iterator[None]:
-    """Raise SearchUnavailable where a search command meets a MongoDB without Atlas search."""
+    """Raise SearchUnavailable if MongoDB has no Atlas Search."""
     try:
         yield
     except OperationFailure as error:
@@ -35,11 +35,11 @@ class SearchIndex:
     """`READY`, `BUILDING`, `FAILED` and others."""
     queryable: bool
     definition: Mapping[str, Any]
-    """The latest, which is the one that answers once the index is `READY`."""
+    """Latest definition; the index answers with it once it is `READY`."""
 
 
-async def listed(collection: Collection, name: str | None = None) -> list[SearchIndex]:
-    """All of them, or the one with a name; none if there is no collection."""
+async def list_indexes(collection: Collection, name: str | None = None) -> list[SearchIndex]:
+    """Return all search indexes, or the one with a name; empty if the collection does not exist."""
     try:
         with search_required():
             rows = await (await collection.list_search_indexes(name)).to_list()
@@ -53,10 +53,10 @@ async def listed(collection: Collection, name: str | None = None) -> list[Search
     ]
 
 
-async def why_unavailable(database: Database) -> str | None:
-    """Say why nothing can be searched here; None where search commands are known."""
+async def explain_unavailability(database: Database) -> str | None:
+    """Return why this deployment has no search; None if it has."""
     try:
-        await listed(database[knowledge_bases.NAME])
+        await list_indexes(database[knowledge_bases.NAME])
     except SearchUnavailable as error:
         return f"{error}; KB_MONGO_URI has to name a deployment with Atlas search"
     return None

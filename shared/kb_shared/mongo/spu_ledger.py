@@ -1,7 +1,7 @@
-"""`spu_ledger`: what was charged, in SPUs and money; the truth of all bills.
+"""`spu_ledger`: all charges, in SPUs and money; the authoritative source for bills.
 
-The charge of embeddings is written in the transaction that stores them. Calls of chat models cost no SPU, only money;
-their charge is written once the model has answered.
+A charge for embeddings is written in the transaction that stores them. Chat models cost money but no SPUs; their charge
+is written after the response.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ _DIMENSIONS: Final[Mapping[Dimension, Any]] = {
 @dataclass(frozen=True, slots=True)
 class Charge:
     ledger_id: str
-    """Made before the transaction, so that a repeated commit charges once."""
+    """Id that is created before the transaction, so that a repeated commit charges once."""
     organization_id: str
     kb_id: str | None
     operation: Operation
@@ -70,12 +70,12 @@ async def charge(database: Database, session: MongoSession | None, charges: Sequ
     )
 
 
-async def total(database: Database, organization_id: str, *, kb_id: str | None = None) -> int:
+async def sum_spus(database: Database, organization_id: str, *, kb_id: str | None = None) -> int:
     """Return the SPUs that an organization was ever charged, for one KB or for all."""
     return (await _spent(database, {"organization_id": organization_id} | ({"kb_id": kb_id} if kb_id else {}))).spus
 
 
-async def spent_this_month(database: Database, organization_id: str) -> Spent:
+async def sum_this_month(database: Database, organization_id: str) -> Spent:
     """Return what an organization was charged in this month of the server's clock."""
     this_month = {"$expr": {"$gte": ["$created_at", {"$dateTrunc": {"date": "$$NOW", "unit": "month"}}]}}
     return await _spent(database, {"organization_id": organization_id, **this_month})
@@ -89,7 +89,7 @@ async def _spent(database: Database, match: Row) -> Spent:
     return Spent()
 
 
-async def usage(
+async def sum_usage(
     database: Database, organization_id: str, *, since: datetime, until: datetime, by: Collection[Dimension]
 ) -> list[tuple[dict[Dimension, str | None], Spent]]:
     """Sum the charges from `since` (included) to `until` (excluded) by the values of some dimensions, in order."""

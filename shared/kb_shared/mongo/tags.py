@@ -1,4 +1,4 @@
-"""`tags`: the tags of an organization. One seen on a document registers itself; a deleted one stays, marked."""
+"""`tags`: the tags of organizations. A tag is registered when it is seen on a document; deleted ones are marked."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ INDEXES = [IndexModel([("organization_id", ASCENDING), ("tag_id", ASCENDING)])]
 class Tag:
     tag_id: str
     name: str | None
-    """None for a tag that only documents have named."""
+    """None for a tag that is known from documents only."""
 
 
 def row_id(organization_id: str, tag_id: str) -> str:
@@ -27,7 +27,7 @@ def _key(organization_id: str, tag_id: str) -> dict[str, str]:
 
 
 async def register(database: Database, organization_id: str, tag_ids: Collection[str]) -> None:
-    """Make tags seen on a document known; those known already, deleted ones too, stay as they are."""
+    """Register tags that were seen on a document; known tags, also deleted ones, are not changed."""
     if not tag_ids:
         return
     first_seen = {"name": None, "deleted": False, "revision": None}
@@ -43,7 +43,7 @@ async def register(database: Database, organization_id: str, tag_ids: Collection
 async def set_state(
     database: Database, organization_id: str, tag_id: str, *, revision: int, deleted: bool, name: str | None
 ) -> None:
-    """Apply `tag.upserted` or `tag.deleted`: the highest revision wins, and at the same one the deletion."""
+    """Apply `tag.upserted` or `tag.deleted`: the greatest revision wins; with equal ones, the deletion."""
     newer = {
         "$or": [
             {"$eq": [{"$ifNull": ["$revision", None]}, None]},
@@ -60,7 +60,7 @@ async def set_state(
     await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag_id), stages, upsert=True)])
 
 
-async def unknown(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+async def find_unknown(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
     """Return the `tag_ids` that no event, request or document of the organization has named, or that were deleted."""
     rows = database[NAME].find(
         {
@@ -73,7 +73,7 @@ async def unknown(database: Database, organization_id: str, tag_ids: Collection[
     return set(tag_ids) - {row["tag_id"] async for row in rows}
 
 
-async def deleted(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+async def find_deleted(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
     """Return the `tag_ids` that were deleted."""
     if not tag_ids:
         return set()
@@ -94,7 +94,7 @@ async def count(database: Database, organization_id: str) -> int:
 
 
 async def put(database: Database, organization_id: str, tag: Tag) -> None:
-    """Name a tag, and bring it back if it was deleted: the next revision after the last one known."""
+    """Name a tag, and restore it if it was deleted, with the revision after the last known one."""
     stages = [
         {
             "$set": {
@@ -108,8 +108,8 @@ async def put(database: Database, organization_id: str, tag: Tag) -> None:
     await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag.tag_id), stages, upsert=True)])
 
 
-async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Tag], int]:
-    """Tags in the order of their ids, and how many there are in all."""
+async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Tag], int]:
+    """Return a page of tags in the order of their ids, and their total number."""
     query = {"organization_id": organization_id, "deleted": False}
     rows = database[NAME].find(query).sort("tag_id", ASCENDING).skip(skip).limit(limit)
     return [Tag(row["tag_id"], row["name"]) async for row in rows], await database[NAME].count_documents(query)

@@ -1,9 +1,9 @@
 """`kb_vectors_{kb_id}`: the chunks of a KB, with version ranges.
 
-The search index trails this collection by a second or more and answers with ids that are looked up here afterwards.
-So an id always means the same text and the same vector (`{document_id}:{passage_hash[:24]}:{n}`), and what a swap
-replaces stays for a while: a chunk is live from version `since`, and until version `until` once that is set.
-`found_chunks` says what a reader may show of chunks in any state (rule 1 of docs/explanation/architecture.md).
+The search indexes lag behind this collection by a second or more. Searches look up the ids that they return here. So
+an id always means the same text and vector (`{document_id}:{passage_hash[:24]}:{n}`), and chunks that a swap replaces
+are kept for a while: a chunk is live from version `since`, and until version `until` once that is set.
+`found_chunks` decides which chunks a reader may show (rule 1 of docs/explanation/architecture.md).
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,7 +31,7 @@ Write = InsertOne[Row] | ReplaceOne[Row] | UpdateOne | UpdateMany
 
 @dataclass(frozen=True, slots=True)
 class Chunks:
-    """The chunks of one KB. Every query is bound to it, so that small KBs can share a collection some day."""
+    """Chunks of one KB. Every query filters by the KB, so that small KBs could share a collection."""
 
     collection: MongoCollection
     organization_id: str
@@ -45,7 +45,7 @@ class Chunks:
         return {**self.scope, "document_id": document_id}
 
     def within(self, database: Database) -> "Chunks":
-        """The same chunks, read as `database` reads."""
+        """Return the same chunks with the read concern of `database`."""
         return Chunks(database[self.collection.name], self.organization_id, self.kb_id)
 
 
@@ -75,12 +75,12 @@ class ChunkMetadata:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedChunk:
-    """A chunk as it is to be stored; `vector` is of the text that `chunk_hash` is the hash of."""
+    """Chunk to store; `vector` is the vector of the text whose hash is `chunk_hash`."""
 
     chunk_index: int
     chunk_hash: str
     passage_hash: str
-    """The same only for chunks with the same vector and the same `text`."""
+    """Hash that is equal only for chunks with the same vector and the same `text`."""
     text: str
     vector: "Vector"
     token_count: int
@@ -92,7 +92,7 @@ class EmbeddedChunk:
     chunk_type: str
 
     def position(self) -> Row:
-        """The fields that may differ between two places of the same text."""
+        """Return the fields that may differ between two occurrences of the same text."""
         return {
             "chunk_index": self.chunk_index,
             "start": self.start,
@@ -106,7 +106,7 @@ class EmbeddedChunk:
 
 
 def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, EmbeddedChunk]:
-    """The id of each chunk; the n-th occurrence of the same text in a document has its own."""
+    """Return the chunks by id. Each occurrence of the same text in a document has its own id."""
     ids: dict[str, EmbeddedChunk] = {}
     occurrences: dict[str, int] = {}
     for chunk in chunks:
@@ -117,12 +117,12 @@ def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, Em
 
 
 def document_of(chunk_id: str) -> str:
-    """The document whose text a chunk is a part of; no id of a document holds a colon."""
+    """Return the document of a chunk. Ids of documents contain no colon."""
     return chunk_id.rsplit(":", 2)[0]
 
 
-async def stored(chunks: Chunks, session: MongoSession, document_id: str) -> list[Row]:
-    """All rows of a document, retired ones too, without text and vector."""
+async def find_rows(chunks: Chunks, session: MongoSession, document_id: str) -> list[Row]:
+    """Return all rows of a document, retired ones too, without text and vector."""
     rows = chunks.collection.find(
         chunks.filter_document(document_id), {"embedding": 0, "chunk_text": 0}, session=session
     )
@@ -135,11 +135,11 @@ class Changes:
 
     writes: list[Write]
     inserted: tuple[str, ...]
-    """Ids the search index does not know yet."""
+    """Ids that the search indexes don't contain yet."""
     retired: int
 
 
-def changes(
+def plan_changes(
     *,
     scope: Mapping[str, Any],
     document_id: str,
@@ -148,12 +148,12 @@ def changes(
     version: int,
     before: Iterable[Row],
 ) -> Changes:
-    """Decide which rows to insert, revive, update and retire; equal ones are left alone.
+    """Decide which rows to insert, revive, update and retire; equal rows are not written.
 
     Args:
         scope: `organization_id` and `kb_id`, carried by every row.
-        version: of this swap; what it replaces was live until `version - 1`.
-        before: all rows of the document as `stored` gives them.
+        version: of this swap; the chunks that it replaces were live until `version - 1`.
+        before: all rows of the document as `find_rows` gives them.
     """
     from kb_shared.mongo.vector import to_binary  # numpy
 
@@ -183,11 +183,11 @@ def changes(
             "since": version,
             "until": None,
         }
-        # A retired row comes back to life under its old id, which still means the same text.
+        # A retired row is revived under its old id, which still means the same text.
         writes.append(InsertOne(new) if row is None else ReplaceOne({"_id": identity, **scope}, new, upsert=True))
     gone = [identity for identity, row in rows.items() if row["until"] is None and identity not in wanted]
     if gone:
-        # The server's clock, which the reader's age of the row comes from too.
+        # The server's clock, by which readers compute the age of the row, too.
         retirement = {"until": version - 1, "retired_at": "$$NOW"}
         writes.append(UpdateMany({"_id": {"$in": gone}, **scope}, [{"$set": retirement}]))
     return Changes(writes, tuple(inserted), len(gone))
@@ -198,7 +198,7 @@ async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) 
         await chunks.collection.bulk_write(list(writes), ordered=False, session=session)
 
 
-async def set_snapshot(chunks: Chunks, session: MongoSession, document_id: str, *, snapshot: ChunkMetadata) -> None:
+async def update_metadata(chunks: Chunks, session: MongoSession, document_id: str, *, snapshot: ChunkMetadata) -> None:
     """Update what the live chunks carry of their document; vectors stay."""
     await chunks.collection.update_many(
         {**chunks.filter_document(document_id), "until": None},
@@ -208,7 +208,7 @@ async def set_snapshot(chunks: Chunks, session: MongoSession, document_id: str, 
 
 
 async def count_live(chunks: Chunks, document_ids: Collection[str]) -> dict[str, int]:
-    """Live chunks by document; a document without any is absent."""
+    """Count the live chunks by document; a document without live chunks is absent."""
     live = {**chunks.scope, "document_id": {"$in": list(document_ids)}, "until": None}
     rows = await chunks.collection.aggregate(
         [{"$match": live}, {"$group": {"_id": "$document_id", "chunks": {"$sum": 1}}}]
@@ -217,7 +217,7 @@ async def count_live(chunks: Chunks, document_ids: Collection[str]) -> dict[str,
 
 
 async def delete_document(chunks: Chunks, session: MongoSession, document_id: str) -> None:
-    """Live and retired rows alike: who leaves a KB leaves at once."""
+    """Delete all rows of a document, live and retired."""
     await chunks.collection.delete_many(chunks.filter_document(document_id), session=session)
 
 
@@ -226,10 +226,10 @@ async def delete_retired(chunks: Chunks, document_id: str, *, up_to_version: int
     return (await chunks.collection.delete_many(query)).deleted_count
 
 
-async def page_of_document(
+async def find_page_of_document(
     chunks: Chunks, session: MongoSession, document_id: str, *, skip: int, limit: int
 ) -> tuple[list[Row], int]:
-    """Some of the live chunks of a document in their order, without vectors, and how many there are in all."""
+    """Return a page of the live chunks of a document in their order, without vectors, and their total number."""
     query = {**chunks.filter_document(document_id), "until": None}
     rows = chunks.collection.find(query, {"embedding": 0}, session=session).sort("chunk_index", ASCENDING)
     page = await rows.skip(skip).limit(limit).to_list()

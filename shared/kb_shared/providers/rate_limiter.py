@@ -128,7 +128,7 @@ class RateLimiter:
             nothing = await rate_limits.reserve(self._database, bucket, requests=0, tokens=0, longest_wait_s=patience_s)
             wait_s = nothing.wait_s
         else:
-            wait_s = (await rate_limits.look(self._database, bucket)).left_s if bucket.closable else 0.0
+            wait_s = (await rate_limits.read_closing(self._database, bucket)).left_s if bucket.closable else 0.0
         if wait_s > patience_s:
             raise _rejected(bucket, wait_s)
 
@@ -202,7 +202,7 @@ class RateLimiter:
                     raise _rejected(bucket, left_s)
                 await asyncio.sleep(left_s)
             elif _now() - line.known_at > FRESH_S:
-                line.learn(await rate_limits.look(self._database, bucket))
+                line.learn(await rate_limits.read_closing(self._database, bucket))
             else:
                 return
 

@@ -51,7 +51,7 @@ async def ready(collection: Collection, kb: KnowledgeBase) -> None:
     await chunk_indexes.ensure(collection, kb)
 
     async def is_ready() -> bool:
-        return await chunk_indexes.state(collection, kb) is IndexState.READY
+        return await chunk_indexes.read_state(collection, kb) is IndexState.READY
 
     await eventually(is_ready)
 
@@ -133,7 +133,7 @@ async def test_indexes_are_brought_up_to_date_for_other_keys(
     await ready(things, kb)
     await fill(things)
     changed = replace(kb, filterable_metadata=after)
-    assert await chunk_indexes.state(things, changed) is IndexState.MISSING
+    assert await chunk_indexes.read_state(things, changed) is IndexState.MISSING
     await ready(things, changed)
     expected = [2] if after else []
     assert await found(things, {"range": {"path": "metadata_snapshot.key", "gt": 7}}) == expected
@@ -153,7 +153,7 @@ async def test_an_index_that_is_defined_otherwise_is_brought_up_to_date(
 ) -> None:
     await ready(things, before)
     kb = knowledge_base("key")
-    assert await chunk_indexes.state(things, kb) is IndexState.MISSING
+    assert await chunk_indexes.read_state(things, kb) is IndexState.MISSING
     await ready(things, kb)
     await fill(things)
     assert await found(things, query="pad\u00addles") == [0, 1, 2, 3, 4, 5]
@@ -161,12 +161,12 @@ async def test_an_index_that_is_defined_otherwise_is_brought_up_to_date(
 
 async def test_a_knowledge_base_without_normalization_keeps_the_analyzer_it_was_made_with(things: Collection) -> None:
     kb = knowledge_base("key", normalization=1)
-    fields = chunk_indexes.text_index("lucene.english", ["key"]).document["definition"]["mappings"]["fields"]
+    fields = chunk_indexes.build_text_index("lucene.english", ["key"]).document["definition"]["mappings"]["fields"]
     definition = {"analyzer": "lucene.english", "mappings": {"dynamic": False, "fields": fields}}
     await things.create_search_indexes(
         [
             SearchIndexModel(definition, TEXT_INDEX, type="search"),
-            chunk_indexes.vector_index(kb.embedding_dimensions, ["key"]),
+            chunk_indexes.build_vector_index(kb.embedding_dimensions, ["key"]),
         ]
     )
     await ready(things, kb)

@@ -177,16 +177,16 @@ async def test_a_recount_that_is_overtaken_by_another_changes_nothing(
     await budgets.set_limits(database, organization_id, Limits(hard=10))
     await charge(database, organization_id, 4)
     await let_recounts_be_due(database, organization_id)
-    spent_this_month = spu_ledger.spent_this_month
+    spent_this_month = spu_ledger.sum_this_month
 
     async def slow_sum(*args: Any) -> Spent:
-        monkeypatch.setattr(spu_ledger, "spent_this_month", spent_this_month)
+        monkeypatch.setattr(spu_ledger, "sum_this_month", spent_this_month)
         spent = await spent_this_month(*args)
         await let_recounts_be_due(database, organization_id)
         assert await budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1))
         return spent
 
-    monkeypatch.setattr(spu_ledger, "spent_this_month", slow_sum)
+    monkeypatch.setattr(spu_ledger, "sum_this_month", slow_sum)
     assert not await budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1))
     assert await used_and_reserved(database, organization_id) == (4, 0)
 

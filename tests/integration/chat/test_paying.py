@@ -57,7 +57,7 @@ async def spent(database: Database) -> tuple[Spent, int, int]:
     """By the ledger; and by the budget: used and reserved, in nano-dollars."""
     budget = await budgets.find(database, ORGANIZATION)
     assert budget is not None
-    ledger = await spu_ledger.spent_this_month(database, ORGANIZATION)
+    ledger = await spu_ledger.sum_this_month(database, ORGANIZATION)
     return ledger, budget.used_nano_usd, budget.reserved_nano_usd
 
 
@@ -79,7 +79,7 @@ async def test_without_a_budget_answers_are_charged_as_well(
 ) -> None:
     await scripted.says(TURN)
     await ask(chat, scripted)
-    assert await spu_ledger.spent_this_month(database, ORGANIZATION) == Spent(0, COST)
+    assert await spu_ledger.sum_this_month(database, ORGANIZATION) == Spent(0, COST)
 
 
 async def test_a_model_is_not_asked_when_its_dearest_answer_has_no_room(

@@ -45,7 +45,7 @@ async def spent(database: Database) -> tuple[Spent, int, int]:
     """By the ledger; and by the budget: used and reserved."""
     budget = await budgets.find(database, "acme")
     assert budget is not None
-    return await spu_ledger.spent_this_month(database, "acme"), budget.used_nano_usd, budget.reserved_nano_usd
+    return await spu_ledger.sum_this_month(database, "acme"), budget.used_nano_usd, budget.reserved_nano_usd
 
 
 async def test_a_hard_budget_in_dollars_refuses_before_the_first_call_and_is_used_to_the_last_cent(

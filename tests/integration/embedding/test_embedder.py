@@ -75,7 +75,7 @@ async def test_what_was_paid_for_once_is_free(
     assert (again.generated, again.cached) == (1, 2)
     assert np.array_equal(again.vectors, [vector_of(text, dimensions=16) for text in "cba"])
     assert set((await provider.served()).values()) == {1}
-    assert await spu_ledger.total(database, "acme") == 3
+    assert await spu_ledger.sum_spus(database, "acme") == 3
 
 
 async def test_nothing_costs_nothing(embedder: Embedder, provider: FaultyProvider, indexing: Purpose) -> None:
@@ -93,7 +93,7 @@ async def test_ledger_cache_message_and_counters_tell_the_same(
 
     await embedder.embed(texts(230), **MODEL, purpose=indexing)
 
-    messages = await outbox.unsent(database, range(outbox.BUCKETS), limit=100)
+    messages = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=100)
     announced = [decode(message.value, USAGE)[1] for message in messages]
     ledger = {row["_id"]: row["count"] async for row in database[spu_ledger.NAME].find()}
     assert sorted(ledger.values()) == [30, 100, 100]
@@ -180,7 +180,7 @@ async def test_w17_no_organization_gets_what_another_paid_for(
     embedded = await embedder.embed(["a"], **MODEL, purpose=other)
 
     assert embedded.generated == 1
-    assert await spu_ledger.total(database, "globex") == 1
+    assert await spu_ledger.sum_spus(database, "globex") == 1
 
 
 async def test_with_the_global_scope_all_share(make_embedder: Callable[..., Embedder], indexing: Purpose) -> None:
@@ -203,7 +203,7 @@ async def test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_onc
     )
 
     assert await rows(database) == 25
-    assert await spu_ledger.total(database, "acme") == 25
+    assert await spu_ledger.sum_spus(database, "acme") == 25
     assert sum(embedded.generated for embedded in all_embedded) == 25
     assert counted("kb_spu_charged_total", operation_type="index") - charged == 25
 
@@ -225,7 +225,7 @@ async def test_who_comes_second_keeps_what_another_process_stored_after_it_began
         second = await embedder.embed(["a", "c"], **MODEL, purpose=indexing)
 
     assert (second.generated, second.cached) == (1, 1)
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 3
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 3
     kept = await database[embedding_cache.NAME].find({"_id": {"$in": [row["_id"] for row in stored]}}).to_list()
     assert {row["chunk_hash"]: row for row in kept} == {row["chunk_hash"]: row for row in stored}
     assert len(stored) == 2
@@ -240,7 +240,7 @@ async def test_w7_a_wrong_answer_is_asked_for_again_and_never_stored(
     embedded = await embedder.embed(["a", "b", "c"], **MODEL, purpose=indexing)
 
     assert np.array_equal(embedded.vectors, [vector_of(text, dimensions=16) for text in "abc"])
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 3
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 3
     assert await provider.calls() == 2
 
 
@@ -256,7 +256,7 @@ async def test_a_provider_that_keeps_answering_wrongly_is_given_up_with_nothing_
     assert given_up.value.error_type == "bad_answer"
     assert await provider.calls() == 3
     assert counted("kb_provider_responses_total", model="hash", status_class="bad_answer") - wrong == 3
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 0
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 0
 
 
 async def test_a_shuffled_answer_is_put_in_order(
@@ -336,7 +336,7 @@ async def test_w12_only_the_text_that_is_refused_fails_and_a_retry_pays_for_it_a
     with pytest.raises(BatchRefused):
         await embedder.embed(wanted, **MODEL, purpose=indexing)
 
-    assert await rows(database) == await spu_ledger.total(database, "acme") == 299
+    assert await rows(database) == await spu_ledger.sum_spus(database, "acme") == 299
     await provider.will()
     again = await embedder.embed(wanted, **MODEL, purpose=indexing)
     assert (again.generated, again.cached) == (1, 299)
@@ -379,7 +379,7 @@ async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_
     assert [embedded.generated for embedded in all_embedded] == [25] * 8
     assert await provider.calls() == 2
     for kb_id in (indexing.kb_id, OTHER_KB):
-        assert await spu_ledger.total(database, "acme", kb_id=kb_id) == 100
+        assert await spu_ledger.sum_spus(database, "acme", kb_id=kb_id) == 100
 
 
 async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_tried(
@@ -490,7 +490,7 @@ async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
 
 
 async def ledger_of(database: Database) -> int:
-    return await spu_ledger.total(database, "acme")
+    return await spu_ledger.sum_spus(database, "acme")
 
 
 async def used(database: Database) -> int:
@@ -551,7 +551,7 @@ async def test_what_mongodb_did_not_take_at_once_is_stored_from_memory(
 
     assert embedded.generated == 2
     assert await provider.calls() == 1
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 2
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 2
 
 
 async def test_vectors_that_can_never_be_stored_are_counted_and_not_charged(
@@ -566,7 +566,7 @@ async def test_vectors_that_can_never_be_stored_are_counted_and_not_charged(
             await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
 
     assert counted("kb_embeddings_lost_total", model="hash") - lost == 2
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 0
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 0
     assert await database[outbox.NAME].count_documents({}) == 0
 
 
@@ -577,7 +577,7 @@ async def test_a_commit_that_was_not_heard_of_charges_once(
         embedded = await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
 
     assert embedded.generated == 2
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 2
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 2
 
 
 async def test_a_caller_that_leaves_after_the_answer_does_not_lose_what_was_paid_for(
@@ -592,7 +592,7 @@ async def test_a_caller_that_leaves_after_the_answer_does_not_lose_what_was_paid
             await caller
         await embedder.close()
 
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 1
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 1
 
 
 async def test_dimensions_are_detected_with_one_paid_probe_and_free_after_it(
@@ -602,7 +602,7 @@ async def test_dimensions_are_detected_with_one_paid_probe_and_free_after_it(
     assert await embedder.detect_dimensions(model="hash-48", purpose=indexing) == 48
 
     assert await provider.calls() == 1
-    assert await spu_ledger.total(database, "acme") == await rows(database) == 1
+    assert await spu_ledger.sum_spus(database, "acme") == await rows(database) == 1
 
 
 async def test_fewer_dimensions_than_the_models_own_are_asked_for(embedder: Embedder, indexing: Purpose) -> None:

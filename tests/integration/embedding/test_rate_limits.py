@@ -42,7 +42,7 @@ async def test_a_pause_is_seen_by_another_replica_and_ends_by_itself(database: D
     await one.close(ACME, 0.4)
     await other.reserve(ACME)
     assert loop.time() - began >= 0.4
-    closing = await rate_limits.look(database, ACME)
+    closing = await rate_limits.read_closing(database, ACME)
     assert (closing.left_s, closing.total_s) == (0, 0.4)
 
 
@@ -65,4 +65,4 @@ async def test_what_is_given_back_is_there_again_unless_somebody_waits_behind_it
 async def test_buckets_of_organizations_with_the_same_name_are_not_the_same(database: Database) -> None:
     await rate_limits.close(database, ACME, for_s=60)
     others = Bucket("other", ACME.name, closable=True)
-    assert (await rate_limits.look(database, others)).left_s == 0
+    assert (await rate_limits.read_closing(database, others)).left_s == 0

@@ -67,7 +67,7 @@ async def test_every_document_is_embedded_nothing_computed_is_lost_and_queries_a
             answered += 1
         await documents
     assert answered >= 2
-    assert await spu_ledger.total(database, "acme") == 8 * 5 + answered
+    assert await spu_ledger.sum_spus(database, "acme") == 8 * 5 + answered
     assert 8 * 5 + answered >= 0.9 * provider.computed
 
 
@@ -85,7 +85,7 @@ async def test_a_provider_that_was_out_is_probed_with_one_text(
         # After five timeouts of one text the others are asked for one by one, too, until their time is known.
         assert len(server.asked[0].body["input"]) == 1
         assert sum(len(asked.body["input"]) for asked in server.asked) == 5
-    assert await spu_ledger.total(database, "acme") == 5
+    assert await spu_ledger.sum_spus(database, "acme") == 5
 
 
 async def test_no_text_is_refused_between_the_answer_of_a_probe_and_the_closing_of_the_circuit(

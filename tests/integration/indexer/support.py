@@ -347,7 +347,7 @@ class Tenant:
             max_chunks_per_document=max_chunks,
             status=Status.ACTIVE,
             status_reason=None,
-            vector_collection=knowledge_bases.collection_name(kb_id),
+            vector_collection=knowledge_bases.build_collection_name(kb_id),
             created_at=now,
             updated_at=now,
             created_by="test",
@@ -406,13 +406,13 @@ class Tenant:
         }
 
     async def spus(self) -> int:
-        return await spu_ledger.total(self.database, self.organization_id)
+        return await spu_ledger.sum_spus(self.database, self.organization_id)
 
     async def assert_holds(self, kb: KnowledgeBase, expected: Mapping[str, str]) -> None:
         """Assert that `kb` holds the chunks of these texts by document id, each once, and nothing else of anything."""
         rows = {
             row.document_id: row
-            async for row in document_index.of_kb(self.database, KnowledgeBaseKey(self.organization_id, kb.kb_id))
+            async for row in document_index.iterate_kb(self.database, KnowledgeBaseKey(self.organization_id, kb.kb_id))
         }
         assert rows.keys() == expected.keys()
         stored = await self.database[kb.vector_collection].find().to_list()
@@ -429,7 +429,7 @@ class Tenant:
                 assert np.array_equal(from_binary(row["embedding"]), wanted), "a vector of another text"
             assert rows[document_id].chunk_count == len(chunks)
             chunk_total += len(chunks)
-        totals = await kb_slots.totals(self.database, self.organization_id, [kb.kb_id])
+        totals = await kb_slots.sum_counters(self.database, self.organization_id, [kb.kb_id])
         assert totals[kb.kb_id] == (len(rows), chunk_total), "the counters differ from what is there"
 
     async def assert_gone(self, kb: KnowledgeBase) -> None:

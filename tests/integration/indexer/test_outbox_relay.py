@@ -42,7 +42,7 @@ async def add(database: Database, document_id: str, seq: int) -> None:
     """Leave a message whose `revision` is its `seq`."""
 
     async def work(session: MongoSession) -> None:
-        message = outbox.New(
+        message = outbox.NewMessage(
             DocumentIndexed(organization_id="acme", kb_id=KB, document_id=document_id, revision=seq, chunk_count=1),
             topic="kb-events",
             key=f"acme/{KB}",
@@ -126,7 +126,7 @@ async def test_a_look_reads_one_index_as_it_lies(database: Database) -> None:
     for number in range(40):
         await add(database, f"d{number}", 1)
     await database.command("profile", 2)
-    found = await outbox.unsent(database, range(outbox.BUCKETS), limit=30)
+    found = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=30)
     await database.command("profile", 0)
     [look] = await database["system.profile"].find({"ns": f"{database.name}.{outbox.NAME}", "op": "query"}).to_list()
     assert (len(found), look["planSummary"]) == (30, "IXSCAN { bucket: 1, ordering: 1, seq: 1, _id: 1 }")
@@ -156,7 +156,7 @@ async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database)
 
     async def work(session: MongoSession) -> None:
         for key, value in ((b"\xff\x00/", b"\xfe not JSON"), (None, None)):
-            await outbox.add_as_it_was(
+            await outbox.add_record(
                 database,
                 session,
                 topic="document-events",

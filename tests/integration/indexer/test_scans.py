@@ -338,7 +338,8 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
     await own_indexer.work()
     unsent = await outbox.count_unsent(own_tenant.database)
     await outbox.mark_sent(
-        own_tenant.database, [m.id for m in await outbox.unsent(own_tenant.database, range(outbox.BUCKETS), limit=100)]
+        own_tenant.database,
+        [m.id for m in await outbox.find_unsent(own_tenant.database, range(outbox.BUCKETS), limit=100)],
     )
     await own_indexer.publish(own_tenant.ocr("lost", paragraph(2)))
     own_indexer.post.sent_to(*LANES)

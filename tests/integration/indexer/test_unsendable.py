@@ -88,7 +88,7 @@ async def add(database: Database, organization_id: str, *tag_ids: str) -> None:
 
     async def work(session: MongoSession) -> None:
         messages = [
-            outbox.New(
+            outbox.NewMessage(
                 TagsChanged(organization_id=organization_id, document_id="d1", revision=1, tag_ids=[tag_id]),
                 topic=topics.DOCUMENT_EVENTS.name,
                 key=f"{organization_id}/d1",
@@ -115,7 +115,9 @@ def rejections_in(messages: Sequence[ProducerMessage]) -> list[DocumentRejected]
 
 
 async def listed(database: Database, organization_id: str) -> list[Unsendable]:
-    found, total = await outbox.unsendable_page(database, [organization_id], topic=None, reason=None, skip=0, limit=100)
+    found, total = await outbox.find_unsendable_page(
+        database, [organization_id], topic=None, reason=None, skip=0, limit=100
+    )
     assert total == len(found)
     return found
 
@@ -200,7 +202,7 @@ async def test_what_is_not_an_event_of_a_document_is_kept_too_and_rejects_none(
         outcome = DocumentIndexed(
             organization_id=organization_id, kb_id=KB, document_id="d1", revision=1, chunk_count=1
         )
-        message = outbox.New(
+        message = outbox.NewMessage(
             outcome,
             topic=topics.KB_EVENTS.name,
             key=f"{organization_id}/{KB}",
@@ -243,11 +245,11 @@ async def test_a_message_that_two_relays_found_refused_is_told_and_counted_once(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused")
-    [message] = await outbox.unsent(database, range(outbox.BUCKETS), limit=10)
+    [message] = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
     before = counted("document-events", "too-large")
     for _ in range(2):
         await mark_unsendable(database, message, refusal=MessageRefused("too large", reason="too-large"), size_bytes=1)
-    assert len(await outbox.unsent(database, range(outbox.BUCKETS), limit=10)) == 1
+    assert len(await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)) == 1
     assert counted("document-events", "too-large") - before == 1
 
 
@@ -303,7 +305,7 @@ async def test_sending_everything_again_after_a_broker_was_lost_leaves_out_what_
         await until_nothing_waits(database)
     await outbox.send_again(database)
     assert len(await listed(database, organization_id)) == 1
-    waiting = await outbox.unsent(database, range(outbox.BUCKETS), limit=10)
+    waiting = await outbox.find_unsent(database, range(outbox.BUCKETS), limit=10)
     assert [b"refused" in (message.value or b"") for message in waiting if message.topic == "document-events"] == [
         False
     ]
@@ -366,11 +368,11 @@ async def test_what_is_set_aside_is_not_in_the_index_that_the_relay_reads(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, *(f"refused-{number}" for number in range(30)))
-    for message in await outbox.unsent(database, range(outbox.BUCKETS), limit=100):
+    for message in await outbox.find_unsent(database, range(outbox.BUCKETS), limit=100):
         await mark_unsendable(database, message, refusal=MessageRefused("too large", reason="too-large"), size_bytes=1)
     await database[outbox.NAME].update_many({"topic": topics.KB_EVENTS.name}, {"$set": {"sent_at": datetime.now(UTC)}})
     await database.command("profile", 2)
-    assert await outbox.unsent(database, range(outbox.BUCKETS), limit=100) == []
+    assert await outbox.find_unsent(database, range(outbox.BUCKETS), limit=100) == []
     await database.command("profile", 0)
     [look] = await database["system.profile"].find({"ns": f"{database.name}.{outbox.NAME}", "op": "query"}).to_list()
     assert (look["keysExamined"], look["docsExamined"]) == (0, 0)
@@ -379,7 +381,7 @@ async def test_what_is_set_aside_is_not_in_the_index_that_the_relay_reads(
 async def test_only_what_a_majority_has_is_read_to_be_published(database: Database, organization_id: str) -> None:
     await add(database, organization_id, "tag")
     await database.command("profile", 2)
-    await outbox.unsent(database, range(outbox.BUCKETS), limit=1)
+    await outbox.find_unsent(database, range(outbox.BUCKETS), limit=1)
     await database.command("profile", 0)
     [look] = await database["system.profile"].find({"ns": f"{database.name}.{outbox.NAME}", "op": "query"}).to_list()
     assert look["command"]["readConcern"]["level"] == "majority"

@@ -75,7 +75,7 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     headers = dict(letter.headers)
     filed = await dead_letters.find(database, [None], headers["x-dead-letter-id"].decode())
     assert filed is not None
-    assert (filed.key, await dead_letters.body(database, filed)) == (KEY, BODY)
+    assert (filed.key, await dead_letters.read_body(database, filed)) == (KEY, BODY)
     assert (letter.key, letter.value, headers["x-body-ref"]) == (KEY, None, headers["x-dead-letter-id"])
     assert len(headers["x-detail"]) == MAX_DETAIL_CHARACTERS
 
@@ -106,7 +106,7 @@ async def test_what_the_broker_refuses_is_told_with_less_and_never_holds_up_the_
     record = Record(topics.DOCUMENT_EVENTS.name, 0, 0, b"org/doc", b"y" * 5_000, (), 0)
     await publisher.publish(record, reason="bad-data", detail="")
     assert [message[1:] for message in broker.taken] == taken
-    letters, total = await dead_letters.page(database, ["org"], topic=None, reason=None, skip=0, limit=9)
+    letters, total = await dead_letters.find_page(database, ["org"], topic=None, reason=None, skip=0, limit=9)
     assert (total, letters[0].key) == (1, b"org/doc")
 
 

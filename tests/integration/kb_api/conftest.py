@@ -66,7 +66,7 @@ def new_organization(api: KbApi, http: httpx.AsyncClient) -> NewOrganization:
 
 
 async def make_key(api: KbApi, organization_id: str, *scopes: Scope, expires_at: datetime | None = None) -> str:
-    key_id, whole_key = api_keys.new_secret_key()
+    key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(
         key_id, organization_id, "test", frozenset(scopes or {Scope.ADMIN}), datetime.now(UTC), expires_at, None
     )

@@ -127,8 +127,8 @@ async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(
     await until_built(organization, kb.kb_id)
     built = await organization.stored(kb.kb_id)
     collection = organization.database[built.vector_collection]
-    assert await chunk_indexes.state(collection, built) is IndexState.READY
-    assert {index.name for index in await search_indexes.listed(collection)} == set(chunk_indexes.NAMES)
+    assert await chunk_indexes.read_state(collection, built) is IndexState.READY
+    assert {index.name for index in await search_indexes.list_indexes(collection)} == set(chunk_indexes.NAMES)
 
 
 async def test_a_key_that_was_taken_back_and_given_again_waits_again(organization: Organization) -> None:
@@ -165,7 +165,7 @@ async def until_built(organization: Organization, kb_id: str) -> None:
     """Take the steps that a life cycle takes, which finds the KB by itself."""
 
     async def built() -> bool:
-        found = [kb for kb in await knowledge_bases.in_transition(organization.database) if kb.kb_id == kb_id]
+        found = [kb for kb in await knowledge_bases.find_in_transition(organization.database) if kb.kb_id == kb_id]
         for kb in found:
             step = life_cycle.step_of(kb)
             assert step is not None

@@ -98,7 +98,7 @@ async def test_the_row_its_slots_its_scan_and_its_event_come_together(organizati
     kb_id = (await organization.create())["kb_id"]
     slots = await rows_of(organization, kb_slots.NAME)
     assert {(slot["kb_id"], slot["state"], slot["tags_version"]) for slot in slots} == {(kb_id, "live", 1)}
-    assert len(slots) == kb_slots.STRIPES
+    assert len(slots) == kb_slots.SLOTS_PER_KB
     assert [scan["kb_id"] for scan in await rows_of(organization, backfills.NAME)] == [kb_id]
     message = await organization.database[outbox.NAME].find_one({"ordering": kb_id})
     assert message is not None
@@ -109,7 +109,7 @@ async def test_the_row_its_slots_its_scan_and_its_event_come_together(organizati
 
 async def test_the_test_embedding_is_charged(organization: Organization) -> None:
     await organization.create()
-    assert await spu_ledger.total(organization.database, organization.organization_id) == 1
+    assert await spu_ledger.sum_spus(organization.database, organization.organization_id) == 1
 
 
 async def test_tags_must_be_known_and_the_answer_names_those_that_are_not(organization: Organization) -> None:

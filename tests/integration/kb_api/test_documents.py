@@ -47,7 +47,7 @@ PUT = ("PUT", "/documents/d1")
 
 async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.OutboxMessage]]:
     """The organization's events that wait in the outbox, in the order they will be sent."""
-    messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
+    messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
     mine = [m for m in messages if m.topic == topics.DOCUMENT_EVENTS.name and (m.key or b"").startswith(prefix)]
     return [(decode(message.value, ABOUT_DOCUMENTS)[1], message) for message in mine]

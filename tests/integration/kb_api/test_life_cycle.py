@@ -179,7 +179,7 @@ async def test_a_scan_that_starts_in_the_middle_of_the_decision_keeps_it_indexin
     kb_id = (await organization.create())["kb_id"]
     indexing = await step_until(organization, kb_id, Status.INDEXING)
     await organization.finish_scans()
-    ask = index_jobs.any_open
+    ask = index_jobs.is_any_open
     retagged = False
 
     async def retag_then_ask(*args: Any, **kwargs: Any) -> bool:
@@ -189,7 +189,7 @@ async def test_a_scan_that_starts_in_the_middle_of_the_decision_keeps_it_indexin
             await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"tag_ids": ["t"]})
         return await ask(*args, **kwargs)
 
-    monkeypatch.setattr(index_jobs, "any_open", retag_then_ask)
+    monkeypatch.setattr(index_jobs, "is_any_open", retag_then_ask)
     assert not await life_cycle.STEPS[Status.INDEXING](organization.database, indexing)
     assert (await organization.stored(kb_id)).status is Status.INDEXING
 
@@ -258,7 +258,7 @@ async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_fi
 
 
 async def in_transition(organization: Organization) -> set[str]:
-    kbs = await knowledge_bases.in_transition(organization.database)
+    kbs = await knowledge_bases.find_in_transition(organization.database)
     return {kb.kb_id for kb in kbs if kb.organization_id == organization.organization_id}
 
 
@@ -301,7 +301,7 @@ async def rows_of(organization: Organization, kb_id: str) -> dict[str, int]:
     database = organization.database
     names = (document_index.NAME, index_jobs.NAME, backfills.NAME, kb_slots.NAME)
     counts = {name: await database[name].count_documents({"kb_id": kb_id}) for name in names}
-    collection = knowledge_bases.collection_name(kb_id)
+    collection = knowledge_bases.build_collection_name(kb_id)
     counts["collections"] = len(await database.list_collection_names(filter={"name": collection}))
     return counts
 

@@ -112,7 +112,7 @@ async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them
         await may_end.wait()
         return 0
 
-    monkeypatch.setattr(document_texts, "stored_bytes", count)
+    monkeypatch.setattr(document_texts, "count_stored_bytes", count)
     stored_bytes = StoredBytes(api.database, limit=10)
     first, *others = [asyncio.create_task(stored_bytes.require_room("acme")) for _ in range(5)]
     await asyncio.sleep(0)
@@ -136,4 +136,4 @@ async def test_the_bytes_of_a_text_are_counted_however_it_is_stored(
     for _ in range(2):
         await document_texts.put(database, DocumentKey(organization_id, "one"), text)
         await document_texts.put_stream(database, DocumentKey(organization_id, "two"), pieces())
-    assert await document_texts.stored_bytes(database, organization_id) == 4 * characters
+    assert await document_texts.count_stored_bytes(database, organization_id) == 4 * characters

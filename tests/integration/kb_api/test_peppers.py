@@ -48,7 +48,7 @@ async def replica(api: KbApi, organization: Organization, step: int) -> AsyncIte
 async def key_made_at(api: KbApi, organization: Organization, step: int) -> str:
     """A new key of the organization, made by the API."""
     database, organization_id = organization.database, organization.organization_id
-    admin_id, admin_key = api_keys.new_secret_key()
+    admin_id, admin_key = api_keys.create_secret_key()
     stored = await api_keys.authenticate(database, organization.key, peppers=organization.api.settings.peppers)
     assert stored is not None
     await api_keys.insert(database, replace(stored, key_id=admin_id), whole_key=admin_key, pepper=STEPS[step][0])

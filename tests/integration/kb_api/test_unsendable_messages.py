@@ -27,7 +27,7 @@ BODY = {
 
 async def waiting(organization: Organization) -> list[outbox.OutboxMessage]:
     """The organization's document events in the outbox that are to be sent."""
-    messages = await outbox.unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
+    messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
     return [m for m in messages if m.topic == topics.DOCUMENT_EVENTS.name and (m.key or b"").startswith(prefix)]
 
@@ -141,7 +141,7 @@ async def set_aside_a_message_of_nobody(api: KbApi, reason: str) -> None:
     ordering = uuid4().hex
 
     async def add(session: MongoSession) -> None:
-        await outbox.add_as_it_was(
+        await outbox.add_record(
             api.database,
             session,
             topic=topics.DOCUMENT_EVENTS.name,
@@ -153,6 +153,6 @@ async def set_aside_a_message_of_nobody(api: KbApi, reason: str) -> None:
         )
 
     await in_transaction(api.database, add)
-    for message in await outbox.unsent(api.database, range(outbox.BUCKETS), limit=10_000):
+    for message in await outbox.find_unsent(api.database, range(outbox.BUCKETS), limit=10_000):
         if message.ordering == ordering:
             await mark_unsendable(api.database, message, refusal=MessageRefused("", reason=reason), size_bytes=1)

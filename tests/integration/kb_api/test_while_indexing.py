@@ -29,7 +29,7 @@ HELD_FOR_S = 0.03
 @pytest.fixture(autouse=True)
 def _a_patient_door(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take longer for sixteen swaps than anybody would hold the door in earnest."""
-    monkeypatch.setattr(kb_slots, "HELD_FOR", timedelta(minutes=1))
+    monkeypatch.setattr(kb_slots, "BLOCKED_FOR", timedelta(minutes=1))
 
 
 @dataclass
@@ -104,7 +104,7 @@ async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organ
 
 async def test_the_door_opens_by_itself_when_whoever_held_it_is_gone(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
-    await kb_slots.hold(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
+    await kb_slots.block_swaps(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     slots = organization.database[kb_slots.NAME]
     assert await slots.count_documents({"kb_id": kb_id, "$expr": {"$gt": ["$closed_until", "$$NOW"]}}) == 16
     with pytest.raises(FenceClosed):

@@ -275,7 +275,7 @@ async def test_a_database_that_fails_is_told_without_what_it_said(
 ) -> None:
     async with reached.client(Scope.SEARCH, Scope.READ) as client:
         failing = AsyncMock(side_effect=AutoReconnect("canary of 10.0.0.1"))
-        monkeypatch.setattr(knowledge_bases, "of_organization", failing)
+        monkeypatch.setattr(knowledge_bases, "find_of_organization", failing)
         for tool, arguments in (("search_knowledge_base", {"query": FENCE}), ("list_knowledge_bases", {})):
             failed = await called(client, tool, **arguments)
             assert failed.is_error

@@ -23,7 +23,7 @@ async def knowledge(search_database: Database) -> Knowledge:
 
 async def until_ready(knowledge: Knowledge) -> None:
     async def ready() -> bool:
-        return await chunk_indexes.state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
+        return await chunk_indexes.read_state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
 
     await until(ready)
 

@@ -94,7 +94,7 @@ def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: S
 
 async def key_for(database: Database, settings: Settings, organization_id: str, *scopes: Scope) -> str:
     """An API key; it may search if no scopes are given."""
-    key_id, whole_key = api_keys.new_secret_key()
+    key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(key_id, organization_id, "test", frozenset(scopes or {Scope.SEARCH}), datetime.now(UTC), None, None)
     await api_keys.insert(database, key, whole_key=whole_key, pepper=settings.api_key_pepper.get_secret_value())
     return whole_key

@@ -94,8 +94,8 @@ class Knowledge:
         version, _ = await document_index.begin_swap(
             self.database, session, MembershipKey(organization_id, kb_id, document.document_id)
         )
-        stored = await vectors.stored(self.chunks, session, document.document_id)
-        changes = vectors.changes(
+        stored = await vectors.find_rows(self.chunks, session, document.document_id)
+        changes = vectors.plan_changes(
             scope=self.chunks.scope,
             document_id=document.document_id,
             chunks=document.chunks(),
@@ -188,7 +188,7 @@ async def create(
         max_chunks_per_document=2000,
         status=status,
         status_reason=None,
-        vector_collection=knowledge_bases.collection_name(kb_id),
+        vector_collection=knowledge_bases.build_collection_name(kb_id),
         created_at=JANUARY,
         updated_at=JANUARY,
         created_by="k",
@@ -213,6 +213,6 @@ async def create(
 
 def knowledge_is_queryable(knowledge: Knowledge) -> Any:
     async def queryable() -> bool:
-        return await chunk_indexes.state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
+        return await chunk_indexes.read_state(knowledge.chunks.collection, knowledge.kb) is IndexState.READY
 
     return queryable

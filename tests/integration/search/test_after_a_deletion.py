@@ -60,7 +60,7 @@ async def after_a_deletion(search_database: Database) -> Knowledge:
         await knowledge.chunks.collection.drop_search_index(name)
 
     async def dropped() -> bool:
-        return not await search_indexes.listed(knowledge.chunks.collection)
+        return not await search_indexes.list_indexes(knowledge.chunks.collection)
 
     await until(dropped)
     await chunk_indexes.ensure(knowledge.chunks.collection, knowledge.kb)

@@ -124,7 +124,7 @@ async def test_a_hit_that_no_longer_matches_the_filter_is_not_shown(
     async def retag() -> None:
         await in_transaction(
             search_database,
-            lambda session: vectors.set_snapshot(knowledge.chunks, session, "d", snapshot=retagged.snapshot()),
+            lambda session: vectors.update_metadata(knowledge.chunks, session, "d", snapshot=retagged.snapshot()),
         )
 
     after_the_index_has_answered(retag)

@@ -70,7 +70,7 @@ async def test_by_words_alone_nothing_is_embedded_or_charged_and_nothing_has_a_r
     answer = await searcher.search(library, "kayak", mode="text")
     assert (answer["spu_charged"], answer["timings_ms"]["embed"]) == (0, 0)
     assert [result["relevance"] for result in answer["results"]] == [None]
-    assert await spu_ledger.total(search_database, "acme") == 0
+    assert await spu_ledger.sum_spus(search_database, "acme") == 0
     assert await search_database["embedding_cache"].count_documents({}) == 0
 
 

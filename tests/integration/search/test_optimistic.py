@@ -42,7 +42,7 @@ async def library(knowledge: Knowledge) -> Knowledge:
 
 
 async def revoke(database: Database, searcher: Searcher) -> None:
-    key_id = api_keys.key_id_of(searcher.key)
+    key_id = api_keys.parse_key_id(searcher.key)
     assert key_id is not None
     assert await api_keys.revoke(database, ORGANIZATION, key_id)
 
@@ -223,9 +223,7 @@ async def test_that_a_kb_was_searched_is_no_reason_to_search_it_again(
 ) -> None:
     await watched.search(library, QUERY, mode="text")
     organization_id, kb_id = library.kb.organization_id, library.kb.kb_id
-    await knowledge_bases.touch_searched(
-        search_database, KnowledgeBaseKey(organization_id, kb_id), at=datetime.now(UTC)
-    )
+    await knowledge_bases.note_search(search_database, KnowledgeBaseKey(organization_id, kb_id), at=datetime.now(UTC))
     command_log.clear()
     await watched.search(library, QUERY, mode="text")
     assert command_log.names().count(f"aggregate {library.chunks.collection.name}") == 2

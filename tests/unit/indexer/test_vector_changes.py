@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pymongo import InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 from kb_shared.mongo.vector import from_binary
-from kb_shared.mongo.vectors import Changes, ChunkMetadata, EmbeddedChunk, changes, chunk_ids
+from kb_shared.mongo.vectors import Changes, ChunkMetadata, EmbeddedChunk, chunk_ids, plan_changes
 
 SCOPE = {"organization_id": "acme", "kb_id": "k"}
 UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
@@ -49,7 +49,7 @@ def chunks(texts: Sequence[str]) -> list[EmbeddedChunk]:
 
 def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: ChunkMetadata | None = None) -> Changes:
     """Do to `rows` what MongoDB does with the writes of a swap."""
-    made = changes(
+    made = plan_changes(
         scope=SCOPE,
         document_id="d",
         chunks=chunks(texts),

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from kb_shared.mongo.chunk_indexes import says, text_index, vector_index
+from kb_shared.mongo.chunk_indexes import build_text_index, build_vector_index, is_defined_as
 
-VECTOR: dict[str, Any] = vector_index(8, ["year", "lang"]).document["definition"]
-TEXT: dict[str, Any] = text_index("lucene.english", ["year"], text_normalization=2).document["definition"]
+VECTOR: dict[str, Any] = build_vector_index(8, ["year", "lang"]).document["definition"]
+TEXT: dict[str, Any] = build_text_index("lucene.english", ["year"], text_normalization=2).document["definition"]
 
 TOKENS = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
 
@@ -42,7 +42,7 @@ def changed(definition: dict[str, Any], *path: Any, to: Any) -> dict[str, Any]:
 def test_what_a_deployment_adds_to_a_definition_makes_no_difference(
     found: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
-    assert says(found, wanted)
+    assert is_defined_as(found, wanted)
 
 
 @pytest.mark.parametrize(
@@ -62,17 +62,17 @@ def test_what_a_deployment_adds_to_a_definition_makes_no_difference(
         (changed(TEXT, "mappings", "fields", "chunk_text", to=None), TEXT),
         (changed(TEXT, "mappings", "fields", "metadata_snapshot", to=None), TEXT),
         (changed(TEXT, "mappings", "fields", "metadata_snapshot", "fields", "year", to=[{"type": "token"}]), TEXT),
-        (TEXT, text_index("lucene.english", (), text_normalization=2).document["definition"]),
-        (TEXT, text_index("lucene.english", ["year"], text_normalization=1).document["definition"]),
+        (TEXT, build_text_index("lucene.english", (), text_normalization=2).document["definition"]),
+        (TEXT, build_text_index("lucene.english", ["year"], text_normalization=1).document["definition"]),
     ],
 )
 def test_any_other_difference_between_definitions_is_noticed(found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    assert not says(found, wanted)
+    assert not is_defined_as(found, wanted)
 
 
 def test_the_definition_of_a_knowledge_base_without_normalization_is_what_it_always_was() -> None:
     # Another one would have the index of every such knowledge base built again.
-    assert text_index("lucene.german").document["definition"] == {
+    assert build_text_index("lucene.german").document["definition"] == {
         "analyzer": "lucene.german",
         "mappings": {
             "dynamic": False,

@@ -75,7 +75,7 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
         things="API keys that are neither revoked nor expired",
         setting="KB_MAX_API_KEYS",
     )
-    key_id, whole_key = api_keys.new_secret_key()
+    key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(
         key_id=key_id,
         organization_id=caller.organization_id,
@@ -92,7 +92,7 @@ async def create(database: Database, settings: Settings, caller: Admin, body: Cr
 @router.get("/api-keys", summary="List API keys", response_model=ApiKeyList)
 async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ApiKeyList:
     """List the API keys of this organization, also those that are revoked or expired."""
-    keys, total_count = await api_keys.of_organization(database, caller.organization_id, skip=skip, limit=limit)
+    keys, total_count = await api_keys.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return ApiKeyList(api_keys=[ApiKeyView.from_key(key) for key in keys], total_count=total_count)
 
 

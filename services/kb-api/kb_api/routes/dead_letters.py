@@ -78,7 +78,7 @@ async def list_all(
 ) -> DeadLetterList:
     """List the dead letters of this organization, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
-    letters, total_count = await dead_letters.page(
+    letters, total_count = await dead_letters.find_page(
         database, visible, topic=topic, reason=reason, skip=skip, limit=limit
     )
     return DeadLetterList(

@@ -200,7 +200,7 @@ async def list_chunks(
         if indexed is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(database, kb)
-        rows, total_count = await vectors.page_of_document(chunks, session, document_id, skip=skip, limit=limit)
+        rows, total_count = await vectors.find_page_of_document(chunks, session, document_id, skip=skip, limit=limit)
         return ChunkList(
             document_id=document_id,
             version=indexed.version,

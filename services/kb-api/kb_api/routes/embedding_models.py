@@ -28,7 +28,7 @@ async def list_all(
     database: Database, models: OrganizationModels, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> EmbeddingModelList:
     """List the models that a knowledge base can use, by name."""
-    own_keys = await llm_providers.names(database, caller.organization_id)
+    own_keys = await llm_providers.find_names(database, caller.organization_id)
     catalogue = models.catalogue
     described = catalogue.described()
     return EmbeddingModelList(

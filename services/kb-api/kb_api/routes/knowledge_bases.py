@@ -57,7 +57,7 @@ async def list_all(
     sort: Annotated[Sort, Query(description="Field to sort by; `-` means descending.")] = "-created_at",
 ) -> KnowledgeBaseList:
     """List the knowledge bases of the organization."""
-    kbs, total_count = await knowledge_bases.page(
+    kbs, total_count = await knowledge_bases.find_page(
         database,
         caller.organization_id,
         skip=skip,
@@ -117,8 +117,8 @@ async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_i
 
 
 async def views(database: Database, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
-    totals = await kb_slots.totals(database, organization_id, [kb.kb_id for kb in kbs])
-    dead_tags = await tags.deleted(database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
+    totals = await kb_slots.sum_counters(database, organization_id, [kb.kb_id for kb in kbs])
+    dead_tags = await tags.find_deleted(database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
     nothing: Final = (0, 0)
     return [
         KnowledgeBaseView.from_knowledge_base(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
@@ -217,16 +217,16 @@ class KnowledgeBaseStats(BaseModel):
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
     """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    totals = await kb_slots.totals(database, kb.organization_id, [kb.kb_id])
+    totals = await kb_slots.sum_counters(database, kb.organization_id, [kb.kb_id])
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
     return KnowledgeBaseStats(
         document_count=document_count,
         chunk_count=chunk_count,
         total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, kb.tag_ids),
-        last_indexed_at=await document_index.last_indexed_at(database, kb.key),
-        spus=await spu_ledger.total(database, kb.organization_id, kb_id=kb.kb_id),
+        last_indexed_at=await document_index.find_last_indexed_at(database, kb.key),
+        spus=await spu_ledger.sum_spus(database, kb.organization_id, kb_id=kb.kb_id),
         search_indexes=[
             SearchIndexView(name=index.name, status=index.status, queryable=index.queryable)
-            for index in await search_indexes.listed(database[kb.vector_collection])
+            for index in await search_indexes.list_indexes(database[kb.vector_collection])
         ],
     )

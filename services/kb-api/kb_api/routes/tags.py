@@ -33,7 +33,7 @@ class TagList(BaseModel):
 )
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
-    if await tags.unknown(database, caller.organization_id, [body.tag_id]):
+    if await tags.find_unknown(database, caller.organization_id, [body.tag_id]):
         await require_quota(
             lambda: tags.count(database, caller.organization_id),
             settings.max_tags,
@@ -47,5 +47,5 @@ async def put(database: Database, settings: Settings, caller: Writer, body: PutT
 @router.get("/tags", summary="List tags", response_model=TagList)
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> TagList:
     """List the tags of the organization, without deleted ones."""
-    found, total_count = await tags.page(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await tags.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return TagList(tags=[TagView(tag_id=tag.tag_id, name=tag.name) for tag in found], total_count=total_count)

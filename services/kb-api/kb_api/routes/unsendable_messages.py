@@ -74,7 +74,7 @@ async def list_all(
 ) -> UnsendableMessageList:
     """List messages of this organization that Kafka refused permanently, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)
-    messages, total_count = await outbox.unsendable_page(
+    messages, total_count = await outbox.find_unsendable_page(
         database, visible, topic=topic, reason=reason, skip=skip, limit=limit
     )
     return UnsendableMessageList(

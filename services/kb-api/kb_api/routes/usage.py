@@ -100,7 +100,7 @@ async def get_usage(
     if until - since > MAX_RANGE:
         raise invalid_field("from", f"Input should be at most {MAX_RANGE.days} days before `to`")
     by = [name for name in _NAMES if name in group_by.split(",")]
-    charged = await spu_ledger.usage(database, caller.organization_id, since=since, until=until, by=by)
+    charged = await spu_ledger.sum_usage(database, caller.organization_id, since=since, until=until, by=by)
     return Usage(
         since=since,
         until=until,

@@ -105,7 +105,7 @@ async def create(database: Database, checks: AuthoringChecks, caller: Writer, bo
 @router.get("/agents", summary="List agents")
 async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> AgentList:
     """List the agents of the organization, newest first."""
-    found, total_count = await agents.page(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await agents.find_page(database, caller.organization_id, skip=skip, limit=limit)
     return AgentList(agents=await _views(database, caller, found), total_count=total_count)
 
 
@@ -167,8 +167,8 @@ async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
     """List the knowledge bases of the organization with their size, and whether the agent has them."""
     agent = await agents.get(database, caller.organization_id, agent_id)
-    kbs = await knowledge_bases.of_organization(database, caller.organization_id)
-    totals = await kb_slots.totals(database, caller.organization_id, [kb.kb_id for kb in kbs])
+    kbs = await knowledge_bases.find_of_organization(database, caller.organization_id)
+    totals = await kb_slots.sum_counters(database, caller.organization_id, [kb.kb_id for kb in kbs])
     linked = {tool.kb_id for tool in agent.tools}
     shown = [
         AvailableKnowledgeBase(
@@ -193,7 +193,7 @@ def _given(body: ChangeTool) -> dict[str, Any]:
 
 async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> list[AgentView]:
     kb_ids = {tool.kb_id for agent in found for tool in agent.tools}
-    kbs = await knowledge_bases.by_ids(database, caller.organization_id, kb_ids)
+    kbs = await knowledge_bases.find_by_ids(database, caller.organization_id, kb_ids)
     return [_view(agent, kbs) for agent in found]
 
 

@@ -48,7 +48,7 @@ async def document_chunks(
         if await document_index.find(database, membership, session=session) is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(database, kb)
-        rows, total_count = await vectors.page_of_document(chunks, session, document_id, skip=skip, limit=limit)
+        rows, total_count = await vectors.find_page_of_document(chunks, session, document_id, skip=skip, limit=limit)
         return DocumentChunks(kb, _with_room(rows, max_tokens), skip, total_count)
 
     return await in_transaction(database, read)

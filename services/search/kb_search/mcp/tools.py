@@ -174,7 +174,7 @@ class McpTools:
         caller.check(Scope.READ)
         await self._limits.count_request("administration", caller)
         return _returned(
-            *shown_knowledge_bases(await knowledge_bases.of_organization(self._database, caller.organization_id))
+            *shown_knowledge_bases(await knowledge_bases.find_of_organization(self._database, caller.organization_id))
         )
 
     async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:

@@ -18,7 +18,7 @@ class KnowledgeBaseCache:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._look_up: BatchLoader[OrganizationKey, KnowledgeBase] = BatchLoader(
-            bulk_lookup(database, knowledge_bases.by_ids)
+            bulk_lookup(database, knowledge_bases.find_by_ids)
         )
         self._known: BoundedCache[OrganizationKey, KnowledgeBase] = BoundedCache(_MAX_CACHED)
 
@@ -34,7 +34,7 @@ class KnowledgeBaseCache:
         Concurrent searches share one query of MongoDB.
         """
         if kb_ids is None:
-            return {kb.kb_id: kb for kb in await knowledge_bases.of_organization(self._database, organization_id)}
+            return {kb.kb_id: kb for kb in await knowledge_bases.find_of_organization(self._database, organization_id)}
         # An id that is not ASCII is no id of a KB, and could make the shared query fail for the other searches.
         wanted = [OrganizationKey(organization_id, kb_id) for kb_id in kb_ids if kb_id.isascii()]
         found = dict(zip(wanted, await asyncio.gather(*map(self._look_up, wanted)), strict=True))

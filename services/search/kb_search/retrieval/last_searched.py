@@ -35,7 +35,7 @@ class LastSearched:
 
     async def _write(self, kb: KnowledgeBase, at: datetime) -> None:
         try:
-            await knowledge_bases.touch_searched(self._database, kb.key, at=at)
+            await knowledge_bases.note_search(self._database, kb.key, at=at)
         except PyMongoError:
             log.warning("last_searched.not_written", kb_id=kb.kb_id, exc_info=True)
 

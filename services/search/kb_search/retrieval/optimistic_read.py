@@ -55,8 +55,8 @@ class OptimisticRead:
     @property
     def extra_stages(self) -> list[Row]:
         """Return stages that add the rows for `check` to a query on any collection, read in its snapshot."""
-        of_key = [] if self._key is None else [api_keys.united_with(self._key.stored.key)]
-        of_kbs = [knowledge_bases.united_with(self._organization_id, [*self.kbs])] if self.kbs else []
+        of_key = [] if self._key is None else [api_keys.build_union_stage(self._key.stored.key)]
+        of_kbs = [knowledge_bases.build_union_stage(self._organization_id, [*self.kbs])] if self.kbs else []
         return [*of_key, *of_kbs]
 
     @property
@@ -66,7 +66,7 @@ class OptimisticRead:
 
     def check(self, rows: Sequence[Row]) -> None:
         """Compare the key and the KBs with the rows that the stages added. Raises StaleRead."""
-        keys = [api_keys.stored_key(row["api_key"]) for row in rows if "api_key" in row]
+        keys = [api_keys.read_row(row["api_key"]) for row in rows if "api_key" in row]
         kbs = [knowledge_bases.ROWS.read(row["knowledge_base"]) for row in rows if "knowledge_base" in row]
         self._set_confirmed(
             same=keys == ([] if self._key is None else [self._key.stored])

@@ -45,6 +45,6 @@ def map_index_errors() -> Iterator[None]:
 
 async def require_queryable(chunks: Chunks, name: str) -> None:
     """Raise RequestError 503 unless the deployment reports that this index of `chunks` can be queried."""
-    found = await search_indexes.listed(chunks.collection, name)
+    found = await search_indexes.list_indexes(chunks.collection, name)
     if not any(index.queryable for index in found):
         raise index_not_ready()

@@ -103,7 +103,7 @@ async def read_found(
                     "retired_for_ms": {"$subtract": ["$$NOW", "$retired_at"]},
                 }
             },
-            document_index.united_with(KnowledgeBaseKey(chunks.organization_id, chunks.kb_id), documents),
+            document_index.build_union_stage(KnowledgeBaseKey(chunks.organization_id, chunks.kb_id), documents),
             *([_live_count_stage(chunks, matching, up_to=count_up_to)] if count_up_to else []),
             *extra_stages,
         ],

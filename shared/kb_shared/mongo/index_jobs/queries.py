@@ -22,7 +22,7 @@ async def find(database: Database, key: MembershipKey) -> IndexJob | None:
     return ROWS.read(row) if row else None
 
 
-async def of_documents(
+async def find_states(
     database: Database, organization_id: str, document_ids: Collection[str]
 ) -> dict[str, dict[str, IndexJobState]]:
     """Return the states of the jobs of documents: KB to state, by document. A document without jobs is absent."""
@@ -36,7 +36,7 @@ async def of_documents(
     return found
 
 
-async def open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]) -> set[str]:
+async def find_open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]) -> set[str]:
     """Return the `document_ids` with a job in the KB, whatever its state."""
     rows = database[NAME].find(
         {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id},
@@ -57,7 +57,9 @@ async def count_open(database: Database, key: KnowledgeBaseKey, *, limit: int = 
     return await database[NAME].count_documents(query)
 
 
-async def any_open(database: Database, session: MongoSession, key: KnowledgeBaseKey, *, requested_by: datetime) -> bool:
+async def is_any_open(
+    database: Database, session: MongoSession, key: KnowledgeBaseKey, *, requested_by: datetime
+) -> bool:
     """Return whether a KB has open jobs, paused or not, requested up to a time of the server's clock."""
     query = {
         "organization_id": key.organization_id,
@@ -78,7 +80,7 @@ async def count_by_state(database: Database) -> dict[IndexJobState, int]:
     return {state: await database[NAME].count_documents({"state": state}) for state in IndexJobState}
 
 
-async def in_states(
+async def find_in_states(
     database: Database,
     key: KnowledgeBaseKey,
     states: Collection[IndexJobState],
