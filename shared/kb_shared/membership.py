@@ -79,15 +79,15 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
     # Cases 4 to 7: it has one.
     if indexed is None or indexed.content_digest != document.text.text_id or indexed.config_hash != kb.config_hash:
         return Action.INDEX
-    if indexed.snapshot_digest != snapshot_digest(document):
+    if indexed.chunk_metadata_digest != chunk_metadata_digest(document):
         return Action.REFRESH
     return Action.NOTHING if indexed.text_revision == document.text.revision else Action.ACKNOWLEDGE
 
 
-def snapshot_digest(document: Document) -> str:
+def chunk_metadata_digest(document: Document) -> str:
     """Compute the digest of all document fields that each chunk carries."""
     if document.text is None:
-        raise ValueError("a document without text has no snapshot")
+        raise ValueError("a document without text has no chunk metadata")
     parts = (
         document.text.name,
         document.text.upload_date.isoformat(),

@@ -56,7 +56,7 @@ async def store_knowledge_base(client: AsyncMongoClient[dict[str, Any]]) -> dict
             scope=chunks.scope,
             document_id=document_id,
             chunks=[_chunk(place, text) for place, text in enumerate(texts)],
-            snapshot=ChunkMetadata(f"{document_id}.pdf", ("tag-1",), datetime.now(UTC), {"pages": 2}, ()),
+            metadata=ChunkMetadata(f"{document_id}.pdf", ("tag-1",), datetime.now(UTC), {"pages": 2}, ()),
             version=1,
             before=(),
         )

@@ -39,7 +39,7 @@ from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
 from kb_indexer.source import SOURCE
 from kb_shared.errors import TransactionExpired, TransientError
 from kb_shared.failpoints import reach
-from kb_shared.membership import awaits_text, snapshot_digest
+from kb_shared.membership import awaits_text, chunk_metadata_digest
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import document_index, documents, index_jobs, kb_slots, vectors
 from kb_shared.mongo.database import TRANSACTION_LIFETIME_S, Database, MongoSession, in_transaction
@@ -293,16 +293,16 @@ async def _write_chunks(
     is_clean: bool,
 ) -> tuple[tuple[str, ...], int]:
     """Write the chunks; return the ids of the new ones and the number of those that were retired."""
-    snapshot = _snapshot(document)
+    metadata = _chunk_metadata(document)
     if chunks is None:
-        if before is None or before.snapshot_digest != indexed.snapshot_digest:
-            await vectors.update_metadata(swap.chunks, session, swap.document_id, snapshot=snapshot)
+        if before is None or before.chunk_metadata_digest != indexed.chunk_metadata_digest:
+            await vectors.update_metadata(swap.chunks, session, swap.document_id, metadata=metadata)
         return (), 0
     changes = vectors.plan_changes(
         scope=swap.chunks.scope,
         document_id=swap.document_id,
         chunks=chunks,
-        snapshot=snapshot,
+        metadata=metadata,
         version=indexed.version,
         before=() if is_clean else await vectors.find_rows(swap.chunks, session, swap.document_id),
     )
@@ -310,7 +310,7 @@ async def _write_chunks(
     return changes.inserted, changes.retired
 
 
-def _snapshot(document: Document) -> ChunkMetadata:
+def _chunk_metadata(document: Document) -> ChunkMetadata:
     if document.text is None:
         raise StaleDecision
     return ChunkMetadata(
@@ -333,7 +333,7 @@ def _indexed(kb: KnowledgeBase, document: Document, *, version: int, chunk_count
         chunk_count=chunk_count,
         text_revision=document.text.revision,
         content_digest=document.text.text_id,
-        snapshot_digest=snapshot_digest(document),
+        chunk_metadata_digest=chunk_metadata_digest(document),
         config_hash=kb.config_hash,
         document_name=document.text.name,
     )

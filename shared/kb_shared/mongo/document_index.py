@@ -33,7 +33,7 @@ class IndexedDocument:
     text_revision: int
     content_digest: str
     """Digest of the text with its pages."""
-    snapshot_digest: str
+    chunk_metadata_digest: str
     """Digest of name, tags, date and metadata as the chunks carry them."""
     config_hash: str
     document_name: str
@@ -45,7 +45,7 @@ class IndexedDocument:
         return MembershipKey(self.organization_id, self.kb_id, self.document_id)
 
 
-_ROWS: Final = RowMapper(IndexedDocument)
+_ROWS: Final = RowMapper(IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"})
 
 
 def row_id(kb_id: str, document_id: str) -> str:
@@ -123,7 +123,7 @@ async def finish_swap(database: Database, session: MongoSession, row: IndexedDoc
                 "chunk_count": row.chunk_count,
                 "text_revision": row.text_revision,
                 "content_digest": row.content_digest,
-                "snapshot_digest": row.snapshot_digest,
+                "snapshot_digest": row.chunk_metadata_digest,
                 "config_hash": row.config_hash,
                 "document_name": row.document_name,
                 "indexed_at": datetime.now(UTC),

@@ -144,7 +144,7 @@ def plan_changes(
     scope: Mapping[str, Any],
     document_id: str,
     chunks: Sequence[EmbeddedChunk],
-    snapshot: ChunkMetadata,
+    metadata: ChunkMetadata,
     version: int,
     before: Iterable[Row],
 ) -> Changes:
@@ -159,7 +159,7 @@ def plan_changes(
 
     now = datetime.now(UTC)
     wanted = chunk_ids(document_id, chunks)
-    carried = snapshot.fields()
+    carried = metadata.fields()
     rows = {row["_id"]: row for row in before}
     writes: list[Write] = []
     inserted: list[str] = []
@@ -198,11 +198,11 @@ async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) 
         await chunks.collection.bulk_write(list(writes), ordered=False, session=session)
 
 
-async def update_metadata(chunks: Chunks, session: MongoSession, document_id: str, *, snapshot: ChunkMetadata) -> None:
+async def update_metadata(chunks: Chunks, session: MongoSession, document_id: str, *, metadata: ChunkMetadata) -> None:
     """Update what the live chunks carry of their document; vectors stay."""
     await chunks.collection.update_many(
         {**chunks.filter_document(document_id), "until": None},
-        {"$set": {**snapshot.fields(), "indexed_at": datetime.now(UTC)}},
+        {"$set": {**metadata.fields(), "indexed_at": datetime.now(UTC)}},
         session=session,
     )
 

@@ -154,7 +154,7 @@ class Organization:
                 chunk_count=chunks,
                 text_revision=1,
                 content_digest="c",
-                snapshot_digest="s",
+                chunk_metadata_digest="s",
                 config_hash=kb.config_hash,
                 document_name=name,
             )

@@ -40,7 +40,7 @@ class Document:
     metadata: Mapping[str, Any] | None = None
     normalization: int = text_normalization.CURRENT
 
-    def snapshot(self) -> ChunkMetadata:
+    def metadata_of_chunks(self) -> ChunkMetadata:
         metadata = self.metadata or {}
         return ChunkMetadata(self.name, tuple(self.tag_ids), self.upload_date, metadata, metadata_pairs(metadata))
 
@@ -99,7 +99,7 @@ class Knowledge:
             scope=self.chunks.scope,
             document_id=document.document_id,
             chunks=document.chunks(),
-            snapshot=document.snapshot(),
+            metadata=document.metadata_of_chunks(),
             version=version,
             before=stored,
         )
@@ -123,7 +123,7 @@ class Knowledge:
                 chunk_count=len(document.texts),
                 text_revision=version,
                 content_digest="",
-                snapshot_digest="",
+                chunk_metadata_digest="",
                 config_hash="",
                 document_name=document.name,
                 indexed_at=JANUARY,
@@ -132,14 +132,14 @@ class Knowledge:
 
     async def wait_until_found(self, document: Document) -> None:
         wanted = set(vectors.chunk_ids(document.document_id, document.chunks()))
-        snapshot = {"document_name": document.name, "upload_date": document.upload_date}
+        filters = {"document_name": document.name, "upload_date": document.upload_date}
 
         async def found() -> bool:
             by_vector = await index_queries.query_vector_index(
                 self.chunks,
                 vector_of("x", dimensions=DIMENSIONS),
                 limit=1000,
-                query_filter={"document_id": document.document_id, **snapshot},
+                query_filter={"document_id": document.document_id, **filters},
                 exact=True,
             )
             return wanted <= by_vector.keys() and wanted <= await self._in_text_index(document)

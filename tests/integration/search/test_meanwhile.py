@@ -124,7 +124,9 @@ async def test_a_hit_that_no_longer_matches_the_filter_is_not_shown(
     async def retag() -> None:
         await in_transaction(
             search_database,
-            lambda session: vectors.update_metadata(knowledge.chunks, session, "d", snapshot=retagged.snapshot()),
+            lambda session: vectors.update_metadata(
+                knowledge.chunks, session, "d", metadata=retagged.metadata_of_chunks()
+            ),
         )
 
     after_the_index_has_answered(retag)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.membership import Action, decide, membership, snapshot_digest
+from kb_shared.membership import Action, chunk_metadata_digest, decide, membership
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -62,7 +62,7 @@ def indexed(document: Document, kb: KnowledgeBase) -> IndexedDocument:
         chunk_count=3,
         text_revision=document.text.revision,
         content_digest=document.text.text_id,
-        snapshot_digest=snapshot_digest(document),
+        chunk_metadata_digest=chunk_metadata_digest(document),
         config_hash=kb.config_hash,
         document_name=document.text.name,
     )

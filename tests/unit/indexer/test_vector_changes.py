@@ -20,7 +20,7 @@ UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
 Rows = dict[str, dict[str, Any]]
 
 
-def snapshot(*tags: str, name: str = "d.pdf") -> ChunkMetadata:
+def chunk_metadata(*tags: str, name: str = "d.pdf") -> ChunkMetadata:
     return ChunkMetadata(name, tags, UPLOADED, {}, ())
 
 
@@ -53,7 +53,7 @@ def swap(rows: Rows, texts: Sequence[str], *, version: int, carried: ChunkMetada
         scope=SCOPE,
         document_id="d",
         chunks=chunks(texts),
-        snapshot=carried or snapshot("a"),
+        metadata=carried or chunk_metadata("a"),
         version=version,
         before=list(rows.values()),
     )
@@ -185,7 +185,7 @@ def test_what_the_chunks_carry_of_the_document_is_renewed_in_place() -> None:
     rows: Rows = {}
     swap(rows, "pq", version=1)
 
-    made = swap(rows, "pq", version=2, carried=snapshot("a", "b", name="e.pdf"))
+    made = swap(rows, "pq", version=2, carried=chunk_metadata("a", "b", name="e.pdf"))
 
     assert made.inserted == ()
     assert {(row["document_name"], tuple(row["tag_ids"]), row["since"]) for row in rows.values()} == {
