@@ -232,7 +232,7 @@ MUTANTS: Final = (
     Mutant(
         "stored-texts-have-no-quota",
         "services/kb-api/kb_api/store_text.py",
-        old="    await stored_bytes.require_room(organization_id)\n",
+        old="    await stored_bytes.require_quota(organization_id)\n",
         new="",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"
@@ -241,7 +241,7 @@ MUTANTS: Final = (
     Mutant(
         "texts-of-documents-have-no-quota",
         "services/kb-api/kb_api/publish_document_event.py",
-        old="            await self._stored_bytes.require_room(event.organization_id)\n",
+        old="            await self._stored_bytes.require_quota(event.organization_id)\n",
         new="            pass\n",
         caught_by=in_file(
             _LIMITS_OF_API, "test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are"

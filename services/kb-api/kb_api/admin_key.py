@@ -1,4 +1,4 @@
-"""The first key of an organization, from the environment: without one nobody could create the others."""
+"""Creates the first API key of an organization from the settings; that key can create the others."""
 
 import re
 from typing import Final
@@ -18,7 +18,7 @@ _log = structlog.get_logger()
 
 
 async def ensure_admin_key(database: Database, settings: ApiSettings) -> None:
-    """Create the key that the settings name, unless it is there; one that is there stays as it is.
+    """Create the key of the settings unless it exists. An existing key does not change.
 
     Raises:
         PermanentError: the settings can't be used.
@@ -30,7 +30,7 @@ async def ensure_admin_key(database: Database, settings: ApiSettings) -> None:
     if shape is None or not settings.bootstrap_organization:
         raise PermanentError(
             "KB_BOOTSTRAP_ADMIN_KEY must be kb_<key id>_<secret of at least 16 characters>, and "
-            "KB_BOOTSTRAP_ORGANIZATION must say whose it is"
+            "KB_BOOTSTRAP_ORGANIZATION must name its organization"
         )
     key = ApiKey(
         key_id=shape[1],
@@ -46,7 +46,7 @@ async def ensure_admin_key(database: Database, settings: ApiSettings) -> None:
         return
     found = await api_keys.authenticate(database, whole_key, peppers=settings.peppers)
     if found is None or found.organization_id != key.organization_id:
-        # Whoever has changed the secret must not believe that the old one is void, or that the new one works.
+        # The operator may have changed the secret: the old one is still valid, and the new one does not work.
         _log.warning(
             "api_key.bootstrap_ignored",
             key_id=key.key_id,

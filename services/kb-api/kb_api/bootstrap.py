@@ -10,11 +10,11 @@ from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
-from kb_api.learn_message_limits import keep_learning
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
-from kb_api.provider_keys import ProviderKeys, seal_again
+from kb_api.provider_keys import ProviderKeys, reseal_keys
 from kb_api.publish_document_event import DocumentEventPublisher
+from kb_api.refresh_message_limits import refresh_message_limits
 from kb_api.routes import (
     api_keys,
     dead_letters,
@@ -70,7 +70,7 @@ class KbApi:
             parts.create_task(self._prepare_and_advance(stop))
             parts.create_task(self._relay(stop))
             parts.create_task(watch_budgets(self.database, stop))
-            parts.create_task(keep_learning(self.settings, self.message_limits, stop))
+            parts.create_task(refresh_message_limits(self.settings, self.message_limits, stop))
 
     async def _prepare_and_advance(self, stop: asyncio.Event) -> None:
         if await process.retry_until_done(stop, self._prepare, note=self._readiness.wait_for):
@@ -81,7 +81,7 @@ class KbApi:
         with mongo_errors():
             await schema.ensure(self.database)
             await ensure_admin_key(self.database, self.settings)
-            await seal_again(self.database, self.key_ring)
+            await reseal_keys(self.database, self.key_ring)
 
     async def _relay(self, stop: asyncio.Event) -> None:
         """Send the messages of the outbox. Without a broker, requests are served and their messages wait."""
@@ -89,7 +89,7 @@ class KbApi:
         producer = create_producer(settings)
 
         async def connect() -> None:
-            self.message_limits.learn(await prepare_topics(settings))
+            self.message_limits.set_broker_limits(await prepare_topics(settings))
             await producer.start()
 
         if await process.retry_until_done(stop, connect):

@@ -97,7 +97,7 @@ async def _changed_fields(
 
 
 def _filterable(kb: KnowledgeBase, keys: Sequence[str]) -> dict[str, Any]:
-    """New keys wait for the search indexes, which the life cycle brings up to date; those left out end at once."""
+    """Return the fields for new filter keys: these wait for the search indexes, and keys left out end at once."""
     wanted = list(dict.fromkeys(keys))
     if set(wanted) == set(kb.filterable_metadata):
         return {}

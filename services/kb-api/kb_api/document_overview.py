@@ -27,7 +27,7 @@ class DocumentOverview:
 
 async def load_overview(database: Database, organization_id: str, *, document_id: str) -> DocumentOverview:
     """Read a document and its state in each KB. Raises NotFound if the document is not known."""
-    accepted_revision = await document_revisions.find(database, organization_id, document_id)
+    accepted_revision = await document_revisions.find(database, DocumentKey(organization_id, document_id))
     document = await documents.find(database, DocumentKey(organization_id, document_id))
     if document is None and accepted_revision is None:
         raise NotFound("document")

@@ -1,4 +1,4 @@
-"""What may be said of a document over HTTP: the fields of its events, and the events made of them."""
+"""Request bodies for documents, and the events made from them."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from kb_shared.http.model import Model, Timestamp
 from kb_shared.http.problems import invalid_fields
 
 _UNKNOWN = 0
-"""In place of a revision that is still to be made."""
+"""Placeholder of a revision that is not assigned yet."""
 
 
 class DocumentRequestChange(Model):
@@ -61,8 +61,8 @@ class PutDocument(DocumentRequestChange):
         default=None, description="Media type of the original file."
     )
 
-    def event(self, caller: Caller, document_id: str) -> OcrCompleted:
-        """Raises RequestError 422 for fields that do not go together."""
+    def to_event(self, caller: Caller, document_id: str) -> OcrCompleted:
+        """Create the event. Raises RequestError 422 for fields that contradict each other."""
         fields = {name: getattr(self, name) for name in type(self).model_fields if name != "revision"}
         try:
             return OcrCompleted(
@@ -81,7 +81,7 @@ class PutDocument(DocumentRequestChange):
 class PatchTags(DocumentRequestChange):
     tag_ids: TagIds = Field(description="All tags that the document has from now on.")
 
-    def event(self, caller: Caller, document_id: str) -> TagsChanged:
+    def to_event(self, caller: Caller, document_id: str) -> TagsChanged:
         return TagsChanged(
             organization_id=caller.organization_id,
             document_id=document_id,
@@ -93,7 +93,7 @@ class PatchTags(DocumentRequestChange):
 class PatchMetadata(DocumentRequestChange):
     metadata: Metadata = Field(description="All metadata that the document has from now on.")
 
-    def event(self, caller: Caller, document_id: str) -> MetadataChanged:
+    def to_event(self, caller: Caller, document_id: str) -> MetadataChanged:
         return MetadataChanged(
             organization_id=caller.organization_id,
             document_id=document_id,
@@ -102,7 +102,7 @@ class PatchMetadata(DocumentRequestChange):
         )
 
 
-def deletion(caller: Caller, document_id: str, revision: int | None) -> DocumentDeleted:
+def to_deletion(caller: Caller, document_id: str, *, revision: int | None) -> DocumentDeleted:
     return DocumentDeleted(
         organization_id=caller.organization_id,
         document_id=document_id,

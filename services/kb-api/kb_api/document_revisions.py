@@ -1,6 +1,6 @@
-"""`document_revisions`: the greatest revision of a document, and of each of its facets, that was accepted over HTTP.
+"""`document_revisions`: greatest revision of a document, and of each of its facets, that was accepted over HTTP.
 
-Two requests that follow each other closely get revisions that follow each other, though neither event has been handled.
+So two requests in quick succession get consecutive revisions, although neither event has been handled.
 """
 
 from collections.abc import Collection
@@ -9,7 +9,8 @@ from typing import Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
-from kb_shared.mongo.database import Database, MongoSession
+from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import DocumentKey
 
 NAME = "document_revisions"
 
@@ -21,31 +22,30 @@ Facet: TypeAlias = Literal["text", "tags", "metadata", "deletion"]
 class Accepted:
     revision: int
     seq: int
-    """Rises with each request for the document, in the order of their commits."""
+    """Number of the request for the document, in the order of their commits."""
 
 
 async def accept(
     database: Database,
     session: MongoSession,
-    organization_id: str,
-    document_id: str,
+    key: DocumentKey,
     *,
     revision: int | None,
     projected: int | None,
     facets: Collection[Facet],
 ) -> Accepted | None:
-    """Note a revision of `facets`, or make one: greater than all that were accepted or `projected`.
+    """Store a revision of `facets`: the given one, or one greater than all accepted and `projected` revisions.
 
-    None: there is none greater.
+    Returns None if there is no greater one.
     """
     greatest = {"$max": [{"$literal": 0}, "$revision", projected]}
     made = {"$add": [greatest, 1]} if revision is None else revision
     row = await database[NAME].find_one_and_update(
-        {"_id": f"{organization_id}/{document_id}", "organization_id": organization_id},
+        _identity(key),
         [
             {
                 "$set": {
-                    "document_id": {"$literal": document_id},
+                    "document_id": {"$literal": key.document_id},
                     "accepted": made,
                     "seq": {"$add": [{"$ifNull": ["$seq", 0]}, 1]},
                 }
@@ -61,25 +61,23 @@ async def accept(
         return_document=ReturnDocument.AFTER,
         session=session,
     )
-    # MongoDB goes on in floating point where 64 bits end.
+    # Beyond 64 bits MongoDB continues in floating point.
     if row is None or not isinstance(row["accepted"], int):
         return None
     return Accepted(row["accepted"], row["seq"])
 
 
-async def of_facets(
-    database: Database, session: MongoSession, organization_id: str, document_id: str
-) -> dict[Facet, int]:
-    """The greatest revisions that were accepted, by facet; of those before facets were noted nothing is known."""
-    row = await database[NAME].find_one(
-        {"_id": f"{organization_id}/{document_id}", "organization_id": organization_id}, {"facets": 1}, session=session
-    )
+async def of_facets(database: Database, session: MongoSession, key: DocumentKey) -> dict[Facet, int]:
+    """Return the greatest accepted revisions by facet, as far as they were stored by facet."""
+    row = await database[NAME].find_one(_identity(key), {"facets": 1}, session=session)
     return dict((row or {}).get("facets", {}))
 
 
-async def find(database: Database, organization_id: str, document_id: str) -> int | None:
-    """The greatest revision that was accepted."""
-    row = await database[NAME].find_one(
-        {"_id": f"{organization_id}/{document_id}", "organization_id": organization_id}, {"revision": 1}
-    )
+async def find(database: Database, key: DocumentKey) -> int | None:
+    """Return the greatest accepted revision."""
+    row = await database[NAME].find_one(_identity(key), {"revision": 1})
     return row["revision"] if row else None
+
+
+def _identity(key: DocumentKey) -> Row:
+    return {"_id": f"{key.organization_id}/{key.document_id}", "organization_id": key.organization_id}

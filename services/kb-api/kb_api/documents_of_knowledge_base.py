@@ -1,7 +1,7 @@
-"""The documents of a KB with their states: what is indexed, what is open, or both at once.
+"""Lists the documents of a KB with their states.
 
-Two collections know of them: `document_index` what is indexed, `index_jobs` what is still to be done. One aggregation
-joins them, page by page.
+`document_index` has the indexed documents, `index_jobs` the open and failed work. One aggregation joins them, page by
+page.
 """
 
 import re
@@ -23,7 +23,7 @@ _INDEX_FIELDS: Final = {"document_id": 1, "document_name": 1, "chunk_count": 1, 
 _LEASE_IS_OVER: Final = {"$lt": ["$lease_until", "$$NOW"]}
 _JOB_FIELDS: Final = {
     "document_id": 1,
-    # A worker whose lease has run out is not at work any more; the sweeper gives its job to another.
+    # A worker whose lease has expired is not working any more; the sweeper gives its job to another.
     "state": {"$cond": [{"$and": [{"$eq": ["$state", "running"]}, _LEASE_IS_OVER]}, "pending", "$state"]},
     "attempts": 1,
     "error_type": 1,
@@ -37,7 +37,7 @@ _JOB_FIELDS: Final = {
 class ListedDocument:
     document_id: str
     document_name: str | None
-    """None until its text has come."""
+    """Name; None until the text has come."""
     status: IndexStatus | JobStatus
     chunk_count: int
     """Number of chunks that are searchable now, also while a newer text is being indexed."""
@@ -46,7 +46,7 @@ class ListedDocument:
     error_type: str | None
     error_message: str | None
     next_attempt_at: datetime | None
-    """None: as soon as its turn comes, or never."""
+    """Time of the next attempt; None if it can begin now, or if there is none."""
 
 
 async def list_documents(
@@ -58,12 +58,12 @@ async def list_documents(
     skip: int,
     limit: int,
 ) -> tuple[list[ListedDocument], int]:
-    """One page in the order of document ids, and how many there are in all.
+    """Return one page in the order of document ids, and the number of all.
 
     Args:
-        status: None: all that is indexed, empty ones too, whatever is open for it; `all`: also what is not indexed,
-            and an open job decides what is shown.
-        name_search: part of the document's name, taken as text; capitals make no difference.
+        status: None: all indexed documents, also empty ones, without their jobs; `all`: also those that are not
+            indexed, where an open job decides the status.
+        name_search: literal part of the name of the document; upper and lower case are equal.
     """
     collection, rows = _rows(kb, status)
     names = _names(kb)
@@ -81,14 +81,14 @@ async def list_documents(
 
 
 async def find_document(database: Database, kb: KnowledgeBase, document_id: str) -> ListedDocument | None:
-    """One document as `all` lists it; None if it is neither indexed nor has a job."""
+    """Return one document as `all` lists it; None if it is not indexed and has no job."""
     collection, rows = _rows(kb, "all", document_id=document_id)
     found = await (await database[collection].aggregate([*rows, *_names(kb)])).to_list()
     return _listed(found[0], with_jobs=True) if found else None
 
 
 def _rows(kb: KnowledgeBase, status: StatusFilter | None, *, document_id: str | None = None) -> tuple[str, list[Stage]]:
-    """The collection to begin with, and the stages that give one row a document."""
+    """Return the collection to begin with, and the stages that yield one row for each document."""
     scope: Row = {"organization_id": kb.organization_id, "kb_id": kb.kb_id}
     if document_id is not None:
         scope["document_id"] = document_id
@@ -112,7 +112,7 @@ def _indexed(scope: Row, condition: Row) -> list[Stage]:
 
 
 def _in_state(status: StatusFilter) -> Row:
-    """As `_JOB_FIELDS` tells the state."""
+    """Return the condition for a state as `_JOB_FIELDS` computes it."""
     if status == "pending":
         return {"$or": [{"state": "pending"}, {"state": "running", "$expr": _LEASE_IS_OVER}]}
     if status == "running":
@@ -129,20 +129,20 @@ def _merge_by_document() -> list[Stage]:
 
 def _with_index_row(kb: KnowledgeBase) -> list[Stage]:
     identity = {"$concat": [f"{kb.kb_id}/", "$document_id"]}
-    return _joined(document_index.NAME, identity, {"organization_id": kb.organization_id}, _INDEX_FIELDS)
+    return _join(document_index.NAME, identity, condition={"organization_id": kb.organization_id}, fields=_INDEX_FIELDS)
 
 
 def _names(kb: KnowledgeBase) -> list[Stage]:
     identity = {"$concat": [{"$literal": f"{kb.organization_id}/"}, "$document_id"]}
     fields = {"projected_name": "$document_name", "_id": 0}
     return [
-        *_joined(documents.NAME, identity, {"organization_id": kb.organization_id}, fields),
+        *_join(documents.NAME, identity, condition={"organization_id": kb.organization_id}, fields=fields),
         {"$set": {"document_name": {"$ifNull": ["$document_name", "$projected_name"]}}},
     ]
 
 
-def _joined(collection: str, identity: Stage, condition: Row, fields: Stage) -> list[Stage]:
-    """Add `fields` of the row of `collection` that has `identity` as its id, if there is one."""
+def _join(collection: str, identity: Stage, *, condition: Row, fields: Stage) -> list[Stage]:
+    """Return the stages that add `fields` of the row of `collection` with the id `identity`, if there is one."""
     lookup = {
         "from": collection,
         "let": {"identity": identity},

@@ -17,16 +17,16 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | JobStatus
 
 _TO_BE_DONE: Final = {
-    Action.INDEX: "Its text, or how this knowledge base cuts and embeds it, is not what is indexed.",
-    Action.REFRESH: "Its name, tags, date or metadata are not those that are indexed.",
-    Action.WAIT: "It carries a tag of this knowledge base, but its text has not come.",
+    Action.INDEX: "Its text or the chunking or embedding of this knowledge base has changed since it was indexed.",
+    Action.REFRESH: "Its name, tags, date or metadata have changed since it was indexed.",
+    Action.WAIT: "It has a tag of this knowledge base, but its text has not come.",
 }
 _BEING_DONE: Final[dict[JobStatus, str]] = {
     "waiting_for_text": "It is indexed as soon as the text comes.",
     "pending": "It is queued.",
     "running": "It is being worked on.",
     "failed": "All attempts have failed; once the cause is fixed, POST .../retry-failed tries again.",
-    "paused": "It is kept until the knowledge base is resumed.",
+    "paused": "It waits until the knowledge base is resumed.",
 }
 
 
@@ -58,7 +58,7 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
     return Explanation(
         kb=kb,
         status=status,
-        reason=reason(document, kb, indexed, status),
+        reason=describe_reason(document, kb, indexed=indexed, status=status),
         document=document,
         events=await documents.find_last_events(database, key.document),
         indexed=indexed,
@@ -67,28 +67,28 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
     )
 
 
-def reason(
-    document: Document | None, kb: KnowledgeBase, indexed: IndexedDocument | None, status: DocumentStatus
+def describe_reason(
+    document: Document | None, kb: KnowledgeBase, *, indexed: IndexedDocument | None, status: DocumentStatus
 ) -> str:
-    """Say in words why the document is where it is."""
+    """Explain in words why the document is, or is not, in the KB."""
     action = decide(document, kb, indexed)
     if action is Action.NOTHING:
-        what = "It is indexed as it should be." if indexed else _why_not(document, kb)
+        what = "It is indexed and up to date." if indexed else _why_not(document, kb)
     elif action is Action.REMOVE:
-        what = f"It has to leave: {_why_not(document, kb)}"
+        what = f"It must be removed: {_why_not(document, kb)}"
     else:
         what = _TO_BE_DONE[action]
     done = next((text for state, text in _BEING_DONE.items() if state == status), None)
     if done is None and action is not Action.NOTHING:
-        done = "Nothing is queued for it; the reconciler finds it in its next pass."
+        done = "No work is queued for it; the reconciler queues it in its next pass."
     return f"{what} {done}" if done else what
 
 
 def _why_not(document: Document | None, kb: KnowledgeBase) -> str:
     if document is None:
-        return "No event has told of it."
+        return "No event of it has come."
     if belongs(document, kb):
         return "It belongs here."
     if not document.alive:
         return "It is deleted." if document.deleted_revision is not None else "Its text has not come."
-    return "It carries none of the tags of this knowledge base."
+    return "It has none of the tags of this knowledge base."

@@ -1,4 +1,4 @@
-"""What may be said of a KB when it is created and when it is changed."""
+"""Request bodies that create and change a KB."""
 
 from typing import Annotated, Any, Final, Literal
 

@@ -1,4 +1,4 @@
-"""A KB as the API shows it."""
+"""Responses about KBs."""
 
 from collections.abc import Collection
 from datetime import datetime

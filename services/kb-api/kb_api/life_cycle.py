@@ -1,8 +1,7 @@
-"""Takes each KB through its life: `creating -> building -> indexing -> active`, and `deleting` to nothing.
+"""Advances each KB through its life cycle: `creating -> building -> indexing -> active`, and `deleting` to removal.
 
-A KB in `error` goes back to `building` once none of its search indexes is failed any more: nobody has to say so.
-How far a KB has come is stored; each step may be repeated, so a crash anywhere is made good by whoever holds the KB's
-lease next.
+A KB in `error` returns to `building` by itself once none of its search indexes is failed. The status is stored and each
+step can be repeated: after a crash, the next replica that gets the lease of the KB continues.
 """
 
 import asyncio
@@ -28,14 +27,14 @@ from kb_shared.observability import metrics, tracing
 
 LEASE: Final = timedelta(seconds=30)
 AT_ONCE: Final = 8
-LOOK_AGAIN_AFTER: Final = timedelta(seconds=60)
+CHECK_AGAIN_AFTER: Final = timedelta(seconds=60)
 INDEX_FAILED: Final = "A search index can't be built; ask your operator to look at the search nodes."
 SEARCH_MISSING: Final = "This deployment's MongoDB has no Atlas search; the knowledge base waits until it has."
 
 _log = structlog.get_logger()
 
 Step = Callable[[Database, KnowledgeBase], Coroutine[Any, Any, bool]]
-"""Does one step; True if the KB has come further, False if it has to wait."""
+"""Function that takes one step; returns True if the KB has advanced, False if it has to wait."""
 
 
 class LifeCycle:
@@ -48,7 +47,7 @@ class LifeCycle:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """There is something to do now."""
+        """Start the next round now."""
         self._woken.set()
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -57,8 +56,8 @@ class LifeCycle:
         try:
             while not stop.is_set():
                 self._woken.clear()
-                await self._round()
-                await self._rest()
+                await self._advance_all()
+                await self._wait()
         finally:
             stopping.cancel()
 
@@ -66,13 +65,13 @@ class LifeCycle:
         await stop.wait()
         self.wake()
 
-    async def _rest(self) -> None:
+    async def _wait(self) -> None:
         try:
             await asyncio.wait_for(self._woken.wait(), self._interval_s)
         except TimeoutError:
             return
 
-    async def _round(self) -> None:
+    async def _advance_all(self) -> None:
         try:
             kbs = await knowledge_bases.find_in_transition(self._database)
         except PyMongoError as error:
@@ -86,11 +85,11 @@ class LifeCycle:
             try:
                 await self._advance(kb)
             except (PyMongoError, TransientError) as error:
-                # Another KB may fare better; this one is tried again in the next round.
+                # Others may succeed; this KB is tried again in the next round.
                 _log.warning("knowledge_base.step_failed", kb_id=kb.kb_id, step=kb.status, error=type(error).__name__)
 
     async def _advance(self, kb: KnowledgeBase) -> None:
-        """Take the steps that can be taken now."""
+        """Take all steps that are possible now."""
         lease = f"kb/{kb.kb_id}"
         if not await leases.acquire(self._database, lease, owner=self._owner, length=LEASE):
             return
@@ -99,19 +98,19 @@ class LifeCycle:
                 if not await step(self._database, current):
                     break
         except SearchUnavailable:
-            await _tell_that_it_waits(self._database, kb)
+            await _show_that_search_is_missing(self._database, kb)
             raise
         finally:
             await leases.release(self._database, lease, owner=self._owner)
 
 
-async def _tell_that_it_waits(database: Database, kb: KnowledgeBase) -> None:
+async def _show_that_search_is_missing(database: Database, kb: KnowledgeBase) -> None:
     if kb.status in (Status.CREATING, Status.BUILDING) and kb.status_reason != SEARCH_MISSING:
         await _set_status(database, kb, kb.status, reason=SEARCH_MISSING)
 
 
 async def _find(database: Database, kb: KnowledgeBase) -> KnowledgeBase | None:
-    """The KB as a majority has it: what is deleted by what might be rolled back would be missing then."""
+    """Read the KB with majority read concern: a step based on a write that is rolled back could delete live data."""
     async with majority_reads(database) as majority:
         return await knowledge_bases.find(majority, kb.key)
 
@@ -120,7 +119,7 @@ async def _create(database: Database, kb: KnowledgeBase) -> bool:
     await vector_collection.create(database, kb)
     current = await _find(database, kb)
     if current is None or current.status is Status.DELETING:
-        # This was so slow that its lease went to another, who has deleted the KB meanwhile: nobody comes after it.
+        # This step took so long that another replica got the lease and deleted the KB. No later step would drop this.
         await vector_collection.drop(database, kb)
         return False
     return await _set_status(database, kb, Status.BUILDING)
@@ -139,32 +138,32 @@ async def _watch_indexes(database: Database, kb: KnowledgeBase) -> bool:
             return False
 
 
-async def _look_again(database: Database, kb: KnowledgeBase) -> bool:
-    """Whoever looks after the search nodes may have fixed an index, or dropped it so that it is built again."""
+async def _check_again(database: Database, kb: KnowledgeBase) -> bool:
+    """Check a failed KB again: the operator may have fixed an index, or dropped it so that it is built again."""
     if await vector_collection.search_index_state(database, kb) is IndexState.FAILED:
-        await knowledge_bases.postpone_check(database, kb, after=LOOK_AGAIN_AFTER)
+        await knowledge_bases.postpone_check(database, kb, after=CHECK_AGAIN_AFTER)
         return False
     return await _set_status(database, kb, Status.BUILDING)
 
 
 async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
-    """Bring the search indexes up to date for what may be compared now; until they are, the old ones answer."""
+    """Update the search indexes for new filter keys. The old definitions answer until then."""
     match await vector_collection.search_index_state(database, kb):
         case IndexState.READY:
             return await knowledge_bases.set_filters_built(database, kb)
         case IndexState.FAILED:
             return await _set_status(database, kb, Status.ERROR, reason=INDEX_FAILED)
         case IndexState.MISSING:
-            # Not the collection: were it gone, so would be the KB soon.
+            # Only the indexes: if the collection is missing, the KB is being deleted.
             await chunk_indexes.ensure(database[kb.vector_collection], kb)
     return False
 
 
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
-    """Active once nothing that the scans asked for is open. What events ask for meanwhile does not count."""
+    """Set the KB active when no job requested by a scan is open. Later requests by events do not count."""
 
     async def settle(session: MongoSession) -> bool:
-        # One snapshot, and a write to the KB's row: whoever starts a scan writes that row too.
+        # One snapshot and a write to the row of the KB, which the start of a scan writes, too.
         scanned_at = await backfills.find_last_end(database, session, kb.key)
         if scanned_at is None:
             return False
@@ -179,7 +178,7 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 
 
 async def _delete(database: Database, kb: KnowledgeBase) -> bool:
-    """Everything of the KB, itself last. Its slots are closed: no work in flight brings anything back."""
+    """Delete everything of the KB, its row last. Its slots are closed, so running work can't write to it."""
     await vector_collection.drop(database, kb)
     await document_index.delete_of_kb(database, kb.key)
     await index_jobs.delete_of_kb(database, kb.key)
@@ -202,13 +201,13 @@ STEPS: Final[Mapping[Status, Step]] = {
     Status.CREATING: _create,
     Status.BUILDING: _watch_indexes,
     Status.INDEXING: _watch_documents,
-    Status.ERROR: _look_again,
+    Status.ERROR: _check_again,
     Status.DELETING: _delete,
 }
 
 
 def step_of(kb: KnowledgeBase) -> Step | None:
-    """The next step in the life of a KB; None if there is nothing to do."""
+    """Return the next step of a KB; None if there is nothing to do."""
     if kb.filters_building and kb.status in (Status.INDEXING, Status.ACTIVE):
         return _build_filters
     return STEPS.get(kb.status)

@@ -1,4 +1,4 @@
-"""Whether an event can still change its document, by the revisions that are known. Pure."""
+"""Decides whether an event can still change its document, by the known revisions. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +8,7 @@ from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFa
 
 
 def facets_of(event: DocumentEvent) -> Sequence[Facet]:
-    """Return the facets that an event is about."""
+    """Return the facets that an event sets."""
     match event:
         case OcrCompleted():
             return ("text", "tags") if event.metadata is None else ("text", "tags", "metadata")
@@ -22,14 +22,14 @@ def facets_of(event: DocumentEvent) -> Sequence[Facet]:
 
 
 def may_change(event: DocumentEvent, document: Document | None, accepted: Mapping[Facet, int]) -> bool:
-    """Return False if all that the event says is known in a greater revision, or was deleted by one that is as great.
+    """Return False if greater revisions of all facets of the event are known, or the same or a greater one deleted it.
 
-    Of the same revision the content decides which event counts.
+    Between events with the same revision, the content decides.
 
     Args:
-        event: with its revision.
-        document: as it is projected.
-        accepted: the greatest revisions over HTTP before this event, which need not be projected yet.
+        event: event with its final revision.
+        document: document as projected.
+        accepted: greatest revisions accepted over HTTP before this event, perhaps not projected yet.
     """
     known = _known(document, accepted)
     deleted = known.pop("deletion", None)

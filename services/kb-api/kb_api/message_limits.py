@@ -4,15 +4,15 @@ from kb_contracts.topics import Topic
 
 
 class MessageLimits:
-    """The largest record that can be sent to each topic, in bytes: what the contract says, or less if brokers do."""
+    """Limits of the size of a record for each topic, in bytes: that of the contract, or a lower one of the brokers."""
 
     def __init__(self) -> None:
-        self._learnt: dict[str, int] = {}
+        self._of_brokers: dict[str, int] = {}
 
-    def learn(self, max_message_bytes: Mapping[str, int]) -> None:
-        """Remember what the brokers say of topics, by their names without the prefix of the deployment."""
-        self._learnt |= max_message_bytes
+    def set_broker_limits(self, max_message_bytes: Mapping[str, int]) -> None:
+        """Store the limits of the brokers, by the names of topics without the prefix of the deployment."""
+        self._of_brokers |= max_message_bytes
 
     def get_limit(self, topic: Topic) -> int:
-        # Where the brokers take more, our producers still send no more than this.
-        return min(topic.max_message_bytes, self._learnt.get(topic.name, topic.max_message_bytes))
+        # Our producers never send more than the contract allows, even if the brokers accept more.
+        return min(topic.max_message_bytes, self._of_brokers.get(topic.name, topic.max_message_bytes))

@@ -1,4 +1,4 @@
-"""`organizations`: one row each, written by whatever must not happen twice at once in an organization."""
+"""`organizations`: one row for each organization, written by transactions that must not run concurrently."""
 
 from kb_shared.mongo.database import Database, MongoSession
 
@@ -6,5 +6,5 @@ NAME = "organizations"
 
 
 async def fence(database: Database, session: MongoSession, organization_id: str) -> None:
-    """Make transactions of this organization that call this follow one another, so that what they count stays true."""
+    """Serialize the transactions of an organization that call this, so that what they count remains true."""
     await database[NAME].update_one({"_id": organization_id}, {"$inc": {"writes": 1}}, upsert=True, session=session)

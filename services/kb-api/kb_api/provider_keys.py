@@ -128,7 +128,7 @@ async def _is_public(provider: str, address: str) -> bool:
     return True
 
 
-async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
+async def reseal_keys(database: Database, key_ring: KeyRing | None) -> None:
     """Seal with the first key of the ring all keys that were sealed with another, so that the other can be removed."""
     if key_ring is None:
         return
@@ -143,4 +143,4 @@ async def seal_again(database: Database, key_ring: KeyRing | None) -> None:
             _log.warning("provider_key.unreadable", sealed_with=kept.sealed.key_id, **bound)
             continue
         await llm_providers.reseal(database, kept, key_ring.seal(api_key, **bound))
-        _log.info("provider_key.sealed_again", **bound)
+        _log.info("provider_key.resealed", **bound)

@@ -53,16 +53,15 @@ class DocumentEventPublisher:
             RequestError: 413 `event-too-large`, 422 `unknown-text-ref`, 409 `no-greater-revision`, `quota-exceeded`.
         """
         await self._check(event)
-        organization_id, document_id = event.organization_id, event.document_id
+        key = DocumentKey(event.organization_id, event.document_id)
 
         async def store(session: MongoSession) -> Published:
-            document = await documents.find(self._database, DocumentKey(organization_id, document_id), session=session)
-            before = await document_revisions.of_facets(self._database, session, organization_id, document_id)
+            document = await documents.find(self._database, key, session=session)
+            before = await document_revisions.of_facets(self._database, session, key)
             accepted = await document_revisions.accept(
                 self._database,
                 session,
-                organization_id,
-                document_id,
+                key,
                 revision=revision,
                 projected=_greatest_revision(document),
                 facets=facets_of(event),
@@ -80,7 +79,7 @@ class DocumentEventPublisher:
                 numbered,
                 topic=topics.DOCUMENT_EVENTS.name,
                 key=key_of(event).decode(),
-                ordering=f"document/{organization_id}/{document_id}",
+                ordering=f"document/{key.organization_id}/{key.document_id}",
                 seq=accepted.seq,
                 source=SOURCE,
                 traceparent=tracing.current(),
@@ -93,7 +92,7 @@ class DocumentEventPublisher:
     async def _check(self, event: DocumentEvent) -> None:
         self._check_size(event)
         if isinstance(event, OcrCompleted) and event.text is not None:
-            await self._stored_bytes.require_room(event.organization_id)
+            await self._stored_bytes.require_quota(event.organization_id)
         if isinstance(event, OcrCompleted) and event.text_ref is not None:
             belongs = document_texts.belongs_to(event.text_ref, DocumentKey(event.organization_id, event.document_id))
             if not belongs or not await document_texts.touch(self._database, event.organization_id, event.text_ref):

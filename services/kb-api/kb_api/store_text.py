@@ -30,7 +30,7 @@ async def store_text(
             422 `validation-error` for anything but UTF-8 without NUL.
     """
     _check_media_type(request)
-    await stored_bytes.require_room(organization_id)
+    await stored_bytes.require_quota(organization_id)
     pieces = _check_utf8(_read_limited(request, max_bytes=max_bytes))
     return await document_texts.put_stream(database, DocumentKey(organization_id, document_id), pieces)
 

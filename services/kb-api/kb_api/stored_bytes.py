@@ -1,4 +1,4 @@
-"""How many bytes of texts an organization may store over HTTP."""
+"""Quota of the bytes of texts that an organization may store over HTTP."""
 
 import asyncio
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from time import monotonic
 from typing import Final
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.http.quotas import require_quota
+from kb_shared.http import quotas
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
 
 COUNTED_FOR_S: Final = 10.0
-"""So an organization can store a few seconds' texts more than its limit."""
+"""Seconds for which a count is valid: an organization can exceed its limit by the texts of a few seconds."""
 _COSTS_AT_MOST: Final = 0.05
-"""Share of time that may be spent counting the texts of an organization that has very many."""
+"""Greatest share of time that is spent counting the texts of an organization with very many texts."""
 _MOST_KNOWN: Final = 10_000
 
 
@@ -24,18 +24,18 @@ class _Counted:
 
 
 class StoredBytes:
-    """Counts them; made once a process."""
+    """Counts the bytes of each organization; there is one for a process."""
 
     def __init__(self, database: Database, *, limit: int) -> None:
-        """Wire it; 0 is no limit."""
+        """Wire it. A limit of 0 means no limit."""
         self._database = database
         self._limit = limit
         self._known: BoundedCache[str, _Counted] = BoundedCache(_MOST_KNOWN)
         self._counting: dict[str, asyncio.Task[int]] = {}
 
-    async def require_room(self, organization_id: str) -> None:
+    async def require_quota(self, organization_id: str) -> None:
         """Raise RequestError 409 `quota-exceeded` if the organization has stored as much as it may."""
-        await require_quota(
+        await quotas.require_quota(
             lambda: self._count(organization_id),
             self._limit,
             things="bytes of texts",
@@ -51,7 +51,7 @@ class StoredBytes:
         if counting is None:
             counting = self._counting[organization_id] = asyncio.create_task(self._count_again(organization_id))
             counting.add_done_callback(lambda _: self._counting.pop(organization_id))
-        # Whoever leaves must not end it for the others that wait for it.
+        # A request that is cancelled must not end the count for others that wait for it.
         return await asyncio.shield(counting)
 
     async def _count_again(self, organization_id: str) -> int:

@@ -1,4 +1,4 @@
-"""The collection of a KB's chunks with its indexes: made, watched, dropped. Each step may be repeated."""
+"""Creates, watches and drops the collection of chunks of a KB with its indexes. Each step can be repeated."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ _NAMESPACE_EXISTS: Final = 48
 
 
 async def create(database: Database, kb: KnowledgeBase) -> None:
-    """Create collection, indexes and search indexes, or what is missing of them."""
+    """Create the collection, its indexes and its search indexes, as far as they are missing."""
     try:
         await database.create_collection(kb.vector_collection, check_exists=False)
     except OperationFailure as error:
@@ -34,7 +34,7 @@ async def search_index_state(database: Database, kb: KnowledgeBase) -> IndexStat
 
 
 async def drop(database: Database, kb: KnowledgeBase) -> None:
-    """Drop the collection with all its indexes; where MongoDB has no search, the collection is all there is."""
+    """Drop the collection with all its indexes. Without Atlas Search there are no search indexes to drop."""
     collection = database[kb.vector_collection]
     for name in chunk_indexes.NAMES:
         try:

@@ -1,7 +1,7 @@
-"""Tells once a month that an organization has reached a soft limit of its budget.
+"""Announces once a month that an organization has reached a soft limit of its budget.
 
-It looks at rows that every spender keeps up to date, so nobody who spends has to wait for it, and what was spent before
-a crash is told of all the same.
+It reads rows that every charge updates. So a charge does not wait for it, and limits that were reached before a crash
+are announced, too.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ log = structlog.get_logger()
 
 
 async def watch_budgets(database: Database, stop: asyncio.Event) -> None:
-    """Look every ten seconds until `stop`; what can't be told now is told later."""
+    """Check the budgets every ten seconds until `stop`. An announcement that fails is made later."""
     while not stop.is_set():
         try:
             await warn_of_soft_limits(database)
@@ -40,19 +40,19 @@ async def watch_budgets(database: Database, stop: asyncio.Event) -> None:
 
 
 async def warn_of_soft_limits(database: Database) -> None:
-    """Tell of each soft limit that is reached, by the ledger, and was not told of this month."""
+    """Announce each soft limit that is reached according to the ledger and was not announced this month."""
     for organization_id in await budgets.find_to_warn(database):
         await budgets.recount(database, organization_id, at_most_every=RECOUNT_EVERY)
         budget = await budgets.find(database, organization_id)
         if budget is not None:
             spent = await spu_ledger.sum_this_month(database, organization_id)
             for exceeded in _exceeded(organization_id, budget, spent):
-                await _tell(database, exceeded)
+                await _announce_once(database, exceeded)
 
 
-async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
-    async def tell(session: MongoSession) -> bool:
-        # In the same commit as the message: it is told once, whoever dies, and whichever replica is first.
+async def _announce_once(database: Database, exceeded: BudgetSoftExceeded) -> None:
+    async def store(session: MongoSession) -> bool:
+        # In the transaction of the message, so that it is sent once, whatever crashes and whichever replica is first.
         is_news = await budgets.note_warning(
             database, session, exceeded.organization_id, unit=exceeded.unit, month=exceeded.month
         )
@@ -60,7 +60,7 @@ async def _tell(database: Database, exceeded: BudgetSoftExceeded) -> None:
             await announce(database, session, Announcement(exceeded, seq=0), source=SOURCE)
         return is_news
 
-    if await in_transaction(database, tell):
+    if await in_transaction(database, store):
         log.warning(
             "budget.soft_exceeded",
             organization_id=exceeded.organization_id,

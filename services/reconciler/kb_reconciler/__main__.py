@@ -1,4 +1,4 @@
-"""`python -m kb_reconciler`: queues again what is behind and repairs what is missing, until SIGTERM."""
+"""`python -m kb_reconciler`: queues documents with drift and restores missing indexes, until SIGTERM."""
 
 import asyncio
 

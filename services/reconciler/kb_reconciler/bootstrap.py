@@ -34,7 +34,7 @@ log = structlog.get_logger()
 
 
 async def serve(settings: ReconcilerSettings, stop: asyncio.Event) -> None:
-    """Serve health at once, and make passes as soon as MongoDB and Kafka allow it, until `stop`."""
+    """Serve health, and make passes as soon as MongoDB and Kafka are available, until `stop`."""
     readiness = Readiness()
 
     async def work() -> None:

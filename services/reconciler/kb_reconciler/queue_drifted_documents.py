@@ -70,7 +70,7 @@ async def _queue_kb(
             actions = await find_drift(database, kb, document_ids)
             if count_chunks and scan is _find_indexed:
                 actions = await _find_incomplete(database, kb, document_ids) | actions
-            queued += await _request_documents(database, requests, kb, actions)
+            queued += await _request_documents(database, requests, kb, actions=actions)
     return queued
 
 
@@ -103,7 +103,7 @@ async def _find_incomplete(database: Database, kb: KnowledgeBase, document_ids: 
 
 
 async def _request_documents(
-    database: Database, requests: IndexRequests, kb: KnowledgeBase, actions: Mapping[str, Action]
+    database: Database, requests: IndexRequests, kb: KnowledgeBase, *, actions: Mapping[str, Action]
 ) -> Counter[str]:
     # A document with a job is being worked on, or has failed and waits for a change.
     with_job = await index_jobs.find_open_ids(database, kb.key, list(actions))

@@ -74,8 +74,8 @@ def problem(
     request: Request,
     status: int,
     slug: str,
-    detail: str,
     *,
+    detail: str,
     extra: Mapping[str, object] | None = None,
     headers: Mapping[str, str] | None = None,
     retry_after_s: float | None = None,
@@ -106,7 +106,7 @@ async def _request_error(request: Request, error: Exception) -> JSONResponse:
         request,
         error.status,
         error.slug,
-        error.detail,
+        detail=error.detail,
         extra=error.extra,
         headers=headers,
         retry_after_s=error.retry_after_s,
@@ -145,11 +145,15 @@ async def _routing_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     if error.status_code == HTTPStatus.NOT_FOUND:
         detail = "This path does not exist; GET /openapi.json lists all paths."
-        return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail)
+        return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
         detail = "This path does not have this method; the header Allow lists its methods."
-        return problem(request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail, headers=error.headers)
-    return problem(request, error.status_code, "bad-request", "The request can't be read.", headers=error.headers)
+        return problem(
+            request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail=detail, headers=error.headers
+        )
+    return problem(
+        request, error.status_code, "bad-request", detail="The request can't be read.", headers=error.headers
+    )
 
 
 async def _expected_error(request: Request, error: Exception) -> JSONResponse:

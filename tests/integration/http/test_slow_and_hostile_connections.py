@@ -42,7 +42,7 @@ async def slow(request: Request) -> PlainTextResponse:
 
 async def request_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestError)
-    return problem(request, error.status, error.slug, error.detail)
+    return problem(request, error.status, error.slug, detail=error.detail)
 
 
 def application(*, body_timeout_s: float = TIMEOUT_S) -> Starlette:

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
-from kb_api import document_revisions, learn_message_limits
+from kb_api import document_revisions, refresh_message_limits
 from kb_api.bootstrap import KbApi
 from kb_api.message_limits import MessageLimits
 from kb_api.settings import ApiSettings
@@ -204,8 +204,8 @@ async def test_what_could_not_be_handled_is_refused_at_once(
 def topic_takes(api: KbApi) -> Iterator[Callable[[int], None]]:
     """Let the topic take records of at most so many bytes, as its brokers would have said."""
     name = topics.DOCUMENT_EVENTS.name
-    yield lambda most_bytes: api.message_limits.learn({name: most_bytes})
-    api.message_limits.learn({name: topics.DOCUMENT_EVENTS.max_message_bytes})
+    yield lambda most_bytes: api.message_limits.set_broker_limits({name: most_bytes})
+    api.message_limits.set_broker_limits({name: topics.DOCUMENT_EVENTS.max_message_bytes})
 
 
 @pytest.mark.parametrize(
@@ -257,11 +257,11 @@ async def test_the_largest_event_that_is_accepted_fits_into_the_topic_and_one_by
 async def test_a_limit_that_the_brokers_change_is_learnt_while_the_service_runs(
     broker: KafkaCluster | Broker, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(learn_message_limits, "_INTERVAL_S", 0.05)
+    monkeypatch.setattr(refresh_message_limits, "_INTERVAL_S", 0.05)
     settings = ApiSettings(kafka=broker.bootstrap, kafka_topic_prefix=topic_prefix)
     limits, stop = MessageLimits(), asyncio.Event()
     lower = replace(topics.DOCUMENT_EVENTS, max_message_bytes=9_999)
-    learning = asyncio.create_task(learn_message_limits.keep_learning(settings, limits, stop))
+    learning = asyncio.create_task(refresh_message_limits.refresh_message_limits(settings, limits, stop))
     # While topics are missing, it goes on.
     await ensure_topics(settings.kafka_connection, [lower], prefix=topic_prefix, replication_factor=1)
     others = [topic for topic in topics.TOPICS if topic != topics.DOCUMENT_EVENTS]

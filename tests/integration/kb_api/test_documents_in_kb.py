@@ -32,7 +32,7 @@ async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(organizati
         [],
         ["a"],
     )
-    assert told["reason"] == "It carries none of the tags of this knowledge base."
+    assert told["reason"] == "It has none of the tags of this knowledge base."
     assert told["document"]["tag_ids"] == ["b", "c"]
     assert (told["indexed"], told["job"]) == (None, None)
     [event] = told["events"]
@@ -60,7 +60,7 @@ async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: 
     await organization.index(kb_id, "d", name="D.pdf", chunks=3)
     told = await explain(organization, kb_id, "d")
     assert told["status"] == "indexed"
-    assert told["reason"].startswith("It has to leave: It carries none of the tags")
+    assert told["reason"].startswith("It must be removed: It has none of the tags")
     assert told["indexed"]["chunk_count"] == 3
 
 

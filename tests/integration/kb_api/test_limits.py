@@ -114,12 +114,12 @@ async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them
 
     monkeypatch.setattr(document_texts, "count_stored_bytes", count)
     stored_bytes = StoredBytes(api.database, limit=10)
-    first, *others = [asyncio.create_task(stored_bytes.require_room("acme")) for _ in range(5)]
+    first, *others = [asyncio.create_task(stored_bytes.require_quota("acme")) for _ in range(5)]
     await asyncio.sleep(0)
     first.cancel()
     may_end.set()
     await asyncio.gather(*others)
-    await stored_bytes.require_room("acme")
+    await stored_bytes.require_quota("acme")
     assert counted == ["acme"]
 
 

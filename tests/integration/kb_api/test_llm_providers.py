@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import structlog
 
-from kb_api.provider_keys import seal_again
+from kb_api.provider_keys import reseal_keys
 from kb_shared.errors import ProviderKeyMissing
 from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.circuit import Admission, Cause, failed
@@ -178,14 +178,14 @@ async def test_after_a_new_key_came_first_in_the_ring_the_old_one_is_not_needed_
     await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
     database, old = organization.database, bytes([2]) * 32
     both = KeyRing({"3": bytes([3]) * 32, "2": old})
-    await seal_again(database, both)
+    await reseal_keys(database, both)
     kept = await llm_providers.find(database, organization.organization_id, "mistral")
     assert kept is not None
     assert kept.sealed.key_id == "3"
     bound = {"organization_id": organization.organization_id, "provider": "mistral"}
     assert KeyRing({"3": bytes([3]) * 32}).open(kept.sealed, **bound) == SECRET
     # As the others of this run expect it.
-    await seal_again(database, KeyRing({"2": old, "3": bytes([3]) * 32}))
+    await reseal_keys(database, KeyRing({"2": old, "3": bytes([3]) * 32}))
 
 
 async def test_models_are_listed_with_whether_there_is_a_key_for_them(organization: Organization) -> None:

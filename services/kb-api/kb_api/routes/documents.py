@@ -1,4 +1,4 @@
-"""Documents as upstream describes them: the events of `document-events` over HTTP."""
+"""Routes of documents: the events of `document-events` over HTTP."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from kb_api.dependencies import (
     StoredBytes,
 )
 from kb_api.document_overview import DocumentOverview, load_overview
-from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, deletion
+from kb_api.document_request import PatchMetadata, PatchTags, PutDocument, to_deletion
 from kb_api.documents_of_knowledge_base import ListedDocument
 from kb_api.explain_document import DocumentStatus
 from kb_api.publish_document_event import Published
@@ -171,7 +171,7 @@ async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
 ) -> AcceptedChange:
     """Publish `document.ocr_completed.v1` with the text of a new or an existing document."""
-    event = body.event(caller, document_id)
+    event = body.to_event(caller, document_id)
     published = await publisher.publish(event, revision=body.revision)
     return AcceptedChange.from_published(document_id, published)
 
@@ -187,7 +187,7 @@ async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
 ) -> AcceptedChange:
     """Publish `document.tags_changed.v1` with all tags of the document."""
-    event = body.event(caller, document_id)
+    event = body.to_event(caller, document_id)
     published = await publisher.publish(event, revision=body.revision)
     return AcceptedChange.from_published(document_id, published)
 
@@ -203,7 +203,7 @@ async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
 ) -> AcceptedChange:
     """Publish `document.metadata_changed.v1` with all metadata of the document."""
-    event = body.event(caller, document_id)
+    event = body.to_event(caller, document_id)
     published = await publisher.publish(event, revision=body.revision)
     return AcceptedChange.from_published(document_id, published)
 
@@ -219,7 +219,7 @@ async def delete(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, revision: Revision = None
 ) -> AcceptedChange:
     """Publish `document.deleted.v1`, which deletes the document with everything up to this revision."""
-    event = deletion(caller, document_id, revision)
+    event = to_deletion(caller, document_id, revision=revision)
     published = await publisher.publish(event, revision=revision)
     return AcceptedChange.from_published(document_id, published)
 

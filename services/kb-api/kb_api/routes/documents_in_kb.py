@@ -1,4 +1,4 @@
-"""A document as it stands in a KB: why it is there or not, and its chunks."""
+"""Routes of a document in a KB: the explanation of its state, and its chunks."""
 
 from datetime import datetime
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""What operators do with the work on a KB: start it again, watch it, stop it."""
+"""Routes of jobs on a KB: start, watch, cancel, pause, resume."""
 
 from datetime import datetime
 

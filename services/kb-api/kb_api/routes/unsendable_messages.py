@@ -1,4 +1,4 @@
-"""Messages of the outbox that Kafka refused for good. What they hold is never shown."""
+"""Routes of outbox messages that Kafka refused permanently. Their content is never shown."""
 
 from datetime import datetime
 from typing import Annotated

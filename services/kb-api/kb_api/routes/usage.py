@@ -1,4 +1,4 @@
-"""What an organization was charged, and what it may spend."""
+"""Routes of usage and budgets."""
 
 from collections.abc import Mapping
 from datetime import UTC, date, datetime, timedelta

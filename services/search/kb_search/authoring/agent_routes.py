@@ -141,26 +141,33 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
     tool_id = new_id()
     return await _change_tools(
-        database, caller, agent_id, lambda tools: append_tool(tools, body, kb_name=kb.name, tool_id=tool_id)
+        database,
+        caller,
+        agent_id=agent_id,
+        change=lambda tools: append_tool(tools, body, kb_name=kb.name, tool_id=tool_id),
     )
 
 
 @router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool of an agent")
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
     fields = _given(body)
-    return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, tool_id, fields))
+    return await _change_tools(
+        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, tool_id, fields)
+    )
 
 
 @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool named in the body", deprecated=True)
 async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _given(body)
-    return await _change_tools(database, caller, agent_id, lambda tools: replace_tool(tools, body.tool_id, fields))
+    return await _change_tools(
+        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, body.tool_id, fields)
+    )
 
 
 @router.delete("/agents/{agent_id}/tools/{tool_id}", summary="Remove a tool from an agent")
 async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id: str) -> AgentView:
-    return await _change_tools(database, caller, agent_id, lambda tools: drop_tool(tools, tool_id))
+    return await _change_tools(database, caller, agent_id=agent_id, change=lambda tools: drop_tool(tools, tool_id))
 
 
 @router.get("/agents/{agent_id}/available-knowledge-bases", summary="List knowledge bases for an agent")
@@ -198,14 +205,14 @@ async def _views(database: Database, caller: Caller, found: Sequence[Agent]) -> 
 
 
 async def _change_tools(
-    database: Database, caller: Caller, agent_id: str, change: Callable[[Tools], Tools]
+    database: Database, caller: Caller, *, agent_id: str, change: Callable[[Tools], Tools]
 ) -> AgentView:
     for _ in range(ATTEMPTS):
         agent = await agents.get(database, caller.organization_id, agent_id)
         changed = await agents.set_tools(database, agent, change(agent.tools), by=caller.key_id)
         if changed is not None:
             return (await _views(database, caller, [changed]))[0]
-    raise TransientError("others change this agent all the time")
+    raise TransientError(f"gave up after {ATTEMPTS} conflicting changes of this agent")
 
 
 def _view(agent: Agent, kbs: Mapping[str, KnowledgeBase]) -> AgentView:

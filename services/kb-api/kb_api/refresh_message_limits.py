@@ -1,4 +1,4 @@
-"""Asks the brokers now and then how large a message may be: an operator can change the topics while kb-api runs."""
+"""Reads the size limits of messages from the brokers regularly: an operator may change the topics while kb-api runs."""
 
 import asyncio
 from typing import Final, Never
@@ -17,16 +17,16 @@ _INTERVAL_S: Final = 60.0
 log = structlog.get_logger()
 
 
-async def keep_learning(settings: CommonSettings, limits: MessageLimits, stop: asyncio.Event) -> None:
-    """Learn the limits every minute until `stop`; while Kafka is away those learnt last stay."""
+async def refresh_message_limits(settings: CommonSettings, limits: MessageLimits, stop: asyncio.Event) -> None:
+    """Read the limits every minute until `stop`. While Kafka is unavailable the last known ones apply."""
     async with asyncio.TaskGroup() as tasks:
-        learning = tasks.create_task(_learn_forever(settings, limits))
+        refreshing = tasks.create_task(_refresh_forever(settings, limits))
         await stop.wait()
-        # Brokers that answer nothing must not keep the process.
-        learning.cancel()
+        # Brokers that do not answer must not keep the process from stopping.
+        refreshing.cancel()
 
 
-async def _learn_forever(settings: CommonSettings, limits: MessageLimits) -> Never:
+async def _refresh_forever(settings: CommonSettings, limits: MessageLimits) -> Never:
     while True:
         await asyncio.sleep(_INTERVAL_S)
         try:
@@ -34,4 +34,4 @@ async def _learn_forever(settings: CommonSettings, limits: MessageLimits) -> Nev
         except (TransientError, TopicsUnfit) as error:
             log.warning("message_limits.unknown", reason=str(error))
         else:
-            limits.learn(report.max_message_bytes)
+            limits.set_broker_limits(report.max_message_bytes)
