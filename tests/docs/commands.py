@@ -54,7 +54,7 @@ class Command:
         return matched["targets"].split() if matched else []
 
 
-def blocks(markdown: str) -> list[Block]:
+def parse_blocks(markdown: str) -> list[Block]:
     """Return all fenced blocks of a page."""
     found = []
     for match in _FENCED.finditer(markdown):
@@ -71,20 +71,20 @@ def blocks(markdown: str) -> list[Block]:
     return found
 
 
-def commands(block: Block) -> list[Command]:
+def parse_commands(block: Block) -> list[Command]:
     """Return the commands of a block, in order; none if it is of another language."""
     if block.language == "sh":
         return [Command(block.line + 1, block.text, "")]
     return [*_console(block)] if block.language == "console" else []
 
 
-def to_run(markdown: str) -> list[Command]:
+def runnable_commands(markdown: str) -> list[Command]:
     """Return the commands of a page that a test can run: no block with a reason, and no call of `make`."""
     return [
         command
-        for block in blocks(markdown)
+        for block in parse_blocks(markdown)
         if block.not_run is None
-        for command in commands(block)
+        for command in parse_commands(block)
         if not command.make_targets
     ]
 

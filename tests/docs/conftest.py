@@ -14,7 +14,7 @@ from kb_local.python_server import ModelServer, SearchNode
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.conftest import KafkaCluster, MongoDeployment
-from tests.docs.commands import to_run
+from tests.docs.commands import runnable_commands
 from tests.docs.shell import run_page
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ TUTORIAL = ROOT / "docs/tutorial/first-answer.md"
 
 
 @dataclass(frozen=True, slots=True)
-class Documented:
+class DocsStack:
     """What a reader has: a stack that runs, and the variables that the docs use."""
 
     variables: dict[str, str]
@@ -52,7 +52,7 @@ async def stack(
 
 
 @pytest.fixture(scope="module")
-async def documented(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Documented:
+async def docs_stack(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> DocsStack:
     """Run the tutorial: the other pages begin with its knowledge base."""
     printed_by_make_up = {
         "KB_API": stack.base_url,
@@ -62,9 +62,9 @@ async def documented(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> 
     }
     values = await run_page(
         str(TUTORIAL.relative_to(ROOT)),
-        to_run(TUTORIAL.read_text()),
+        runnable_commands(TUTORIAL.read_text()),
         folder=tmp_path_factory.mktemp("tutorial"),
         variables=printed_by_make_up,
         returned=["KB_ID"],
     )
-    return Documented(printed_by_make_up | values)
+    return DocsStack(printed_by_make_up | values)

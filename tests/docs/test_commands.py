@@ -9,8 +9,8 @@ import pytest
 
 from kb_local.display import print_running
 from kb_local.state import Home, StackState
-from tests.docs.commands import LANGUAGES, Command, blocks, commands, to_run
-from tests.docs.conftest import ROOT, TUTORIAL, Documented
+from tests.docs.commands import LANGUAGES, Command, parse_blocks, parse_commands, runnable_commands
+from tests.docs.conftest import ROOT, TUTORIAL, DocsStack
 from tests.docs.shell import run_page
 
 PAGES = sorted(
@@ -30,13 +30,13 @@ ASSIGNED = re.compile(r"\b(?P<name>[A-Za-z_]\w*)=")
 MAKE_TARGET = re.compile(r"^(?P<target>[a-z-]+):", re.MULTILINE)
 
 
-def named(page: Path) -> str:
+def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
 def commands_of_pages() -> dict[str, list[Command]]:
     """Return what is to be run, by page; the tutorial is run before."""
-    found = {named(page): to_run(page.read_text()) for page in PAGES if page != TUTORIAL}
+    found = {page_name(page): runnable_commands(page.read_text()) for page in PAGES if page != TUTORIAL}
     return {page: runnable for page, runnable in found.items() if runnable}
 
 
@@ -48,39 +48,39 @@ def test_kb_up_prints_the_variables_of_the_convention(tmp_path: Path, capsys: py
     assert {match["name"] for match in ASSIGNED.finditer(line)} == CONVENTION - {"KB_ID"}
 
 
-def test_the_tutorial_leads_to_a_cited_answer(documented: Documented) -> None:
-    assert documented.variables["KB_ID"]
+def test_the_tutorial_leads_to_a_cited_answer(docs_stack: DocsStack) -> None:
+    assert docs_stack.variables["KB_ID"]
 
 
 @pytest.mark.parametrize("page", commands_of_pages())
-async def test_the_commands_of_a_page_do_what_it_says(page: str, documented: Documented, tmp_path: Path) -> None:
-    await run_page(page, commands_of_pages()[page], folder=tmp_path, variables=documented.variables)
+async def test_the_commands_of_a_page_do_what_it_says(page: str, docs_stack: DocsStack, tmp_path: Path) -> None:
+    await run_page(page, commands_of_pages()[page], folder=tmp_path, variables=docs_stack.variables)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_every_command_is_run_or_says_why_not(page: Path) -> None:
     """A block of another language is no command; one of commands that is not run has a reason, or only calls make."""
     targets = {match["target"] for match in MAKE_TARGET.finditer((ROOT / "Makefile").read_text())}
-    for block in blocks(page.read_text()):
+    for block in parse_blocks(page.read_text()):
         assert block.language not in {"bash", "shell", "shell-session"}, f"line {block.line}: use one of {LANGUAGES}"
-        for command in commands(block):
+        for command in parse_commands(block):
             assert set(command.make_targets) <= targets, f"line {command.line}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_commands_use_the_variables_of_the_convention(page: Path) -> None:
     known = set(CONVENTION)
-    for block in blocks(page.read_text()):
-        for command in commands(block):
+    for block in parse_blocks(page.read_text()):
+        for command in parse_commands(block):
             known |= {match["name"] for match in ASSIGNED.finditer(command.text)}
             used = {match["name"] for match in USED.finditer(command.text)}
             assert used <= known, f"line {command.line} uses {used - known}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
 def test_examples_in_json_and_python_can_be_read(page: Path) -> None:
-    for block in blocks(page.read_text()):
+    for block in parse_blocks(page.read_text()):
         if block.language == "json":
             json.loads(block.text)
         elif block.language == "python":
-            compile(block.text, named(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            compile(block.text, page_name(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)

@@ -1,6 +1,6 @@
 """How the commands of a page are read."""
 
-from tests.docs.commands import Block, blocks, commands, to_run
+from tests.docs.commands import Block, parse_blocks, parse_commands, runnable_commands
 
 PAGE = """# Title
 
@@ -41,25 +41,30 @@ $ make down && six
 
 
 def test_commands_are_found_with_what_they_print() -> None:
-    first, *_ = blocks(PAGE)
-    assert [(command.text, command.output) for command in commands(first)] == [
+    first, *_ = parse_blocks(PAGE)
+    assert [(command.text, command.output) for command in parse_commands(first)] == [
         ("one \\\n    --more", "printed"),
         ("two -d '{\n  \"a\": 1\n}'", ""),
         ("cat > file <<'END'\nit's text\nEND", ""),
         ("three  # it's a comment", ""),
     ]
-    assert [command.line for command in commands(first)] == [4, 7, 10, 13]
+    assert [command.line for command in parse_commands(first)] == [4, 7, 10, 13]
 
 
 def test_what_has_a_reason_and_what_only_calls_make_is_not_run() -> None:
-    assert [command.text for command in to_run(PAGE)][4:] == ["five", "make down && six"]
-    assert [block.not_run for block in blocks(PAGE)] == [None, "needs Docker", None, None, None]
+    assert [command.text for command in runnable_commands(PAGE)][4:] == ["five", "make down && six"]
+    assert [block.not_run for block in parse_blocks(PAGE)] == [None, "needs Docker", None, None, None]
 
 
 def test_targets_of_make_are_known() -> None:
-    assert [command.make_targets for command in commands(blocks(PAGE)[-1])] == [["up"], ["demo", "status"], []]
+    last = parse_blocks(PAGE)[-1]
+    assert [command.make_targets for command in parse_commands(last)] == [
+        ["up"],
+        ["demo", "status"],
+        [],
+    ]
 
 
 def test_a_block_of_sh_is_one_command() -> None:
-    (command,) = commands(Block(7, "sh", "A=1\necho $A\n", None))
+    (command,) = parse_commands(Block(7, "sh", "A=1\necho $A\n", None))
     assert (command.line, command.text) == (8, "A=1\necho $A\n")
