@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --seed N`: live through seeds of chaos and tell which of them found something.
+"""`python -m tests.chaos --seed N`: runs seeds of chaos and prints which of them found something.
 
 Results are appended to a file, a line of JSON a seed; a seed that is green there already is skipped, so that a long
 row of seeds can be interrupted and taken up again.
@@ -109,7 +109,7 @@ def _range(text: str) -> range:
 
 @dataclass(slots=True)
 class Runs:
-    """Seeds that are run one after the other, each by whoever is free."""
+    """A queue of seeds; each is run by the next free worker."""
 
     missing: Iterator[int]
     conditions: Conditions

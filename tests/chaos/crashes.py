@@ -1,7 +1,7 @@
-"""Kill the indexer at failpoints, one after the other, under a workload that does everything to documents.
+"""Kills the indexer at failpoints, one after the other, under a workload with all changes of documents.
 
-A chain: the process that makes good what its predecessor left behind is itself killed at the next failpoint. Only the
-last one of a lane lives, and the oracle looks at what it leaves.
+In a chain, the process that recovers the work of its predecessor is itself killed at the next failpoint. Only the
+last process of a lane survives, and the oracle checks its result.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system
 
 DIES_WITHIN_S = 120.0
 LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
-"""What dies there leaves leases of half a minute behind."""
+"""Failpoints at which a killed process leaves leases of half a minute behind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Kill:
 class Outcome:
     kill: Kill
     exit_status: int | None
-    """None: it never got there."""
+    """Exit status; None if the process did not reach the failpoint."""
     problems: tuple[str, ...]
     """With the documents of this round, once all was over."""
 
@@ -67,7 +67,7 @@ class Outcome:
 async def run_lane(
     servers: Servers, folder: Path, kills: Sequence[Kill], *, expire_leases_early: bool
 ) -> tuple[list[Outcome], list[str]]:
-    """Run one chain; returns what became of each round, and the problems that are nobody's in particular.
+    """Run one chain; return the outcome of each round, and the problems that belong to no round.
 
     Args:
         expire_leases_early: pretend that half a minute goes by where a lease lasts so long, instead of waiting for it.
@@ -122,7 +122,7 @@ class _Lane:
     upstream: Upstream
 
     async def prepare(self, kills: Sequence[Kill]) -> None:
-        """Index, in peace, what the rounds will change."""
+        """Index the documents that the rounds will change, without faults."""
         await self.system.create_tags("a", "b")
         for tag in ("a", "b"):
             self.oracle.record_knowledge_base(await self.system.create_knowledge_base(tag), tag)
@@ -135,7 +135,7 @@ class _Lane:
         assert stopped == 0, "SIGTERM is an orderly end"
 
     async def kill(self, kill: Kill, *, expire_leases_early: bool) -> int | None:
-        """Let a process run into a failpoint, with everything going on that leads there; return how it ended."""
+        """Run an indexer until it dies at a failpoint, under the workload; return its exit status."""
         if kill.failpoint.startswith("sweeper."):
             # Once the lease has run out, the command that comes again may be first to find the job.
             await expire_leases(self.system.database, relays=False)

@@ -26,7 +26,7 @@ class Faults:
     plan: Plan
     clock: Clock
     upstream_still: asyncio.Lock
-    """Held while the broker is away: nobody can publish to it."""
+    """Held while the broker is down, because publishing is not possible then."""
     broker_restarts: int = 0
     violations: list[str] = field(default_factory=list)
 

@@ -30,17 +30,17 @@ _FAILED_TEST = re.compile(r"^FAILED \S*?(\w+\.py::\w+)", re.MULTILINE)
 
 
 class InconclusiveRun(Exception):
-    """Whether the mutant is noticed was not found out: neither caught nor survived."""
+    """The run has no result: the mutant was neither caught nor did it survive."""
 
 
 class MutantDetector(Protocol):
     async def detect(self, mutant: str, folder: Path) -> str | None:
-        """What noticed the mutant; None if nothing did."""
+        """Return what noticed the mutant; None if nothing did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """One after the other, until one finds something; without the reconciler, which would make good what mutants do."""
+    """Runs seeds one by one until one finds something; without the reconciler, which would repair the faults."""
 
     seeds: Sequence[int]
 
@@ -48,7 +48,7 @@ class Seeds:
         async with shared_servers(folder, folder, mutant) as servers:
             for seed in self.seeds:
                 verdict = await run(servers, folder / f"seed-{seed}", seed, seconds=20, replicas=2, reconciler=False)
-                # What a busy machine does not finish is no mutant's doing.
+                # A run that a busy machine does not finish says nothing about the mutant.
                 if verdict.problems and not verdict.stuck:
                     return f"seed {seed}: {verdict.problems[0]}"
         return None
@@ -76,7 +76,7 @@ class KillAt:
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """A test that goes through the interleavings, or the states, in which the safeguard counts."""
+    """A test of the interleavings or states in which the safeguard matters."""
 
     tests: str
     """As on the command line of pytest."""
@@ -96,10 +96,10 @@ class Directed:
 
 
 def failed_test(status: int, output: str) -> str | None:
-    """What pytest says has failed; None if all has passed.
+    """Return the test that failed according to pytest; None if all passed.
 
     Raises:
-        InconclusiveRun: it came to no verdict. No test was there, or the mutant could not be made.
+        InconclusiveRun: pytest had no result: no test was found, or the mutant could not be applied.
     """
     failed = _FAILED_TEST.search(output)
     if status == TESTS_FAILED and failed:

@@ -103,7 +103,7 @@ class Oracle:
                 live[row["document_id"]].append(row)
         rows = {row["document_id"]: row async for row in system.database.document_index.find({"kb_id": kb_id})}
         problems = [Problem(f"is in {kb_id} and must not be", i) for i in (rows.keys() | live.keys()) - members.keys()]
-        # Who has left has left at once and whole.
+        # A document that leaves a KB leaves it completely, at once.
         left_behind = {row["document_id"] for row in stored} - members.keys() - live.keys()
         problems += [Problem(f"has retired chunks in {kb_id} although it left", i) for i in left_behind]
         problems += [
@@ -182,14 +182,14 @@ class Oracle:
         ]
 
     async def _charges(self, system: System) -> list[Problem]:
-        """Each charge is for as many embeddings as were stored with it, and was told of.
+        """Check that each charge equals the number of embeddings stored with it, and was announced.
 
         Readers may go on to search, and to pay for it: what is charged meanwhile may be told of later.
         """
         charged = await _charged(system)
-        await until(partial(_all_is_sent, system), within_s=SLOW_S, what="what was charged is told of")
+        await until(partial(_all_is_sent, system), within_s=SLOW_S, what="all charges are announced")
         stored = Counter([row["ledger_id"] async for row in system.database.embedding_cache.find({}, {"ledger_id": 1})])
-        # A relay that dies says some things twice.
+        # A relay that crashes sends some messages twice.
         bills = [_json(message)["data"] for message in await system.kafka.read(topics.USAGE)]
         told = {bill["ledger_id"]: bill["count"] for bill in bills}
         charged_by_now = await _charged(system)

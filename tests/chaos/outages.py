@@ -58,7 +58,7 @@ def _faults(dice: random.Random, seconds: float, servers: int, weights: dict[Out
     at_s = dice.uniform(0.5, seconds / 3)
     while at_s < seconds - 1:
         [outage] = dice.choices(list(weights), list(weights.values()))
-        # Some end before anybody has noticed, others after somebody else has taken over.
+        # Some outages end before they are noticed, others after a failover.
         lasts_s = 0 if outage is Outage.STEP_DOWN else dice.choice([dice.uniform(0.5, 3), dice.uniform(6, 12)])
         until_s = min(at_s + lasts_s, seconds)
         yield ServerFault(

@@ -1,4 +1,4 @@
-"""How often the swap of each requested version of a document ran, as the indexers' logs tell it."""
+"""Counts from the logs of the indexers how often the swap of each version of a document ran."""
 
 import json
 from collections import Counter
@@ -12,7 +12,7 @@ _KEPT: Final = frozenset({"document.indexed", "document.refreshed", "document.re
 
 
 def run_too_often(logs: Iterable[Path]) -> list[str]:
-    """Return what is wrong: each version whose swap ran more than twice.
+    """Return each version whose swap ran more than twice.
 
     A run counts from its first write of chunks to its commit or its end without one. What a process was at when it was
     killed does not count: nobody could have finished it.

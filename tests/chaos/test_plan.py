@@ -29,7 +29,7 @@ def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> 
 
 
 def _assert_no_revision_means_two_things(plan: Plan) -> None:
-    """The oracle asks for it: which of two equal revisions wins is nobody's business but the projection's."""
+    """The oracle requires it: only the projection decides which of two equal revisions wins."""
     meanings = defaultdict(set)
     for change in plan.changes:
         if isinstance(change, Deliver):

@@ -1,4 +1,4 @@
-"""Runs the commands of a page in one bash, as somebody who copies them one after the other would."""
+"""Runs the commands of a page in one bash, one after the other, as a reader does."""
 
 import asyncio
 import os

@@ -28,7 +28,7 @@ class ConsumedMessage:
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog:
-    """Reads without being a member of any group, and writes what nobody should."""
+    """Reads topics without a consumer group, and writes records, also malformed ones."""
 
     connection: KafkaConnection
     prefix: str

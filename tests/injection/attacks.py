@@ -1,4 +1,4 @@
-"""The attacks: what stands in documents to make a model do what nobody asked it to."""
+"""The attacks: texts in documents that try to make a model follow their instructions."""
 
 import tomllib
 from dataclasses import dataclass

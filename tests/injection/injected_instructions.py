@@ -53,7 +53,7 @@ class Call:
 class Instructions:
     calls: Sequence[Call]
     words: Sequence[str]
-    """To be said, with `{secret}` for what nobody may know."""
+    """Words that the model must say, with `{secret}` in place of the secret."""
     is_endless: bool
     """The calls are to be made as long as anybody asks."""
     times: int

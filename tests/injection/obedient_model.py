@@ -147,7 +147,7 @@ def _strings(value: Any) -> Iterator[str]:
 
 
 def _of_other_names(value: Any) -> Iterator[str]:
-    """What stands under names that no result has: somebody must mean the model by it."""
+    """Return fields with names that no result has; such fields address the model."""
     if isinstance(value, list):
         for each in value:
             yield from _of_other_names(each)

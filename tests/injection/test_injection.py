@@ -59,7 +59,7 @@ def parsed(arguments: str) -> Any:
 
 
 def shown_texts(outcome: Outcome, attack: Attack) -> list[str]:
-    """All that is told of the model's answers, as it is streamed and as it is in the end."""
+    """Return everything that the caller gets of the model's answers, streamed and final."""
     error: Mapping[str, Any] = outcome.finished["error"] or {}
     answers = [*outcome.streamed, outcome.answer, str(error.get("answer", "")), *error.get("violations", ())]
     return [text for answer in answers for text in texts_of(answer, is_json=attack.by_schema)]

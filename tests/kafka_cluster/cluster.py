@@ -93,7 +93,7 @@ class KafkaBrokers:
             raise
 
     async def stop(self) -> None:
-        """Kill all brokers: nobody needs the data any more."""
+        """Kill all brokers; their data is no longer needed."""
         self._admin = None
         await run_all(*(broker.kill() for broker in self.brokers))
 

@@ -54,7 +54,7 @@ class LoadedSystem:
     availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     caller: Caller = field(init=False)
     notes: list[str] = field(default_factory=list)
-    """Figures that a test adds to what is told of it."""
+    """Figures that a test adds to its report."""
     verdict: str = "none, the test ended before"
     _documents: int = 0
     _published: list[OcrCompleted] = field(default_factory=list)
@@ -65,7 +65,7 @@ class LoadedSystem:
 
     @asynccontextmanager
     async def load(self) -> AsyncIterator[None]:
-        """Publish, PUT and search for the length of the block; then wait until all that was sent is acknowledged."""
+        """Publish, PUT and search during the block; then wait until all events are acknowledged."""
         stop = asyncio.Event()
         work = (self._publish_until, self._put_until, self._search_until, self._look_until)
         async with asyncio.TaskGroup() as group:
@@ -128,13 +128,13 @@ class LoadedSystem:
         return self.availability.count("change", 202)
 
     async def publish_all_again(self) -> None:
-        """Do what an upstream does when the topic of its events has lost some."""
+        """Publish all events again, as an upstream does after its topic has lost some."""
         for event in self._published:
             await self.caller.publish(event)
         await self.caller.wait_until_acknowledged()
 
     async def assert_consistent(self) -> None:
-        """Heal the brokers and wait until nothing moves; then nothing may be wrong, or have been wrong meanwhile."""
+        """Heal the brokers and wait until the system is idle; then there may be no problem, now or earlier."""
         self.verdict = "none, it never came to rest"
         await self.brokers.heal()
         problems = await self._problems()
@@ -149,7 +149,7 @@ class LoadedSystem:
         return [*ended, *unready, *self.caller.violations, *found]
 
     def next_event(self, *, paragraphs: int = 2) -> OcrCompleted:
-        """Return the event of a document that nobody has heard of, and have the oracle expect it."""
+        """Return the event of a new document, and record it in the oracle."""
         self._documents += 1
         document_id = f"document-{self._documents:04}"
         event = self.upstream.ocr(document_id, [paragraph(f"{document_id} {n}") for n in range(paragraphs)], tags=[TAG])
@@ -210,12 +210,12 @@ async def _stopped(stop: asyncio.Event, pause_s: float) -> bool:
 async def start_loaded_system(
     shared_servers: SharedServers, folder: Path, title: str, *, env: Mapping[str, str] = QUICK_ON_KAFKA
 ) -> AsyncIterator[LoadedSystem]:
-    """Start a system with topics and a database of its own; at the end tell what its callers saw.
+    """Start a system with its own topics and database; at the end, report the responses of its callers.
 
     Args:
         shared_servers: run already.
         folder: for its files.
-        title: of what is told.
+        title: of the report.
         env: settings of all services.
     """
     name = f"busy_{uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""What a broker of the test cluster is told in its `server.properties`."""
+"""The `server.properties` of a broker of the test cluster."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

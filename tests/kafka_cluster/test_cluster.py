@@ -72,7 +72,7 @@ async def _send(brokers: KafkaBrokers, listener: Listener, topic: str, **securit
 
 @pytest.fixture
 async def topic(brokers: KafkaBrokers) -> str:
-    """A topic that the principal `operator` may write to, and nobody else but super users."""
+    """Return a topic that only the principal `operator` and super users may write to."""
     name = f"test-{uuid4().hex[:16]}"
     await asyncio.wrap_future(brokers.admin.create_topics([NewTopic(name, num_partitions=3)])[name])
     await grant(brokers, [Acl("operator", AclOperation.WRITE, ResourceType.TOPIC, name)])

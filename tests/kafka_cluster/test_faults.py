@@ -1,4 +1,4 @@
-"""Whatever happens to the brokers, nothing is lost, nothing is stuck, and nobody has to restart anything."""
+"""Faults of brokers: nothing is lost, nothing is stuck, and no restart is needed."""
 
 import asyncio
 from collections.abc import Iterable, Mapping

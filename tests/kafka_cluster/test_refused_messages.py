@@ -37,7 +37,7 @@ def tags_of(tag_id: str) -> list[str]:
 
 @pytest.fixture
 async def prefix(brokers: KafkaBrokers, monkeypatch: pytest.MonkeyPatch, database: Database) -> AsyncIterator[str]:
-    """Of topics whose messages nobody but the test sends."""
+    """Return a prefix of topics to which only the test sends messages."""
     monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.1)
     monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.2)
     await database[outbox.NAME].create_indexes(outbox.INDEXES)

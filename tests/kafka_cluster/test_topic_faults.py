@@ -1,4 +1,4 @@
-"""Whatever happens to a topic, nothing is lost without notice, nothing is stuck, and nobody has to restart anything."""
+"""Faults of topics: nothing is lost without notice, nothing is stuck, and no restart is needed."""
 
 import asyncio
 import json
@@ -96,7 +96,7 @@ def _body_of(characters: int) -> dict[str, object]:
 
 
 async def _unsendable(loaded: LoadedSystem) -> list[str]:
-    """Return the ids of messages that Kafka refused, and of which the upstream was told so."""
+    """Return the ids of messages that Kafka refused and that were reported to the upstream."""
     answer = (await loaded.system.http.get("/unsendable-messages")).raise_for_status().json()
     told = [json.loads(message.value or b"{}") for message in await loaded.system.kafka.read(topics.KB_EVENTS)]
     rejected = {each["data"]["document_id"] for each in told if each["type"] == DocumentRejected.TYPE}

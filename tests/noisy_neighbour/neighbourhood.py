@@ -15,7 +15,7 @@ from tests.e2e.system import new_knowledge_base
 from tests.waiting import until
 
 REQUEST_TIMEOUT_S = 10.0
-"""An answer that takes longer has failed: whoever asked has gone."""
+"""Timeout of a response; a slower one counts as failed."""
 
 
 @dataclass(frozen=True, slots=True)

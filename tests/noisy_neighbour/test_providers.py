@@ -57,7 +57,7 @@ class Provided:
         (await self.kb_api.put(f"/documents/{document_id}", json=body)).raise_for_status()
 
     async def search(self) -> httpx.Response:
-        """Ask both knowledge bases what nobody has asked."""
+        """Search both knowledge bases with a new query."""
         return await self.kb_search.post("/knowledge-bases/search", json={"query": uuid4().hex, "kb_ids": self.kb_ids})
 
     async def documents(self, status: str) -> int:

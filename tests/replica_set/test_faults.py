@@ -1,4 +1,4 @@
-"""A whole system on three mongods, at work while something happens to them: nothing is lost, and nobody restarts it."""
+"""Faults of three mongods while a whole system works: nothing is lost, and no restart is needed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -39,7 +39,7 @@ class Fault:
     answers_slowly: bool = False
     """Whether a request that a frozen member has got waits for its end."""
     refuses: bool = True
-    """Whether callers may be told to come again."""
+    """True if callers may get a 503."""
 
 
 async def kill_the_primary(members: ReplicaSet) -> None:

@@ -69,7 +69,7 @@ async def test_a_write_timeout_in_the_uri_acknowledges_nothing(replica_set: Repl
 
 
 async def isolated_primary(replica_set: ReplicaSet) -> Mongod:
-    """Kill the secondaries: what the primary writes from here on nobody copies. It steps down within ten seconds."""
+    """Kill the secondaries: later writes of the primary are not replicated. It steps down within ten seconds."""
     primary = await replica_set.primary()
     # Not frozen: what the primary sends them would wait for them in their sockets.
     for secondary in await replica_set.secondaries():

@@ -1,4 +1,4 @@
-"""A message is published once a majority has it: what a failover takes back was never told to anybody."""
+"""A message is published only after a majority has it: a message that is rolled back was never published."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ async def test_what_only_an_isolated_primary_has_is_not_read_to_be_published(
         primary = await replica_set.primary()
         for secondary in await replica_set.secondaries():
             await secondary.kill()
-        # It steps down within ten seconds; until then it takes writes that nobody copies.
+        # It steps down within ten seconds; until then it accepts writes that are not replicated.
         async with AsyncMongoClient[Row](f"mongodb://{primary.address}/?directConnection=true", w=1) as client:
             isolated = client[database_name]
             await leave_message(isolated, "only here")

@@ -1,4 +1,4 @@
-"""While no majority answers, whoever calls is told so in time, and nothing is acknowledged."""
+"""While there is no majority, callers get 503 in time, and nothing is acknowledged."""
 
 import asyncio
 from collections import Counter

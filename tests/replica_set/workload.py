@@ -38,7 +38,7 @@ class Workload:
     oracle: Oracle
     availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
     wrong: list[str] = field(default_factory=list)
-    """Answers that nobody should get."""
+    """Responses that callers must not get."""
     slowest_s: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     writes: int = 0
     searches: int = 0
