@@ -96,11 +96,11 @@ class ScriptedChat:
 
     def release(self, model: str) -> None:
         """End the delays and stalls that are under way."""
-        self._of(model).releases += 1
+        self._find_running(model).releases += 1
 
     def report(self, model: str) -> dict[str, Any]:
         """Return the requests to the model, in order, and how many callers left early."""
-        running = self._of(model)
+        running = self._find_running(model)
         return {"requests": running.requests, "left": running.left}
 
     async def turn(self, request: ChatRequest, *, is_disconnected: Callable[[], Awaitable[bool]]) -> Turn:
@@ -110,7 +110,7 @@ class ScriptedChat:
             OpenAIError: no script was put for this model, or the turn is an error.
             ClientDisconnected: while the turn was delayed.
         """
-        running = self._of(request.model)
+        running = self._find_running(request.model)
         turns = running.script.turns
         turn = turns[min(len(running.requests), len(turns) - 1)]
         running.requests = [*running.requests, request.model_dump(exclude_none=True)][-MOST_REMEMBERED:]
@@ -122,7 +122,7 @@ class ScriptedChat:
         return turn
 
     def reply(self, request: ChatRequest, turn: Turn) -> ChatReply:
-        running = self._of(request.model)
+        running = self._find_running(request.model)
         scripted = list(turn.tool_calls) + (list(_find_instructions(request)) if turn.obey else [])
         calls = []
         for call in scripted:
@@ -148,7 +148,7 @@ class ScriptedChat:
         for event in events[:middle]:
             yield event
         if turn.stall_s:
-            await self._wait(self._of(request.model), turn.stall_s, is_disconnected=is_disconnected)
+            await self._wait(self._find_running(request.model), turn.stall_s, is_disconnected=is_disconnected)
         if not turn.cut:
             for event in events[middle:]:
                 yield event
@@ -167,7 +167,7 @@ class ScriptedChat:
         finally:
             running.left += not finished
 
-    def _of(self, model: str) -> _Running:
+    def _find_running(self, model: str) -> _Running:
         if model not in self._running:
             raise OpenAIError(404, f"No script was put for {model!r}.", param="model", code="model_not_found")
         return self._running[model]

@@ -27,10 +27,10 @@ class IndexBuilds:
         self._feed = feed
         self._delays = delays
         self._slots = asyncio.Semaphore(CONCURRENT_SCANS)
-        self._work: dict[Generation, asyncio.Task[None]] = {}
+        self._tasks: dict[Generation, asyncio.Task[None]] = {}
 
     async def close(self) -> None:
-        tasks = [*self._work.values()]
+        tasks = [*self._tasks.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -66,14 +66,14 @@ class IndexBuilds:
         if generation is None:
             return
         index.generations.remove(generation)
-        self._work.pop(generation).cancel()
+        self._tasks.pop(generation).cancel()
         generation.built.set()
 
     def _start(self, index: SearchIndex, version: DefinitionVersion, *, recovering: bool = False) -> Generation:
         full_name = f"{index.namespace}/{index.name}"
         generation = Generation(version, delays=self._delays, index_name=full_name, recovering=recovering)
         index.generations.append(generation)
-        self._work[generation] = asyncio.create_task(self._build_and_refresh(index, generation))
+        self._tasks[generation] = asyncio.create_task(self._build_and_refresh(index, generation))
         return generation
 
     async def _build_and_refresh(self, index: SearchIndex, generation: Generation) -> None:
@@ -84,7 +84,7 @@ class IndexBuilds:
             if not generation.recovering:
                 await until_done(lambda: self._store.set_main(index.id, generation.version))
             self.retire(index, index.promote(generation))
-            await generation.keep_refreshing()
+            await generation.refresh_forever()
         except Exception as error:  # noqa: BLE001  # one index fails, all others go on
             log.error("index.failed error=%s", type(error).__name__)  # noqa: TRY400  # its text may quote a document
             generation.fail(error)

@@ -104,10 +104,10 @@ class Catalogue:
                 await index.main.built.wait()
         return None
 
-    def still_found(self, namespace: Namespace, name: str) -> int:
+    def deleted_but_indexed(self, namespace: Namespace, name: str) -> int:
         """Return how many deleted documents an index may still find."""
         index = self._table.named(namespace, name)
-        return 0 if index is None or index.main is None else index.main.still_found
+        return 0 if index is None or index.main is None else index.main.deleted_but_indexed
 
     async def listing(self, namespace: Namespace, selector: Selector) -> list[Document]:
         await self.loaded.wait()
@@ -289,7 +289,7 @@ class Catalogue:
                 cluster_time=event["clusterTime"],
             )
             for index in indexes:
-                index.offer(change)
+                index.push_change(change)
         elif kind in COLLECTION_ENDS:
             replaced = event.get("operationDescription", {}).get("dropTarget", b"")
             for index in [*indexes, *self._table.of_collection(bytes(replaced))]:

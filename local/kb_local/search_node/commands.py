@@ -125,7 +125,7 @@ class CatalogueSearches:
         match await self._catalogue.find(namespace, query.index):
             case TextIndex() as index:
                 if most:
-                    most += self._catalogue.still_found(namespace, query.index)
+                    most += self._catalogue.deleted_but_indexed(namespace, query.index)
                 return index.search(query, most=most)
             case VectorIndex():
                 raise search_error(f"Cannot execute $search over vectorSearch index '{query.index}'")

@@ -66,11 +66,11 @@ class Generation:
         self._queue = RefreshQueue(delays, index_name=f"{index_name}/{version.number}")
 
     @property
-    def still_found(self) -> int:
+    def deleted_but_indexed(self) -> int:
         """Return how many deleted documents it may still find, as far as the node knows."""
         return self._queue.deletions
 
-    def offer(self, change: RowChange) -> None:
+    def push_change(self, change: RowChange) -> None:
         """Take a change of the collection; it becomes searchable now or at a later refresh."""
         self._queue.push(change)
         if self.state in (GenerationState.READY, GenerationState.STALE) and self._delays.immediate:
@@ -96,7 +96,7 @@ class Generation:
         self.state, self.message = GenerationState.FAILED, type(error).__name__
         self.built.set()
 
-    async def keep_refreshing(self) -> None:
+    async def refresh_forever(self) -> None:
         """Let waiting changes become searchable, refresh by refresh; returns at once when that happens in `offer`."""
         while not self._delays.immediate:
             await asyncio.sleep(self._queue.until_next_refresh_s())

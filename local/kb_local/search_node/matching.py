@@ -56,14 +56,14 @@ def matches(clause: Clause, index: Searchable) -> Matches:
     found: Matches
     match clause:
         case Text():
-            found = _any_of(
+            found = _sum_matches(
                 index,
                 clause.paths,
                 queries=clause.queries,
                 search=lambda field, terms: _text(field, terms, clause=clause, live=index.live),
             )
         case Phrase(paths, queries, slop):
-            found = _any_of(
+            found = _sum_matches(
                 index,
                 paths,
                 queries=queries,
@@ -104,7 +104,7 @@ def _compound(compound: Compound, index: Searchable) -> Matches:
         mask &= found.mask
         scores += found.scores
     if compound.should:
-        optional = _should([matches(clause, index) for clause in compound.should])
+        optional = _combine_optional([matches(clause, index) for clause in compound.should])
         # Without anything that must match, one of those that should has to.
         at_least = compound.minimum_should_match or int(not compound.must and not compound.filter)
         mask &= optional.counts >= at_least
@@ -117,14 +117,14 @@ class _Optional(NamedTuple):
     scores: NDArray[np.float32]
 
 
-def _should(found: Sequence[Matches]) -> _Optional:
+def _combine_optional(found: Sequence[Matches]) -> _Optional:
     return _Optional(
         np.sum([one.mask for one in found], axis=0, dtype=np.int64),
         np.sum([one.scores for one in found], axis=0, dtype=np.float32),
     )
 
 
-def _any_of(
+def _sum_matches(
     index: Searchable,
     paths: Sequence[TextPath],
     *,

@@ -68,8 +68,8 @@ class Postings:
             case Not(part):
                 return ~self.mask(part, rows=rows)
             case Exists(path):
-                self._declared(path)
-                return ~self._holding(path, ABSENT, rows=rows)
+                self._check_declared(path)
+                return ~self._rows_with_value(path, ABSENT, rows=rows)
             case OneOf(path, keys):
                 return self._one_of(path, keys, rows=rows)
             case Range(path, comparison, bound):
@@ -80,14 +80,14 @@ class Postings:
             # Whether a field is null can be asked of any path, declared or not; none is indexed then.
             if path not in self._rows:
                 return np.ones(rows, bool)
-            return self._holding(path, NULL, rows=rows) | self._holding(path, ABSENT, rows=rows)
-        self._declared(path)
+            return self._rows_with_value(path, NULL, rows=rows) | self._rows_with_value(path, ABSENT, rows=rows)
+        self._check_declared(path)
         if len(keys) == 1:
-            return self._holding(path, keys[0], rows=rows)
-        return self._of(set().union(*(self._rows[path].get(key, ()) for key in keys)), rows=rows)
+            return self._rows_with_value(path, keys[0], rows=rows)
+        return self._to_mask(set().union(*(self._rows[path].get(key, ()) for key in keys)), rows=rows)
 
     def _range(self, path: str, comparison: str, *, bound: FilterKey, rows: int) -> Mask:
-        self._declared(path)
+        self._check_declared(path)
         compare = COMPARISONS[comparison]
         kind, limit = bound
         matching = (
@@ -95,20 +95,20 @@ class Postings:
             for (of_kind, value), holding in self._rows[path].items()
             if of_kind == kind and compare(value, limit)
         )
-        return self._of(set().union(*matching), rows=rows)
+        return self._to_mask(set().union(*matching), rows=rows)
 
-    def _declared(self, path: str) -> None:
+    def _check_declared(self, path: str) -> None:
         if path not in self._rows:
             raise search_error(f"Path '{path}' needs to be indexed as filter")
 
-    def _holding(self, path: str, key: FilterKey, *, rows: int) -> Mask:
+    def _rows_with_value(self, path: str, key: FilterKey, *, rows: int) -> Mask:
         mask = self._masks.get((path, key))
         if mask is None or len(mask) != rows:
-            mask = self._masks[path, key] = self._of(self._rows[path].get(key, set()), rows=rows)
+            mask = self._masks[path, key] = self._to_mask(self._rows[path].get(key, set()), rows=rows)
         return mask
 
     @staticmethod
-    def _of(members: set[int], *, rows: int) -> Mask:
+    def _to_mask(members: set[int], *, rows: int) -> Mask:
         mask = np.zeros(rows, bool)
         mask[np.fromiter(members, np.int64, len(members))] = True
         return mask

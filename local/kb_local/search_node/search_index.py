@@ -26,9 +26,9 @@ class SearchIndex:
     staged: Generation | None = None
     generations: list[Generation] = field(default_factory=list)
 
-    def offer(self, change: RowChange) -> None:
+    def push_change(self, change: RowChange) -> None:
         for generation in self.generations:
-            generation.offer(change)
+            generation.push_change(change)
 
     def promote(self, generation: Generation) -> Generation | None:
         """Let a built generation answer from now on; return the one that did so far."""

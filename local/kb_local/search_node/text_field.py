@@ -16,7 +16,7 @@ from kb_local.search_node.sloppy_phrase import sloppy_frequency
 from kb_local.search_node.term_lists import TermLists
 
 # Stands for a position whose term was left out.
-HOLE = 0
+NO_TERM = 0
 # Terms that are sorted at once if there is no search meanwhile; it takes a tenth of a second.
 MOST_UNSORTED = 1_000_000
 
@@ -51,10 +51,10 @@ class TextField:
 
     def __init__(self, *, norms: bool = True) -> None:
         self._norms = norms
-        self._vocabulary = _Vocabulary({None: HOLE})
+        self._vocabulary = _Vocabulary({None: NO_TERM})
         # By the number of a term, of the rows that are sorted in.
         self._lists = TermLists()
-        # The terms of all rows one after the other, and by row where they begin and how many are no holes.
+        # The terms of all rows one after the other, and by row where they begin and how many are not NO_TERM.
         self._tokens = numbers()
         self._starts = numbers()
         self._lengths = numbers()
@@ -69,8 +69,8 @@ class TextField:
     def add(self, row: int, terms: Terms) -> None:
         """Index the terms of a row; rows come in ascending order."""
         tokens = [*map(self._vocabulary.__getitem__, terms)]
-        length = len(tokens) - tokens.count(HOLE)
-        self._skip_to(row)
+        length = len(tokens) - tokens.count(NO_TERM)
+        self._fill_up_to(row)
         self._starts.append(len(self._tokens))
         self._tokens.extend(tokens)
         self._lengths.append(length)
@@ -120,7 +120,7 @@ class TextField:
             return self.term(places[0][1], live)
         if not places or any(term not in self._vocabulary for _, term in places):
             return NONE_SCORED
-        candidates, idf = self._having_all({term for _, term in places}, [term for _, term in places], live=live)
+        candidates, idf = self._rows_with_all({term for _, term in places}, [term for _, term in places], live=live)
         wanted = [(place - places[0][0], self._vocabulary[term]) for place, term in places]
         frequencies = self._phrase_frequencies(candidates, wanted, slop=slop)
         found = frequencies > 0
@@ -130,7 +130,7 @@ class TextField:
         """Forget all rows but `kept`, which get the numbers 0, 1, 2 and so on; and terms that no row has any more."""
         kept = kept[kept < len(self._starts)]
         tokens, row_of = self._tokens_of(kept)
-        in_use, renumbered = np.unique(np.append(np.uint32(HOLE), tokens), return_inverse=True)
+        in_use, renumbered = np.unique(np.append(np.uint32(NO_TERM), tokens), return_inverse=True)
         terms = list(self._vocabulary)
         self._vocabulary = _Vocabulary({terms[term]: number for number, term in enumerate(in_use)})
         self._tokens = numbers()
@@ -146,11 +146,11 @@ class TextField:
     def _merge_new_rows(self) -> None:
         """Add the rows that are new since the last time to the lists of their terms."""
         tokens, row_of = self._tokens_of(np.arange(self._unsorted_from_row, len(self._starts)))
-        known = tokens != HOLE
+        known = tokens != NO_TERM
         self._lists.add(tokens[known], row_of[known])
         self._unsorted_from_row, self._unsorted_from_token = len(self._starts), len(self._tokens)
 
-    def _skip_to(self, row: int) -> None:
+    def _fill_up_to(self, row: int) -> None:
         missing = row - len(self._starts)
         if missing > 0:
             self._starts.extend([len(self._tokens)] * missing)
@@ -192,7 +192,7 @@ class TextField:
                 self._by_length.setdefault(len(term), []).append(term)
         self._grouped = len(self._vocabulary)
 
-    def _having_all(self, distinct: set[str], terms: Sequence[str], *, live: Mask) -> tuple[RowNumbers, float]:
+    def _rows_with_all(self, distinct: set[str], terms: Sequence[str], *, live: Mask) -> tuple[RowNumbers, float]:
         """Return the rows with every term, and how rare the terms are together."""
         rows = {term: self._postings(term, live)[0] for term in distinct}
         idf = sum(bm25.inverse_document_frequency(self._documents, len(rows[term])) for term in terms)
