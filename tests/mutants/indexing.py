@@ -267,7 +267,7 @@ MUTANTS: Final = (
     Mutant(
         "leases-are-not-extended",
         "services/indexer/kb_indexer/consumer/job_leases.py",
-        old="await self.extend(held_for=self._a_while)",
+        old="await self.extend(held_for=self._extension_interval)",
         new="await asyncio.sleep(0)",
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py", "test_leases_are_extended_again_and_again_while_their_work_goes_on"
@@ -321,7 +321,7 @@ MUTANTS: Final = (
     Mutant(
         "indexer-does-not-keep-its-leases",
         "services/indexer/kb_indexer/bootstrap.py",
-        old="                    self.leases.keep(),\n",
+        old="                    self.leases.run(),\n",
         new="",
         caught_by=in_file(f"{_UNIT}/test_bootstrap.py", "test_all_parts_of_the_indexer_run_until_it_stops"),
     ),

@@ -59,7 +59,7 @@ MUTANTS: Final = (
     Mutant(
         "chat-model-is-charged-by-who-stays",
         _CHARGING,
-        old="await asyncio.shield(self._keep(self._charge(reservation, model, cost)))",
+        old="await asyncio.shield(self._run_in_background(self._charge(reservation, model, cost)))",
         new="await self._charge(reservation, model, cost)",
         caught_by=in_file(_PAYING, "test_a_caller_who_leaves_twice_is_charged_once"),
     ),

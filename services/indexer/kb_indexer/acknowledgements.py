@@ -1,4 +1,4 @@
-"""A new revision that says what the last one said: its number is taken down and told, and nothing else is written."""
+"""Acknowledges new revisions that change nothing: writes their number and announces it, and writes nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -39,31 +39,31 @@ class _Changed(Exception):
 
 
 class Acknowledgements:
-    """Takes down new revisions of documents that are indexed as they should be, those of a moment together."""
+    """Acknowledges new revisions of documents without other drift, concurrent ones in one transaction."""
 
     def __init__(self, database: Database, *, state_reader: StateReader) -> None:
         self._database = database
         self._state_reader = state_reader
-        self._taken_down = BatchLoader(self._take_down)
+        self._recorded = BatchLoader(self._record_all)
 
     async def acknowledge(self, kb: KnowledgeBase, document: Document, indexed: IndexedDocument) -> bool:
-        """Take down the revision of the document's text, unless something is not as it should be: then False."""
+        """Write the revision of the document's text; return False, without a write, if it has other drift."""
         live = await self._state_reader.live_chunks(kb, document.document_id)
         if document.text is None or live != indexed.chunk_count:
             return False
         unchanged = _Unchanged(indexed, document.text.revision, tracing.current())
-        return bool(await self._taken_down(unchanged))
+        return bool(await self._recorded(unchanged))
 
-    async def _take_down(self, unchanged: Sequence[_Unchanged]) -> Mapping[_Unchanged, bool]:
+    async def _record_all(self, unchanged: Sequence[_Unchanged]) -> Mapping[_Unchanged, bool]:
         by_organization: dict[str, list[_Unchanged]] = {}
         for each in unchanged:
             by_organization.setdefault(each.indexed.organization_id, []).append(each)
         done: dict[_Unchanged, bool] = {}
         for organization_id, theirs in by_organization.items():
-            done |= dict.fromkeys(theirs, await self._take_down_of(organization_id, theirs))
+            done |= dict.fromkeys(theirs, await self._record_of_organization(organization_id, theirs))
         return done
 
-    async def _take_down_of(self, organization_id: str, unchanged: Sequence[_Unchanged]) -> bool:
+    async def _record_of_organization(self, organization_id: str, unchanged: Sequence[_Unchanged]) -> bool:
         async def work(session: MongoSession) -> None:
             revisions = [(each.indexed, each.revision) for each in unchanged]
             if not await document_index.acknowledge(self._database, session, revisions):

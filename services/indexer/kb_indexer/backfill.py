@@ -1,6 +1,6 @@
 """Runs backfills: asks for the documents of a KB that each is about, a few at a time.
 
-The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a large KB delays nobody.
+The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a large KB delays no other one.
 """
 
 import asyncio

@@ -85,7 +85,7 @@ class Indexer:
             background = [
                 parts.create_task(part)
                 for part in (
-                    self.leases.keep(),
+                    self.leases.run(),
                     self.sweeper.run(),
                     self.backfills.run(),
                     self.series.run(),

@@ -1,4 +1,4 @@
-"""Chunk a document as its KB says: the CPU in an executor, the vectors that a chunker asks for from the embedder."""
+"""Chunk a document as its KB says: in a thread, with vectors from the embedder if the chunker asks for them."""
 
 from functools import partial
 
@@ -31,11 +31,11 @@ async def chunk_document(
     """Return the chunks of `stored` for `kb`.
 
     Args:
-        room: of the work on this document; holds the vectors of its chunks, too, once grouping has been paid for.
+        allowance: of the work on this document; also pays for the vectors of its chunks, after those of the grouping.
 
     Raises:
         DocumentUnfit: more chunks than the KB takes, known before anything is paid for.
-        BudgetExhausted: no room for all the vectors that the document takes, likewise.
+        BudgetExhausted: the budget has no room for all vectors that the document needs, likewise.
         KbError: whatever `Embedder.embed` raises, where the chunker groups by meaning.
     """
     config = ChunkingConfig(
@@ -49,10 +49,10 @@ async def chunk_document(
     outcome = await threads.work(kb.organization_id, stored.text, partial(advance, steps))
     if isinstance(outcome, VectorsWanted):
         log.info("sentences.counted", embeddings_at_most=outcome.of_document)
-        # Asked for in several calls, in the middle of which the budget must not end.
+        # There are several calls, and the budget must not end in their middle.
         await allowance.reserve(outcome.of_document)
     while isinstance(outcome, VectorsWanted):
-        # Kept for a week only: sentences are of use again when the document comes back changed, or a crash undid us.
+        # Kept for a week only: they are needed again if the document comes back changed, or after a crash.
         embedded = await embedder.embed(
             [for_model(text, kb.text_normalization) for text in outcome.texts],
             model=kb.embedding_model,

@@ -1,4 +1,4 @@
-"""Interrupts the work for KBs that are deleted meanwhile: it may be waiting for a provider, for nothing."""
+"""Interrupts the work for KBs that are deleted meanwhile: it may be waiting for a provider in vain."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -29,10 +29,10 @@ class DeletedKnowledgeBases:
 
     @asynccontextmanager
     async def interrupting(self, kb: KnowledgeBase) -> AsyncIterator[None]:
-        """Work for `kb` within this, up to its deletion; the calls to its provider end with the last of the work.
+        """Work for `kb` within this until it is deleted. Calls to its provider are cancelled with its last work.
 
         Raises:
-            StaleDecision: it was deleted.
+            StaleDecision: the KB was deleted.
         """
         try:
             async with asyncio.timeout(None) as work:
@@ -44,19 +44,19 @@ class DeletedKnowledgeBases:
         except TimeoutError:
             if not work.expired():
                 raise
-            self._embedder.give_up(kb.kb_id)
+            self._embedder.cancel_calls(kb.kb_id)
             raise StaleDecision from None
 
     async def run(self) -> None:
-        """Look for ever; cancel to stop."""
+        """Look for deleted KBs every second, until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
             try:
-                await self.look()
+                await self.interrupt_deleted()
             except PyMongoError as error:
-                log.warning("deletions.not_noticed", error=type(error).__name__)
+                log.warning("deletions.check_failed", error=type(error).__name__)
 
-    async def look(self) -> None:
+    async def interrupt_deleted(self) -> None:
         """Interrupt the work for KBs that have been deleted."""
         worked_for = set(self._work.values())
         found = await asyncio.gather(*map(self._state_reader.knowledge_base, worked_for))

@@ -91,7 +91,7 @@ class FanOut:
 
     def ordering_key(self, record: Record) -> OrderingKey:
         key = (record.key or b"").decode(errors="replace")
-        # Whoever writes another organization's name there waits in its line only to be refused.
+        # A key with the name of another organization is refused in `handle`: it only waits in that one's queue first.
         return OrderingKey(organization_id=key.partition("/")[0], group="", key=key)
 
     async def handle(self, record: Record) -> None:
@@ -99,7 +99,7 @@ class FanOut:
         envelope, event = decode(record.value, DOCUMENT_EVENTS)
         require_key(record, key_of(event))
         await self._load.until_next_batch()
-        # What dies of an event must not be put down to a document.
+        # A crash while handling an event must not count against a document in quarantine.
         async with self._quarantine.side_by_side():
             with self._load.events.at_work(), self._load.events.timed(), mongo_errors():
                 await self._event(envelope, event)
@@ -150,7 +150,7 @@ class FanOut:
         log.info("event.fanned_out", type=event.TYPE, changed=changed, kbs=len(concerned))
 
     async def _project(self, envelope: Envelope, event: DocumentEvent) -> tuple[Document, bool]:
-        """Apply the event to the stored state; returns the state and whether the event changed it."""
+        """Apply the event to the stored state; return the state and whether the event changed it."""
         text = await self._text_of(event) if isinstance(event, OcrCompleted) else None
         text_id = text.identity if isinstance(text, NewText) else text
         for _ in range(_MAX_RACES):
@@ -169,7 +169,7 @@ class FanOut:
         raise TransientError(f"gave up after {_MAX_RACES} conflicting writes")
 
     async def _text_of(self, event: OcrCompleted) -> NewText | str:
-        """The text to be stored, or the id of one that is stored already."""
+        """Return the text to store, or the id of a text that is stored already."""
         pages = [(page.page, page.start, page.end) for page in event.pages]
         text = event.text
         if event.text_ref is not None:
@@ -196,14 +196,14 @@ class FanOut:
         ) and await document_texts.touch(self._database, event.organization_id, reference)
         found = await self._state_reader.text(OrganizationKey(event.organization_id, reference)) if is_there else None
         if found is None:
-            # One answer for a foreign text and for none, so that nobody learns what another organization has.
+            # The same answer for a text of another organization and for none: it tells nothing about the other one.
             raise Rejected("unknown-text-ref", "no text is stored under this text_ref for this document")
         return found
 
     async def _concerned(self, document: Document, *, changed: bool) -> list[KnowledgeBase]:
-        """The KBs to send a command to: all the event concerns or, if it changed nothing, those that are behind.
+        """Return the KBs to send a command to: all that the event concerns; if it changed nothing, those with drift.
 
-        Where a new revision says what is indexed already, that is taken down here and now.
+        A new revision of the text that is indexed already is acknowledged here, without a command.
         """
         organization_id, document_id = document.organization_id, document.document_id
         kbs, indexed, jobs = await asyncio.gather(
@@ -238,8 +238,8 @@ def _refers(event: DocumentEvent) -> bool:
 
 
 def _is_behind(action: Action, job: IndexJobState | None) -> bool:
-    # A job that has nothing to do is left from before the event, whose commands were not sent. And a document that
-    # waits for its text is right where it should be only once its job says so: until then its command may be missing.
+    # A job with nothing to do is left from a crash before its commands were sent. A document that waits for its text
+    # has no drift only once its job says so: until then its command may be missing.
     if action is Action.WAIT:
         return job is not IndexJobState.WAITING_FOR_TEXT
     return action is not Action.NOTHING or job is not None

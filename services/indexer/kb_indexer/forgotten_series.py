@@ -1,4 +1,4 @@
-"""Drops the metric series of KBs that are gone: a replica that had nothing to do for one when it went is not told."""
+"""Drops the metric series of deleted KBs: a replica without work for a KB does not notice its deletion otherwise."""
 
 import asyncio
 from typing import Final
@@ -22,16 +22,16 @@ class ForgottenSeries:
         self._database = database
 
     async def run(self) -> None:
-        """Look for ever; cancel to stop."""
+        """Drop series of deleted KBs every minute, until cancelled."""
         while True:
             await asyncio.sleep(_EVERY_S)
             try:
                 await self.drop()
             except PyMongoError as error:
-                log.warning("series.not_dropped", error=type(error).__name__)
+                log.warning("series.drop_failed", error=type(error).__name__)
 
     async def drop(self) -> None:
-        """Drop those of KBs that are not there."""
+        """Drop the series of KBs that do not exist any more."""
         with_series = knowledge_bases_with_series()
         for kb_id in with_series - await knowledge_bases.find_existing_ids(self._database, with_series):
             forget_knowledge_base(kb_id)

@@ -1,4 +1,4 @@
-"""Makes the tags that documents name known, each once a process: a tag that is known stays so, even when deleted."""
+"""Registers the tags that documents name, once in each process. A tag stays registered, even when deleted."""
 
 from collections.abc import Collection
 from typing import Final

@@ -1,4 +1,4 @@
-"""Asks each member of the replica set by itself, because the search index of each trails by a lag of its own."""
+"""Reads from each member of the replica set by itself, because each search index has its own lag."""
 
 from dataclasses import replace
 from typing import Any
@@ -10,7 +10,7 @@ from pymongo.server_selectors import Selection
 
 from kb_shared.mongo.vectors import Chunks
 
-# A member without data is no place to search.
+# An arbiter has no data and no search index.
 _WITHOUT_DATA = "RSArbiter"
 
 
@@ -27,9 +27,9 @@ class _OneMember(Nearest):
 
 
 def on_each_member(chunks: Chunks) -> list[Chunks] | None:
-    """Return the same chunks as each member that holds data has them; None while one of them can't be asked.
+    """Return the chunks once for each member that holds data, to read from it; None while one of them can't be asked.
 
-    Without a replica set there is no member to choose, and the answer is the chunks as they are.
+    Without a replica set, return `chunks` unchanged.
     """
     client: AsyncMongoClient[Any] = chunks.collection.database.client
     topology = client.topology_description

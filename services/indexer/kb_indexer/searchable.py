@@ -1,9 +1,9 @@
 """Watches the search indexes after a swap: measures when new chunks are found, then deletes what they replaced.
 
-Retired chunks exist only so that a document does not vanish while the indexes trail. They are deleted a short grace
-after the new ones are found: a reader that asked the index just before still looks up the ids it was given. The index
-of every member has to find them, because the next primary may be any of them. What is left when a member can't be
-asked, or after a crash of this process, the TTL deletes.
+Retired chunks exist only so that a document does not vanish while the indexes lag. They are deleted a short time after
+the new ones are found: a search that asked the index just before still looks up the ids that it got. The index
+of every member has to find them, because the next primary may be any of them. If a member can't be asked, or this
+process crashes, the TTL deletes them.
 """
 
 import asyncio
@@ -94,7 +94,7 @@ class SearchableProbe:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _follow(self, watch: _Watch) -> None:
-        # Who waits for a turn would measure the wait.
+        # With a wait for the semaphore, the time would measure that wait.
         measured = not self._turns.locked()
         try:
             async with self._turns:
@@ -112,7 +112,7 @@ class SearchableProbe:
 
 
 async def _until(found: Callable[[], Awaitable[bool]]) -> bool:
-    """Ask again and again, ever less often; False if it was not so in time."""
+    """Poll `found` until it is true, at growing intervals; return False if that takes longer than 55 s."""
     pause_s = 0.02
     deadline = asyncio.get_running_loop().time() + _GIVE_UP_S
     while asyncio.get_running_loop().time() < deadline:
@@ -124,9 +124,9 @@ async def _until(found: Callable[[], Awaitable[bool]]) -> bool:
 
 
 async def _found_everywhere(watch: _Watch) -> bool:
-    """Wait until both indexes of every member know the new chunks; False if one does not in time, or can't be asked.
+    """Wait until both indexes of every member have the new chunks; return False if one lacks them or can't be asked.
 
-    Whoever searches by words alone knows a document by that index only, which may trail the other.
+    A text search sees a document only through the text index, which may lag more than the vector index.
     """
     members = on_each_member(watch.chunks)
     if members is None:

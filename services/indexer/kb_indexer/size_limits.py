@@ -1,4 +1,4 @@
-"""How many documents and chunks a KB may have: a document beyond that fails before its chunks are paid for."""
+"""Limits the documents and chunks of a KB: a document beyond the limits fails before its chunks are paid for."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,7 +11,7 @@ from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 COUNTED_FOR_S: Final = 5.0
-"""So a KB can have a few seconds' work more than its limit."""
+"""How long a count is used: a KB can exceed its limit by the work of a few seconds."""
 _MOST_KNOWN: Final = 10_000
 _WHAT_TO_DO: Final = "Raise the limit or take documents away, then POST .../retry-failed."
 
@@ -23,7 +23,7 @@ class _Size:
 
 
 class SizeLimits:
-    """Made once a process."""
+    """Checks the limits. One for a process."""
 
     def __init__(self, database: Database, *, max_documents: int, max_chunks: int) -> None:
         """Wire it; 0 is no limit."""
@@ -41,7 +41,7 @@ class SizeLimits:
             return
         if self._has_room(await self._size(kb), chunks):
             return
-        # What was counted a moment ago may have been taken away since.
+        # Documents may have been removed since the last count.
         size = await self._count(kb)
         if self._has_room(size, chunks):
             return

@@ -22,7 +22,7 @@ from kb_shared.observability import tracing
 from kb_shared.observability.metrics import INDEXING_QUEUE_DEPTH
 
 _BATCH: Final = 200
-_NOBODY_WAITS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})
+_BULK_REASONS: Final = frozenset({Reason.BACKFILL, Reason.RETRY, Reason.RECONCILE})
 
 log = structlog.get_logger()
 
@@ -66,7 +66,7 @@ class Sweeper:
     async def _publish(self, jobs: list[IndexJob]) -> None:
         lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
         for job in jobs:
-            bulk = job.reason in _NOBODY_WAITS or await self._backlog.is_long(job.key.knowledge_base)
+            bulk = job.reason in _BULK_REASONS or await self._backlog.is_long(job.key.knowledge_base)
             lanes[bulk].append(job.command())
         for bulk, commands in lanes.items():
             await self._requests.publish(commands, bulk=bulk)

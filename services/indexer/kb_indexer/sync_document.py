@@ -1,6 +1,6 @@
-"""Bring a document in a KB to what the truth says when this runs: remove it, renew what it carries, or index it.
+"""Bring a document in a KB to the state that the source of truth requires now: index, refresh or remove it.
 
-Duplicates and late commands are harmless, and nobody waits in the partition: what can't be done now goes back to
+Duplicates and late commands are harmless. Nothing waits in the partition: work that can't be done now goes back to
 `index_jobs` with a later time.
 """
 
@@ -56,7 +56,7 @@ from kb_shared.observability.metrics import (
 
 MAX_CRASHES: Final = 10
 _MAX_DECISIONS: Final = 10
-_BEFORE_DECIDING_ANEW_S: Final = 0.05
+_BEFORE_NEXT_DECISION_S: Final = 0.05
 
 log = structlog.get_logger()
 
@@ -108,7 +108,7 @@ class SyncDocumentHandler:
         with self._load.at_work(), mongo_errors():
             async with self._leases.hold(command) as job:
                 if job is None:
-                    log.debug("job.absent")
+                    log.debug("job.not_found")
                     return
                 if job.crashes >= MAX_CRASHES:
                     await self._failures.fail_document(
@@ -123,7 +123,7 @@ class SyncDocumentHandler:
 
     @asynccontextmanager
     async def _at_work_on(self, job: IndexJob) -> AsyncIterator[None]:
-        """Beside others; alone if workers have died of `job`, or of what was beside it."""
+        """Work beside others, or alone if processes have died while they worked on `job`."""
         if not job.is_suspect:
             async with self._quarantine.side_by_side():
                 yield
@@ -135,23 +135,23 @@ class SyncDocumentHandler:
 
     async def _decide_and_act(self, command: SyncDocument, job: IndexJob) -> None:
         for _ in range(_MAX_DECISIONS):
-            kb, document, indexed = await self._read_truth(command)
+            kb, document, indexed = await self._read_state(command)
             if kb is None or kb.status is Status.DELETING:
                 forget_knowledge_base(command.kb_id)
                 await self._leases.close_job(job, finished=await index_jobs.finish(self._database, job))
                 return
-            action = await self._action(kb, document, indexed, force=job.force)
+            action = await self._decide_action(kb, document, indexed, force=job.force)
             try:
                 await self._apply_action(action, job, kb=kb, document=document)
             except StaleDecision:
                 log.info("swap.fenced", action=action)
-                # A KB about to change holds its fence closed for a moment.
-                await asyncio.sleep(_BEFORE_DECIDING_ANEW_S)
+                # A change of the KB keeps its fence closed for a moment.
+                await asyncio.sleep(_BEFORE_NEXT_DECISION_S)
                 continue
             return
         raise TransientError(f"the document changed {_MAX_DECISIONS} times while it was indexed")
 
-    async def _read_truth(
+    async def _read_state(
         self, command: SyncDocument
     ) -> tuple[KnowledgeBase | None, Document | None, IndexedDocument | None]:
         organization_id, kb_id, document_id = command.organization_id, command.kb_id, command.document_id
@@ -161,7 +161,7 @@ class SyncDocumentHandler:
             self._state_reader.indexed(MembershipKey(organization_id, kb_id, document_id)),
         )
 
-    async def _action(
+    async def _decide_action(
         self, kb: KnowledgeBase, document: Document | None, indexed: IndexedDocument | None, *, force: bool
     ) -> Action:
         action = decide(document, kb, indexed)
@@ -183,7 +183,7 @@ class SyncDocumentHandler:
             await self._remove(job, kb, document)
         elif kb.paused_at is not None:
             await self._leases.close_job(job, finished=await pause_job(self._database, job))
-            log.info("document.kept_back", action=action)
+            log.info("document.paused", action=action)
         elif action in (Action.REFRESH, Action.ACKNOWLEDGE):
             await self._refresh(job, kb, document)
         else:
@@ -215,7 +215,7 @@ class SyncDocumentHandler:
         await self._size_limits.check(kb, document.document_id)
         async with self._deletions.interrupting(kb), self._embedder.allowance(kb.organization_id) as allowance:
             if job.error_type is not None:
-                # What it waited for may not be over: many that wait must not keep the others from being chunked.
+                # The provider may still be out: jobs that wait for it must not take the chunking threads from others.
                 await self._embedder.check_available(
                     model=kb.embedding_model, purpose=purpose, rate_limits=kb.rate_limits, allowance=allowance
                 )

@@ -75,7 +75,7 @@ class SyncFailures:
     async def requeue_or_fail(self, job: IndexJob) -> AsyncIterator[None]:
         """Work on `job` within this: whatever the work raises ends here, and decides what becomes of the job."""
         try:
-            with self._load.noticing(), mongo_errors():
+            with self._load.noticing_overload(), mongo_errors():
                 yield
         except (ProviderUnavailable, ProviderKeyMissing, ProviderKeyRefused, Parked) as error:
             await self._park_job(job, error)

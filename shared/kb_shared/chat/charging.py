@@ -66,7 +66,7 @@ class ChatCharging:
             yield cost
         finally:
             # Also when the caller is gone, and its task with it.
-            await asyncio.shield(self._keep(self._charge(reservation, model, cost)))
+            await asyncio.shield(self._run_in_background(self._charge(reservation, model, cost)))
 
     async def close(self) -> None:
         """Wait until all calls that ended are charged."""
@@ -82,9 +82,9 @@ class ChatCharging:
             await self._spending.settle(reservation, used=0, used_nano_usd=cost.nano_usd)
         except (PyMongoError, TransientError) as error:
             # The answer is paid for, so the caller gets it; the reservation counts as spent in ten minutes.
-            log.warning("chat.charge_not_stored", organization_id=organization_id, error=type(error).__name__)
+            log.warning("chat.charge_failed", organization_id=organization_id, error=type(error).__name__)
 
-    def _keep(self, charging: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    def _run_in_background(self, charging: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
         task = asyncio.create_task(charging)
         self._charging.add(task)
         task.add_done_callback(self._charging.discard)

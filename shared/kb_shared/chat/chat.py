@@ -62,7 +62,7 @@ class Chat:
             ModelNotAllowed: organizations may not use it here.
             UnknownModel: nothing is called so.
             ProviderKeyMissing: there is no key of its provider, or it can't be read.
-            UnknownPrice: the organization has a budget in money, and nobody knows what the model costs.
+            UnknownPrice: the organization has a budget in money, and the price of the model is not known.
         """
         provider = self.catalogue.provider_of(name)
         access = None if provider is None else await self._keys.find(organization_id, provider)
@@ -91,11 +91,11 @@ class Chat:
             ProviderRefused: trying again changes nothing.
             BudgetExhausted: the dearest answer that the question allows has no room this month.
             UnknownPrice: as `model`.
-            Parked: a limit is used up for longer than the patience, or the provider is known to be out.
+            Parked: a limit is used up for longer than the guard waits, or the provider is known to be out.
         """
-        heard = _Heard(on_text)
+        heard = _HeardText(on_text)
         return await self._guard.retry(
-            lambda: self._ask_once(organization_id, question, model, heard), may_repeat=lambda _: not heard.anything
+            lambda: self._ask_once(organization_id, question, model, heard), may_repeat=lambda _: not heard.has_text
         )
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class Chat:
         await self._provider.close()
 
     async def _ask_once(
-        self, organization_id: str, question: Question, model: ChatModel, heard: "_Heard"
+        self, organization_id: str, question: Question, model: ChatModel, heard: "_HeardText"
     ) -> Completion:
         async with (
             self._charging.charge_call(organization_id, question, model) as cost,
@@ -113,14 +113,14 @@ class Chat:
             await call.reserve_tokens(estimate_message_tokens(question.messages))
             return await self._complete(question, model, heard, cost)
 
-    async def _complete(self, question: Question, model: ChatModel, heard: "_Heard", cost: CallCost) -> Completion:
+    async def _complete(self, question: Question, model: ChatModel, heard: "_HeardText", cost: CallCost) -> Completion:
         try:
             completion = await self._provider.complete(
                 question, model=model, timeout_s=self._timeout_s, on_text=heard.listener
             )
         except BaseException as error:
-            # A caller who left ends it, too.
-            if heard.anything or was_paid_for(error):
+            # Also when the caller is gone.
+            if heard.has_text or was_paid_for(error):
                 cost.record(broken_off(heard.text, question, model), model=model)
             raise
         cost.record(completion, model=model)
@@ -143,8 +143,8 @@ def was_paid_for(error: BaseException) -> bool:
             return False
 
 
-class _Heard:
-    """Part of an answer that was passed on: if there is any, the call can't be repeated."""
+class _HeardText:
+    """Text of an answer that was passed on to the caller. Once there is any, the call can't be repeated."""
 
     def __init__(self, on_text: OnText | None) -> None:
         self._pieces: list[str] = []
@@ -152,7 +152,7 @@ class _Heard:
         self.listener = self._listen if on_text is not None else None
 
     @property
-    def anything(self) -> bool:
+    def has_text(self) -> bool:
         return bool(self._pieces)
 
     @property

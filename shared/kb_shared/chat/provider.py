@@ -114,7 +114,7 @@ class ChatProvider:
             try:
                 kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(question, model, streamed=True))
             finally:
-                # Else the provider goes on writing for nobody, on a connection that is never given back.
+                # Otherwise the provider goes on writing, and the connection is never given back.
                 await asyncio.shield(pieces.aclose())
         return _completion(litellm.stream_chunk_builder(kept), question, model)
 
@@ -136,7 +136,7 @@ class ChatProvider:
                 raise _BadAnswer("it is longer than its tokens can be")
             if text := characters.feed(_text_of(piece) or ""):
                 await on_text(text)
-            await _let_others_work()
+            await _yield_to_event_loop()
         if text := characters.end():
             await on_text(text)
         # litellm ends an answer properly that the provider did not.
@@ -171,7 +171,7 @@ class ChatProvider:
         return request
 
 
-async def _let_others_work() -> None:
+async def _yield_to_event_loop() -> None:
     """Wait between two pieces: those of a fast provider are there at once, and each takes half a millisecond of CPU.
 
     Where the event loop is busy it is a longer wait, so that streams together leave most of its time to others.

@@ -1,6 +1,6 @@
-"""What a provider answered, checked before anything is made of it.
+"""Checks and decodes the answers of embedding providers.
 
-A provider may answer out of order, leave inputs out, or send vectors no search can use; none of that is an HTTP error.
+A provider may answer out of order, leave inputs out, or send vectors that no search can use, all without an HTTP error.
 """
 
 import binascii
@@ -69,7 +69,7 @@ def _decoded(embedding: Any) -> Vector:
 
 
 def _check_values(matrix: NDArray[np.float32]) -> None:
-    """All vectors of an answer at once: one by one it takes ten times as long."""
+    """Check all vectors of an answer at once: one by one takes ten times as long."""
     # In doubles: the squares of large float32 components overflow.
     squares = np.einsum("ij,ij->i", matrix, matrix, dtype=np.float64)
     if not np.isfinite(squares).all():

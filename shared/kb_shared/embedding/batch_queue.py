@@ -1,6 +1,6 @@
-"""Texts that wait to be embedded, of all documents at work on, in batches that fill a request.
+"""Collects texts that wait to be embedded, of all documents in work, into batches that fill a request.
 
-A text that is wanted twice is asked for once, and who leaves while it still waits takes it along.
+A text that two callers want is asked for once. A text whose last caller leaves while it waits is not asked for.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from kb_shared.mongo.vector import Vector
 class Delivered:
     vector: Vector
     charged: bool
-    """False if somebody else's purchase of the same vector was stored first."""
+    """False if another purchase of the same vector was stored first."""
 
 
 @dataclass(slots=True, eq=False)
@@ -45,7 +45,7 @@ class BatchQueue:
         """Begin empty.
 
         Args:
-            buy: settles the delivery of each of a batch. Never cancelled: once asked, the provider is paid.
+            buy: sets the delivery of each text of a batch. Never cancelled: once asked, the provider is paid.
             pace: of the provider: how large a batch is, and how many are under way.
             patience_s: how long a text may wait for others to fill its batch.
         """
@@ -64,7 +64,7 @@ class BatchQueue:
         return not self._wanted
 
     def want(self, chunk_hash: str, text: str, purpose: Purpose, *, nano_usd: int) -> tuple[Wanted, bool]:
-        """Join whoever wants the text already, or queue it; `leave` when it is no longer wanted.
+        """Queue the text, or join the callers that want it already. Call `leave` when it is no longer wanted.
 
         Returns:
             The text on its way, and whether this caller was the first to want it.
@@ -79,9 +79,9 @@ class BatchQueue:
         return wanted, is_first
 
     def leave(self, wanted: Wanted) -> bool:
-        """Say that one caller has its vector or does without; returns whether the provider has been asked for it.
+        """Note that one caller has its vector or needs it no more; return whether the provider was asked for it.
 
-        A text that nobody waits for any more is not asked for.
+        A text without a waiting caller is not asked for.
         """
         wanted.waiting -= 1
         if self._queue.get(wanted.chunk_hash) is not wanted:
@@ -92,15 +92,15 @@ class BatchQueue:
         return False
 
     def is_under_way(self, wanted: Wanted) -> bool:
-        """Tell whether it is being asked for, or will be for others who want it, and has no answer yet."""
+        """Return whether the text is being asked for, or will be for other callers, and has no answer yet."""
         return self._wanted.get(wanted.chunk_hash) is wanted and not wanted.delivery.done()
 
     def send(self) -> None:
-        """Send what fills a batch now, and the rest in time."""
+        """Send full batches now, and the rest after `patience_s`."""
         while self._queue and self._may_send():
             self._send_one()
         if self._queue and self._timer is None and not self._is_overdue:
-            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._run_out_of_patience)
+            self._timer = asyncio.get_running_loop().call_later(self._patience_s, self._send_overdue)
 
     async def finish(self) -> None:
         """Wait until nothing is under way."""
@@ -117,11 +117,11 @@ class BatchQueue:
         batch = [self._queue[chunk_hash] for chunk_hash in next(sub_batches(texts, max_texts=self._pace.texts))]
         for wanted in batch:
             self._unqueue(wanted)
-        # What is left has not waited for long.
+        # The remaining texts have not waited for long.
         self._is_overdue = False
         buying = asyncio.create_task(self._buy(batch))
         self._buying.add(buying)
-        buying.add_done_callback(lambda task: self._bought(task, batch))
+        buying.add_done_callback(lambda task: self._end_batch(task, batch))
 
     def _unqueue(self, wanted: Wanted) -> None:
         del self._queue[wanted.chunk_hash]
@@ -130,13 +130,13 @@ class BatchQueue:
             self._timer.cancel()
             self._timer = None
 
-    def _bought(self, buying: "asyncio.Task[None]", batch: Sequence[Wanted]) -> None:
+    def _end_batch(self, buying: "asyncio.Task[None]", batch: Sequence[Wanted]) -> None:
         self._buying.discard(buying)
         for wanted in batch:
             del self._wanted[wanted.chunk_hash]
         self.send()
 
-    def _run_out_of_patience(self) -> None:
+    def _send_overdue(self) -> None:
         self._timer = None
         self._is_overdue = True
         self.send()

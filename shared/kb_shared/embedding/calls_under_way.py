@@ -1,4 +1,4 @@
-"""Calls to providers that can be given up: what nobody will ever want need not be waited for."""
+"""Cancels calls to providers whose answer no caller needs any more."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -13,14 +13,14 @@ class CallsUnderWay:
 
     def __init__(self) -> None:
         self._calls: dict[asyncio.Timeout, Sequence[Wanted]] = {}
-        self._given_up: set[str | None] = set()
+        self._cancelled: set[str | None] = set()
 
     @asynccontextmanager
     async def call_for(self, batch: Sequence[Wanted]) -> AsyncIterator[None]:
         """Make a call for `batch` within this.
 
         Raises:
-            TransientError: it was given up. Whoever has wanted one of its texts since then asks again.
+            TransientError: it was cancelled. A caller that has wanted one of its texts since then asks again.
         """
         try:
             async with asyncio.timeout(None) as call:
@@ -32,13 +32,13 @@ class CallsUnderWay:
         except TimeoutError:
             if not call.expired():
                 raise
-            raise TransientError("the call was given up, because its knowledge base was deleted") from None
+            raise TransientError("the call was cancelled, because its knowledge base was deleted") from None
 
-    def give_up(self, kb_id: str) -> None:
-        """Cancel the calls that are for KBs that were given up alone, and whose texts nobody waits for any more."""
-        self._given_up.add(kb_id)
+    def cancel_calls(self, kb_id: str) -> None:
+        """Cancel the calls whose texts all belong to cancelled KBs and have no waiting caller any more."""
+        self._cancelled.add(kb_id)
         now = asyncio.get_running_loop().time()
         for call, batch in self._calls.items():
-            if all(wanted.purpose.kb_id in self._given_up and not wanted.waiting for wanted in batch):
+            if all(wanted.purpose.kb_id in self._cancelled and not wanted.waiting for wanted in batch):
                 call.reschedule(now)
-        self._given_up &= {wanted.purpose.kb_id for batch in self._calls.values() for wanted in batch}
+        self._cancelled &= {wanted.purpose.kb_id for batch in self._calls.values() for wanted in batch}

@@ -144,9 +144,9 @@ class Embedder:
         """Open an allowance for work that needs several calls, so that the budget does not end in their middle."""
         return self._spending.allowance(organization_id)
 
-    def give_up(self, kb_id: str) -> None:
+    def cancel_calls(self, kb_id: str) -> None:
         """Cancel the calls for a deleted KB, except those whose texts another caller or KB waits for."""
-        self._buyer.give_up(kb_id)
+        self._buyer.cancel_calls(kb_id)
 
     async def close(self) -> None:
         """Wait until all that was paid for is stored, then close the provider's connections."""

@@ -78,7 +78,7 @@ class Model:
     input_types: Mapping[InputType, str] = field(default_factory=dict)
     """The provider's words for what a text is; empty where the model makes no difference."""
     access: Access | None = None
-    """Set where an organization's own key is used: what it pays for it shares with nobody."""
+    """Set where an organization's own key is used: vectors paid for with it are not shared with others."""
     late_source: str | None = None
     """Source of a late model: the folder or the name at the hub. It is not called through LiteLLM."""
     price: EmbeddingPrice | None = None

@@ -1,4 +1,4 @@
-"""The only door to providers of embeddings."""
+"""Sends requests to providers of embeddings. No other module does."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""Storing what was paid for and charging for it: one transaction, so that SPUs equal the embeddings stored."""
+"""Stores vectors that were paid for and charges for them in one transaction, so that SPUs equal stored embeddings."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
@@ -26,7 +26,7 @@ from kb_shared.observability.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOS
 
 SOURCE: Final = "/kb/embedding"
 STORE_PATIENCE_S: Final = 12.0
-"""A caller over HTTP, who may wait for this, gets its 503 within 15 s."""
+"""How long storing is tried. A caller over HTTP that waits for it gets its 503 within 15 s."""
 _SHORTEST_ATTEMPT_S: Final = 1.0
 
 
@@ -39,12 +39,12 @@ class Purpose:
     operation: Literal["index", "search"]
     input_type: InputType
     short_lived: bool = False
-    """Kept for seven days only: what is seldom asked for again."""
+    """True if the vector is kept for seven days only, because it is seldom needed again."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bought:
-    """A vector that a provider has answered, and who is to pay for it."""
+class BoughtVector:
+    """A vector that a provider has returned, and who pays for it."""
 
     chunk_hash: str
     vector: Vector
@@ -57,15 +57,15 @@ class Bought:
 class Purchase:
     """The vectors of one answer, all of one organization."""
 
-    bought: Sequence[Bought]
+    bought: Sequence[BoughtVector]
     space: VectorSpace
     lifetime: timedelta
     label: str
     """Name of the model, for metrics."""
 
 
-async def keep(database: Database, purchase: Purchase) -> set[str]:
-    """Store and charge; returns the chunk hashes of the vectors that were new, which are those that were charged.
+async def store_purchase(database: Database, purchase: Purchase) -> set[str]:
+    """Store and charge vectors; return the chunk hashes of those that were new and therefore charged.
 
     Raises:
         TransientError: nothing could be stored for 12 s; the vectors are lost, and counted.

@@ -1,4 +1,4 @@
-"""Vectors of queries that this process has been asked for lately: who asks again waits for nobody.
+"""Keeps the vectors of recent queries in memory: a query that is repeated needs no other service.
 
 In front of the cache in MongoDB, which all processes share and which decides what is paid for.
 """

@@ -1,4 +1,4 @@
-"""Finding the text that a provider refuses among those it was asked for together, and serving all others."""
+"""Finds the text that a provider refuses in a batch, and gets the vectors of all others."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,8 +11,8 @@ V = TypeVar("V")
 
 
 @dataclass(slots=True)
-class Sorted(Generic[K, V]):
-    """Each text of the batch is in one of both."""
+class SplitAnswers(Generic[K, V]):
+    """Outcome of a batch: each text is in one of the two."""
 
     answered: dict[K, V] = field(default_factory=dict)
     refused: dict[K, BatchRefused] = field(default_factory=dict)
@@ -27,13 +27,13 @@ def halves(batch: Mapping[K, str]) -> tuple[dict[K, str], dict[K, str]]:
 
 async def ask_in_parts(
     batch: Mapping[K, str], ask: Callable[[Mapping[K, str]], Awaitable[Mapping[K, V]]]
-) -> Sorted[K, V]:
-    """Ask for all, and wherever that is refused for both halves, down to the texts that are refused alone.
+) -> SplitAnswers[K, V]:
+    """Ask for the whole batch; where a part is refused, ask for each half of it, down to single texts.
 
-    Whatever else `ask` raises ends it; what was answered before is the business of `ask`. With k texts refused of n
+    Any other error of `ask` is raised; `ask` itself keeps the answers that came before it. If k texts of n are refused,
     there are at most 1 + 2k * ceil(log2 n) calls.
     """
-    found: Sorted[K, V] = Sorted()
+    found: SplitAnswers[K, V] = SplitAnswers()
     waiting = [dict(batch)] if batch else []
     while waiting:
         part = waiting.pop()

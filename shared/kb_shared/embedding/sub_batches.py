@@ -1,4 +1,4 @@
-"""Texts in portions that one request can carry."""
+"""Splits texts into portions that fit into one request."""
 
 from collections.abc import Generator, Iterable
 from typing import Final

@@ -9,7 +9,7 @@ from kb_shared.embedding.calls_under_way import CallsUnderWay
 from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
 from kb_shared.embedding.models import Model
 from kb_shared.embedding.pace import GATHERED_FOR_S
-from kb_shared.embedding.purchases import Bought, Purchase, Purpose, keep
+from kb_shared.embedding.purchases import BoughtVector, Purchase, Purpose, store_purchase
 from kb_shared.embedding.splitting import ask_in_parts
 from kb_shared.failpoints import reach
 from kb_shared.metering.budget import SpendAllowance
@@ -61,9 +61,9 @@ class VectorBuyer:
             for each, is_first in wanted
         }
 
-    def give_up(self, kb_id: str) -> None:
+    def cancel_calls(self, kb_id: str) -> None:
         """Cancel the calls for a deleted KB, except those whose texts another caller or KB waits for."""
-        self._calls.give_up(kb_id)
+        self._calls.cancel_calls(kb_id)
 
     async def finish(self) -> None:
         """Wait until no purchase is under way."""
@@ -121,10 +121,10 @@ class VectorBuyer:
     async def _store(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, key: BatchKey) -> None:
         await reach("embed.after_answer")
         bought = [
-            Bought(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)
+            BoughtVector(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)
             for wanted, vector in zip(batch, vectors, strict=True)
         ]
-        charged = await keep(self._database, Purchase(bought, key.space, key.lifetime, model.label))
+        charged = await store_purchase(self._database, Purchase(bought, key.space, key.lifetime, model.label))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(bought))
         await reach("embed.after_store")
         for wanted, vector in zip(batch, vectors, strict=True):

@@ -1,4 +1,4 @@
-"""Who may spend: SPUs and money are reserved before the first call of a piece of work, and settled after its last."""
+"""Reserves SPUs and money before the first call of a piece of work, and settles them after its last one."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,14 +16,14 @@ LIFETIME: Final = timedelta(minutes=10)
 """Longer than any document's embedding takes; a crash keeps its reservation from others for so long."""
 RECOUNT_EVERY: Final = timedelta(minutes=1)
 KNOWN_UNLIMITED_S: Final = 5.0
-"""How soon every process heeds the first limit of an organization."""
+"""How long a process assumes that an organization has no limit: after that it heeds a new one."""
 _MOST_KNOWN: Final = 10_000
 PRICE_RETRY_AFTER_S: Final = 600.0
 """A price comes with a setting and so with a new process; a budget that is changed makes waiting work due at once."""
 
 
 class Spending:
-    """Reserves SPUs and money of organizations with a limit; of the others it takes a look every few seconds."""
+    """Reserves SPUs and money of organizations with a limit; of others, looks every few seconds for a limit."""
 
     def __init__(self, database: Database, *, lifetime: timedelta = LIFETIME) -> None:
         self._database = database
@@ -31,7 +31,7 @@ class Spending:
         self._unlimited: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=KNOWN_UNLIMITED_S)
 
     async def reserve(self, organization_id: str, count: int, *, nano_usd: int | None = 0) -> Reservation:
-        """Reserve `count` SPUs and money, all or nothing; `settle` the reservation whatever becomes of the work.
+        """Reserve `count` SPUs and money, all or nothing. Call `settle` however the work ends.
 
         Args:
             organization_id: whose.
@@ -40,7 +40,7 @@ class Spending:
 
         Raises:
             BudgetExhausted: there is no room for them this month.
-            UnknownPrice: the organization has a budget in money, and nobody knows what this costs.
+            UnknownPrice: the organization has a budget in money, and the price is not known.
         """
         known = nano_usd or 0
         if (not count and nano_usd == 0) or self._unlimited.find(organization_id):
@@ -67,7 +67,7 @@ class Spending:
 
     @asynccontextmanager
     async def allowance(self, organization_id: str) -> AsyncIterator["SpendAllowance"]:
-        """Room for a piece of work that lasts as long as this is open."""
+        """Open an allowance for a piece of work; it is settled at the end of the block."""
         allowance = SpendAllowance(self, organization_id)
         try:
             yield allowance
@@ -98,7 +98,7 @@ class SpendAllowance:
         self._spent_nano_usd = 0
 
     async def reserve(self, count: int, *, nano_usd: int | None = 0) -> None:
-        """See that there is room for `count` SPUs and `nano_usd` more; what was reserved before counts.
+        """Reserve what `count` SPUs and `nano_usd` need beyond amounts that are reserved already and not spent.
 
         Raises:
             BudgetExhausted, UnknownPrice: as `Spending.reserve`.
@@ -130,7 +130,7 @@ class SpendAllowance:
 
 
 def end_of_month(month: str) -> datetime:
-    """When a month, such as `2026-01`, is over."""
+    """Return the moment at which a month, such as `2026-01`, ends."""
     year, number = map(int, month.split("-"))
     return datetime(year + number // 12, number % 12 + 1, 1, tzinfo=UTC)
 

@@ -1,4 +1,4 @@
-"""Keeps the work of one organization away from a provider that is out for it, and everybody else's out of the way."""
+"""Stops calls of an organization to a provider that is out for it, so that its work does not delay that of others."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -19,7 +19,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import CIRCUITS_OPENED
 
 FRESH_S: Final = 1.0
-"""For so long a circuit is believed to be as it was when it was last seen."""
+"""How long a circuit is assumed to be unchanged since it was last read."""
 MAX_SEEN: Final = 1_000
 
 _CAUSES: Final = {
@@ -33,7 +33,7 @@ _ERROR_TYPES: Final = {
     Cause.QUOTA: "provider_quota",
     Cause.KEY: "provider_auth",
 }
-_TOLD: Final = {
+_DESCRIPTIONS: Final = {
     Cause.OUTAGE: "is out",
     Cause.QUOTA: "says that the quota of its key is used up",
     Cause.KEY: "refuses its key",
@@ -63,7 +63,7 @@ class _Seen:
 
 
 class CircuitBreaker:
-    """One for a process; what it learns all replicas know."""
+    """Circuit breakers of all organizations. One for a process; their state is shared by all replicas."""
 
     def __init__(self, database: Database, *, probe_lifetime: timedelta) -> None:
         """Wire it; `probe_lifetime` is longer than any call takes."""
@@ -87,23 +87,23 @@ class CircuitBreaker:
             await self._note_error(circuit_id, admission, error)
             raise
         except BaseException:
-            await asyncio.shield(self._let_go(circuit_id, admission))
+            await asyncio.shield(self._release_probe(circuit_id, admission))
             raise
         try:
             await self._note_answer(circuit_id, admission)
         except (PyMongoError, TransientError) as error:
-            # The answer is paid for; the next one says the same.
-            log.warning("circuit.not_noted", error=type(error).__name__)
+            # The answer is paid for, so it is returned; the next answer closes the circuit.
+            log.warning("circuit.update_failed", error=type(error).__name__)
 
     async def check_available(self, circuit_id: CircuitId) -> None:
         """Raise what `guard` would, without asking the provider."""
-        seen = await self._look(circuit_id)
+        seen = await self._read_circuit(circuit_id)
         _, answer = self._decide_admission(seen.circuit, seen.now)
         if isinstance(answer, Refusal):
             raise _parked(circuit_id, answer)
 
     async def _admit(self, circuit_id: CircuitId) -> Admission:
-        seen = await self._look(circuit_id)
+        seen = await self._read_circuit(circuit_id)
         _, answer = self._decide_admission(seen.circuit, seen.now)
         if isinstance(answer, Admission) and answer.probe:
             # One of all replicas only.
@@ -115,7 +115,7 @@ class CircuitBreaker:
     def _decide_admission(self, before: Circuit, now: datetime) -> tuple[Circuit, Admission | Refusal]:
         return circuit.admit(before, now, probe_lifetime=self._probe_lifetime)
 
-    async def _look(self, circuit_id: CircuitId) -> _Seen:
+    async def _read_circuit(self, circuit_id: CircuitId) -> _Seen:
         seen = self._seen.find(circuit_id)
         if seen is None or seen.age_s > FRESH_S:
             found, server_time = await circuits.read(self._database, circuit_id)
@@ -127,11 +127,11 @@ class CircuitBreaker:
         self, circuit_id: CircuitId, admission: Admission, error: ProviderUnavailable | ProviderRefused
     ) -> None:
         if error.error_type == "bad_answer":
-            await self._let_go(circuit_id, admission)
+            await self._release_probe(circuit_id, admission)
         elif cause := _CAUSES.get(error.error_type):
             await self._note_outage(circuit_id, admission, cause)
         else:
-            # It is there, if only to refuse this request.
+            # The provider is there: it refused the request.
             await self._note_answer(circuit_id, admission)
 
     async def _note_outage(self, circuit_id: CircuitId, admission: Admission, cause: Cause) -> None:
@@ -151,7 +151,7 @@ class CircuitBreaker:
             return
         await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, admission), None))
 
-    async def _let_go(self, circuit_id: CircuitId, admission: Admission) -> None:
+    async def _release_probe(self, circuit_id: CircuitId, admission: Admission) -> None:
         if admission.probe:
             await self._change(circuit_id, lambda before, _: (circuit.let_go(before, admission), None))
 
@@ -159,13 +159,13 @@ class CircuitBreaker:
         try:
             return await circuits.change(self._database, circuit_id, decide)
         finally:
-            # Looked at again, whatever became of it.
+            # Read again at the next call, also after a failure.
             self._seen.discard(circuit_id)
 
 
 def _parked(circuit_id: CircuitId, refusal: Refusal) -> Parked:
     return Parked(
-        f"the provider of {circuit_id.model!r} {_TOLD[refusal.cause]}",
+        f"the provider of {circuit_id.model!r} {_DESCRIPTIONS[refusal.cause]}",
         error_type=_ERROR_TYPES[refusal.cause],
         retry_after_s=refusal.retry_after.total_seconds(),
     )

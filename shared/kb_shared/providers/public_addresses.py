@@ -10,12 +10,12 @@ from typing import Final
 
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _OLD_TUNNELS: Final = (IPv6Network("::/96"), IPv6Network("2002::/16"), IPv6Network("2001::/32"))
-"""IPv4-compatible, 6to4 and Teredo: they lead to IPv4 addresses, and nobody serves anything there."""
+"""IPv4-compatible, 6to4 and Teredo: they lead to IPv4 addresses, and no provider is reached by them."""
 _RELAYS: Final = IPv4Network("192.88.99.0/24")
 
 
 class NotPublic(Exception):
-    """The host does not exist, or one of its addresses is not public; which of both is nobody's business."""
+    """The host does not exist, or one of its addresses is not public; it does not say which of the two."""
 
 
 async def public_addresses_of(host: str, port: int) -> list[str]:

@@ -1,8 +1,8 @@
-"""Waiting for one's turn: whoever wants to call a provider takes what the call costs from the buckets concerned.
+"""Limits requests and tokens a minute: a caller reserves them from a bucket, and waits until they may be spent.
 
-In a process those who wait for a bucket stand in line, first come, first served. The first of them reserves for as many
-behind it as go together (a block), and has one reservation at a time: so replicas take turns, block by block, and one
-with a long line delays the others by no more than its block.
+Callers of one process that wait for a bucket stand in line, first come, first served. The first one makes one
+reservation for itself and for those behind it that fit into a block. A process has one reservation at a time: so
+replicas take turns, block by block, and a long line in one delays the others by no more than a block.
 """
 
 import asyncio
@@ -25,16 +25,16 @@ BLOCK_S: Final = 0.05
 LIFETIME_S: Final = 0.5
 """Lifetime of a reservation that was not spent; later it would come on top of what others spend."""
 FRESH_S: Final = 0.25
-"""For so long a bucket is believed to be open: no longer does a pause take to be known everywhere."""
+"""How long a bucket is assumed to be open after a look at it; a pause is known to all replicas after that time."""
 LONGEST_PAUSE_S: Final = 3_600.0
-"""Whatever a provider asks for: nobody can take a pause back."""
+"""Longest pause that a provider can ask for: a pause can't be ended early."""
 MAX_IDLE_LINES: Final = 1_000
 
 _SCOPES: Final = {"kb": "knowledge base", "model": "model"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Ask:
+class _Request:
     requests: int
     tokens: int
 
@@ -49,18 +49,18 @@ class _Block:
     requests: int
     tokens: int
 
-    def covers(self, ask: _Ask) -> bool:
+    def covers(self, ask: _Request) -> bool:
         return ask.requests <= self.requests and ask.tokens <= self.tokens
 
-    def without(self, ask: _Ask) -> "_Block":
+    def without(self, ask: _Request) -> "_Block":
         return replace(self, requests=self.requests - ask.requests, tokens=self.tokens - ask.tokens)
 
 
 @dataclass(slots=True)
-class _Line:
+class _WaitingLine:
     """Queue of this process at one bucket, and the known state of the bucket."""
 
-    asks: deque[_Ask] = field(default_factory=deque)
+    asks: deque[_Request] = field(default_factory=deque)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     block: _Block | None = None
     opens_at: float = 0.0
@@ -95,14 +95,16 @@ class RateLimiter:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._lines: BoundedCache[str, _Line] = BoundedCache(MAX_IDLE_LINES, is_in_use=lambda line: bool(line.asks))
+        self._lines: BoundedCache[str, _WaitingLine] = BoundedCache(
+            MAX_IDLE_LINES, is_in_use=lambda line: bool(line.asks)
+        )
         self._returns: set[asyncio.Task[None]] = set()
 
     async def reserve(self, bucket: Bucket, *, requests: int = 1, tokens: int = 0, patience_s: float = 15.0) -> None:
-        """Return when so much may be spent: at once, or when all who asked before have had theirs.
+        """Return when so much may be spent: at once, or after the earlier callers.
 
-        An ask larger than the bucket waits until it is full, and those after it for the time it is worth. Whoever is
-        cancelled gives back.
+        An amount larger than the bucket waits until the bucket is full, and delays later callers accordingly. A
+        cancelled caller gives back its reservation.
 
         Raises:
             Parked: the wait would be, or was, longer than `patience_s`; nothing was taken.
@@ -111,11 +113,11 @@ class RateLimiter:
             return
         began = _now()
         line = self._line(bucket)
-        ask = _Ask(requests, tokens)
+        ask = _Request(requests, tokens)
         line.asks.append(ask)
         try:
-            async with self._turn(bucket, line, patience_s):
-                await self._go(bucket, line, ask, until=began + patience_s)
+            async with self._first_in_line(bucket, line, patience_s):
+                await self._wait_until_allowed(bucket, line, ask, until=began + patience_s)
         finally:
             line.asks.remove(ask)
             if not line.asks:
@@ -123,7 +125,7 @@ class RateLimiter:
         RATE_LIMIT_WAIT_SECONDS.labels(bucket.scope).observe(_now() - began)
 
     async def check_available(self, bucket: Bucket, *, patience_s: float = 15.0) -> None:
-        """Raise Parked if to `take` anything now would; takes nothing."""
+        """Raise Parked if `reserve` would for any amount now; reserves nothing."""
         if bucket.limited:
             nothing = await rate_limits.reserve(self._database, bucket, requests=0, tokens=0, longest_wait_s=patience_s)
             wait_s = nothing.wait_s
@@ -133,24 +135,24 @@ class RateLimiter:
             raise _rejected(bucket, wait_s)
 
     async def close(self, bucket: Bucket, retry_after_s: float) -> None:
-        """Let nobody take from `bucket` for so long, an hour at most, on any replica: its provider asked for it."""
+        """Close `bucket` on all replicas for so long, an hour at most, because its provider asks for a pause."""
         closing = await rate_limits.close(self._database, bucket, for_s=min(retry_after_s, LONGEST_PAUSE_S))
         self._line(bucket).learn(closing)
 
     async def settle(self) -> None:
-        """Wait until what the cancelled gave back is given back; call it before the database is closed."""
+        """Wait until cancelled callers have given back their reservations. Call it before the database is closed."""
         await asyncio.gather(*self._returns, return_exceptions=True)
 
-    def _line(self, bucket: Bucket) -> _Line:
+    def _line(self, bucket: Bucket) -> _WaitingLine:
         line = self._lines.find(bucket.row_id)
         if line is None:
-            line = _Line()
+            line = _WaitingLine()
             self._lines.put(bucket.row_id, line)
         return line
 
     @asynccontextmanager
-    async def _turn(self, bucket: Bucket, line: _Line, patience_s: float) -> AsyncIterator[None]:
-        """Hold the first place in the line within this. Only waiting in the line uses up patience."""
+    async def _first_in_line(self, bucket: Bucket, line: _WaitingLine, patience_s: float) -> AsyncIterator[None]:
+        """Be the first in the line within this. Only waiting in the line uses up patience."""
         try:
             # Without a limit, those before only wait for the end of a pause, and give up themselves if it is too long.
             async with asyncio.timeout(patience_s if bucket.limited else None):
@@ -162,7 +164,7 @@ class RateLimiter:
         finally:
             line.turn.release()
 
-    async def _go(self, bucket: Bucket, line: _Line, ask: _Ask, *, until: float) -> None:
+    async def _wait_until_allowed(self, bucket: Bucket, line: _WaitingLine, ask: _Request, *, until: float) -> None:
         if not bucket.limited:
             await self._sleep(bucket, line, lambda: line.opens_at, until=until)
             return
@@ -178,7 +180,7 @@ class RateLimiter:
                 return
             line.block = None
 
-    async def _reserve(self, bucket: Bucket, line: _Line, *, until: float) -> _Block:
+    async def _reserve(self, bucket: Bucket, line: _WaitingLine, *, until: float) -> _Block:
         requests, tokens = line.first_together(bucket)
         longest_wait_s = max(0.0, until - _now())
         reserving = asyncio.create_task(
@@ -187,14 +189,14 @@ class RateLimiter:
         try:
             reservation = await asyncio.shield(reserving)
         except asyncio.CancelledError:
-            self._later(self._undo(bucket, reserving, requests, tokens))
+            self._run_in_background(self._undo(bucket, reserving, requests, tokens))
             raise
         line.learn(reservation.closing)
         if not reservation.made:
             raise _rejected(bucket, reservation.wait_s)
         return _Block(reservation, _now() + reservation.wait_s, requests, tokens)
 
-    async def _sleep(self, bucket: Bucket, line: _Line, goes_at: Callable[[], float], *, until: float) -> None:
+    async def _sleep(self, bucket: Bucket, line: _WaitingLine, goes_at: Callable[[], float], *, until: float) -> None:
         """Sleep until `goes_at()`, which grows by pauses that come meanwhile."""
         while True:
             if (left_s := goes_at() - _now()) > 0:
@@ -206,11 +208,11 @@ class RateLimiter:
             else:
                 return
 
-    def _give_back_rest(self, bucket: Bucket, line: _Line) -> None:
-        """Nobody of this process wants what is left of the block."""
+    def _give_back_rest(self, bucket: Bucket, line: _WaitingLine) -> None:
+        """Give back the rest of the block, which no caller of this process needs."""
         block, line.block = line.block, None
         if block is not None and (block.requests or block.tokens):
-            self._later(self._give_back(bucket, block.reservation, block.requests, block.tokens))
+            self._run_in_background(self._give_back(bucket, block.reservation, block.requests, block.tokens))
 
     async def _undo(self, bucket: Bucket, reserving: asyncio.Task[Reservation], requests: int, tokens: int) -> None:
         reservation = await reserving
@@ -220,8 +222,8 @@ class RateLimiter:
     async def _give_back(self, bucket: Bucket, reservation: Reservation, requests: int, tokens: int) -> None:
         await rate_limits.give_back(self._database, bucket, reservation, requests=requests, tokens=tokens)
 
-    def _later(self, giving_back: Coroutine[None, None, None]) -> None:
-        """Do it though nobody waits for it; if it fails, its units are made good by time."""
+    def _run_in_background(self, giving_back: Coroutine[None, None, None]) -> None:
+        """Give back without a waiting caller; after a failure, the units come back with time."""
         task = asyncio.create_task(giving_back)
         self._returns.add(task)
         task.add_done_callback(self._returned)
@@ -229,7 +231,7 @@ class RateLimiter:
     def _returned(self, task: asyncio.Task[None]) -> None:
         self._returns.discard(task)
         if not task.cancelled():
-            # Looked at, so that asyncio does not print it.
+            # Read it, so that asyncio does not log it.
             task.exception()
 
 

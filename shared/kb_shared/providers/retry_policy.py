@@ -1,4 +1,4 @@
-"""How long to try again in place before the work is handed back."""
+"""Decides how long a call is repeated in place before its work is queued again."""
 
 import time
 
@@ -6,9 +6,9 @@ from kb_shared.errors import ProviderUnavailable
 
 
 class RetryPolicy:
-    """For one sub-batch; `decide` is a stamina hook: whether to try again, or after how many seconds exactly.
+    """Retry policy of one call. `decide` is a stamina hook: whether to repeat, or after how many seconds exactly.
 
-    A provider that asks for more time than is left gets it from whoever queues the work, not from a sleeping task.
+    If a provider asks for a longer pause than is left, the call is not repeated here, and the work is queued again.
     """
 
     MAX_BAD_ANSWERS = 3

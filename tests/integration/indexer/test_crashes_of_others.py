@@ -31,7 +31,7 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
     await indexer.publish(tenant.ocr(KILLER, text_of(1, 2)), tenant.ocr(INNOCENT, text_of(3, 4)))
     commands = indexer.post.sent_to(*LANES)
     with monkeypatch.context() as dying:
-        dying.setattr(JobLeases, "_let_go", nothing)
+        dying.setattr(JobLeases, "_release", nothing)
         # Whoever dies, another finds its leases.
         for crash, process in zip(range(MAX_CRASHES), cycle((indexer, rival)), strict=False):
             await _die_at_work(process, commands, together=crash < SUSPECT_AFTER)

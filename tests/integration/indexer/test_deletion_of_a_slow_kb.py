@@ -34,7 +34,7 @@ async def test_its_calls_are_cancelled_and_its_slots_are_free(shared_database: D
         await hostile.was_asked()
         for kb in kbs:
             await indexer.begin_deletion_of_kb(kb)
-            await indexer.deletions.look()
+            await indexer.deletions.interrupt_deleted()
 
         await until(lambda: all(slot.done() for slot in slots), within_s=20, what="all slots are free")
         await hostile.was_left()
@@ -57,7 +57,7 @@ async def test_the_calls_of_a_kb_that_stays_go_on(shared_database: Database, ten
         assert len(slots) == 6
         await until(lambda: sum(len(asked.body["input"]) for asked in hostile.asked) == 3)
         await indexer.begin_deletion_of_kb(deleted)
-        await indexer.deletions.look()
+        await indexer.deletions.interrupt_deleted()
         await until(lambda: sum(slot.done() for slot in slots) == 3, within_s=20)
         may_answer.set()
         await asyncio.gather(*slots)

@@ -257,7 +257,7 @@ async def test_leases_are_extended_again_and_again_while_their_work_goes_on(
             await until(extended)
 
     async with replica(tenant.database, model_server.api_base, lease=timedelta(seconds=0.6)) as indexer:
-        keeping = asyncio.create_task(indexer.leases.keep())
+        keeping = asyncio.create_task(indexer.leases.run())
         await indexer.publish(tenant.ocr("d", TEXT))
         async with failpoints.during("sync.after_chunking", two_extensions):
             await indexer.handle_commands()

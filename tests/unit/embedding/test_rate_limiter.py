@@ -351,7 +351,7 @@ def test_a_replica_that_dies_costs_the_others_a_block_at_most() -> None:
         world.mongo.commands = 0
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        world.limiters[0]._later = lambda giving_back: giving_back.close()  # type: ignore[method-assign]  # dead
+        world.limiters[0]._run_in_background = lambda giving_back: giving_back.close()  # type: ignore[method-assign]  # dead
         return await world.spend(1, of)
 
     assert run(main).at <= 1 + BURST_S + BLOCK_S + 0.1

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.embedding.splitting import Sorted, ask_in_parts
+from kb_shared.embedding.splitting import SplitAnswers, ask_in_parts
 from kb_shared.errors import BatchRefused, ProviderUnavailable
 
 
@@ -24,7 +24,7 @@ class Provider:
             raise BatchRefused("no", error_type="text_refused")
         return {key: len(text) for key, text in batch.items()}
 
-    def asked(self, batch: Mapping[str, str]) -> Sorted[str, int]:
+    def asked(self, batch: Mapping[str, str]) -> SplitAnswers[str, int]:
         return asyncio.run(ask_in_parts(batch, self.ask))
 
 

@@ -18,9 +18,6 @@ class Part:
         await (stop or asyncio.Event()).wait()
         self._running.remove(self._name)
 
-    async def keep(self) -> None:
-        await self.run()
-
 
 async def test_all_parts_of_the_indexer_run_until_it_stops() -> None:
     running: set[str] = set()

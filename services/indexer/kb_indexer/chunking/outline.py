@@ -18,7 +18,7 @@ MAX_HEADING_LINE_TOKENS = 64
 _MAX_TITLE_TOKENS = MAX_HEADING_LINE_TOKENS - 4  # leaves room for the line's end
 _MAX_TITLE_CODE_POINTS = 1_000
 _HEADING = re.compile(r"^ {0,3}(?P<marks>#{1,6})[ \t]+(?=\S)", re.MULTILINE)
-_FENCE = re.compile(r"^ {0,3}(?P<fence>`{3,}|~{3,})(?P<info>[^\n]*)", re.MULTILINE)
+_CODE_FENCE = re.compile(r"^ {0,3}(?P<code_fence>`{3,}|~{3,})(?P<info>[^\n]*)", re.MULTILINE)
 
 
 _Found = TypeVar("_Found", "Heading", Table)
@@ -107,19 +107,19 @@ def _shortened(title: str) -> str:
 
 
 def _code_blocks(text: str) -> Iterator[Span]:
-    """Yield the fenced blocks. One that is never closed is none: a stray fence must not swallow the headings below."""
+    """Yield the fenced code blocks. A code fence that is never closed opens none: headings below it stay headings."""
     opened: re.Match[str] | None = None
-    for match in find_at_line_starts(_FENCE, text):
+    for match in find_at_line_starts(_CODE_FENCE, text):
         if opened is None:
-            if not (match["fence"][0] == "`" and "`" in match["info"]):
+            if not (match["code_fence"][0] == "`" and "`" in match["info"]):
                 opened = match
         elif _closes(match, opened):
-            yield Span(opened.start("fence"), match.end())
+            yield Span(opened.start("code_fence"), match.end())
             opened = None
 
 
 def _closes(match: re.Match[str], opened: re.Match[str]) -> bool:
-    return match["fence"].startswith(opened["fence"]) and not match["info"].strip()
+    return match["code_fence"].startswith(opened["code_fence"]) and not match["info"].strip()
 
 
 def _outside(found: Iterator[_Found], code: Sequence[Span]) -> Iterator[_Found]:

@@ -1,4 +1,4 @@
-"""Knowledge bases whose backlog is long: further work for them goes to the bulk lane and delays no other KB."""
+"""Finds knowledge bases with a long backlog: their further commands go to the bulk lane and delay no other KB."""
 
 import asyncio
 from collections.abc import Mapping, Sequence

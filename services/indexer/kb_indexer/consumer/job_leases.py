@@ -1,4 +1,4 @@
-"""The leases of the jobs this process works on, kept alive by one task for all of them."""
+"""Claims the jobs that this process works on, and extends their leases in one task for all of them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -27,16 +27,16 @@ class _Held:
     job: IndexJob
     since: float
     until: float
-    """When the lease runs out, on the monotonic clock: a little before it does by the server's."""
+    """Time on the monotonic clock at which the lease expires: a little before it does by the server's clock."""
     is_swapped: bool = False
 
 
 class LeaseLost(Exception):
-    """Somebody else is at work on the job."""
+    """Another process works on the job now."""
 
 
 class JobLeases:
-    """Claims jobs for this process. A lease keeps others from paying for the same work; fences keep it right."""
+    """Claims jobs for this process. Leases avoid double work and cost; correctness rests on the fences of a swap."""
 
     def __init__(self, database: Database, *, length: timedelta, load: Load) -> None:
         self._database = database
@@ -58,7 +58,7 @@ class JobLeases:
         key = index_jobs.row_id(command.kb_id, command.document_id)
         async with self._locks.lock(key):
             asked_at = monotonic()
-            job = await self._claim_or_let_go(command)
+            job = await self._claim_or_release(command)
             if job is None:
                 yield None
                 return
@@ -67,26 +67,26 @@ class JobLeases:
                 yield job
             except asyncio.CancelledError:
                 # The partition went to another replica: let it, or the sweeper, begin at once.
-                await asyncio.shield(self._let_go(job))
+                await asyncio.shield(self._release(job))
                 raise
             finally:
                 del self._held[key]
 
-    async def _claim_or_let_go(self, command: SyncDocument) -> IndexJob | None:
+    async def _claim_or_release(self, command: SyncDocument) -> IndexJob | None:
         claiming = asyncio.ensure_future(self._claimed(command))
         try:
             return await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            # What is asked for together is claimed all the same, and would be nobody's until the lease expires.
+            # The batch is claimed all the same; without this, the job would be blocked until its lease expires.
             job = await claiming
             if job is not None:
-                await self._let_go(job)
+                await self._release(job)
             raise
 
     async def _claim(self, commands: Sequence[SyncDocument]) -> Mapping[SyncDocument, IndexJob]:
         return await index_jobs.claim_all(self._database, commands, owner=self._owner, lease=self._length)
 
-    async def _let_go(self, job: IndexJob) -> None:
+    async def _release(self, job: IndexJob) -> None:
         try:
             await index_jobs.give_back(self._database, job, owner=self._owner, uncount_attempt=True)
         except PyMongoError:
@@ -97,44 +97,44 @@ class JobLeases:
         if not finished and job.lease_owner is not None:
             await index_jobs.give_back(self._database, job, owner=job.lease_owner)
 
-    async def keep(self) -> None:
-        """Extend what is worked on for long, for ever; cancel to stop."""
+    async def run(self) -> None:
+        """Extend the leases of jobs that take long, until cancelled."""
         while True:
-            await asyncio.sleep(self._a_while.total_seconds())
+            await asyncio.sleep(self._extension_interval.total_seconds())
             try:
-                await self.extend(held_for=self._a_while)
+                await self.extend(held_for=self._extension_interval)
             except PyMongoError as error:
-                log.warning("lease.not_extended", error=type(error).__name__)
+                log.warning("lease.extension_failed", error=type(error).__name__)
 
     async def extend(self, *, held_for: timedelta) -> None:
-        """Extend the leases that have been held for so long, but those of jobs that are being swapped.
+        """Extend the leases that have been held for so long, except those of jobs that are being swapped.
 
-        Most jobs are done before: the transaction that ends a job would conflict with an extension, and begin again.
+        Most jobs end before their first extension. During a swap an extension would conflict with its transaction.
         """
         asked_at = monotonic()
         latest = asked_at - held_for.total_seconds()
         old = [held for held in self._held.values() if held.since <= latest and not held.is_swapped]
         if any(held.until < asked_at for held in old):
             self._load.lease_ran_out()
-        # If one is gone, each is asked for by itself when it matters.
+        # If one was lost, `for_swap` checks each of them by itself.
         if await self._extend([held.job for held in old]) == len(old):
             for held in old:
                 held.until = asked_at + self._length.total_seconds()
 
     @asynccontextmanager
     async def for_swap(self, job: IndexJob) -> AsyncIterator[None]:
-        """Swap within this: the lease was extended before if it is not new, and is left alone meanwhile.
+        """Swap within this: an old lease is extended first, and none is extended during the swap.
 
-        The transaction of the swap keeps everybody else from the job, however long it takes.
+        The transaction of the swap writes the row of the job, so no other process can claim it meanwhile.
 
         Raises:
-            LeaseLost: another has taken the job, and does it.
+            LeaseLost: another process has taken the job.
         """
         held = self._held[index_jobs.row_id(job.kb_id, job.document_id)]
         asked_at = monotonic()
         if asked_at > held.until:
             self._load.lease_ran_out()
-        if asked_at >= held.until - (self._length - self._a_while).total_seconds():
+        if asked_at >= held.until - (self._length - self._extension_interval).total_seconds():
             if not await self._extend([job]):
                 raise LeaseLost
             held.until = asked_at + self._length.total_seconds()
@@ -145,7 +145,7 @@ class JobLeases:
             held.is_swapped = False
 
     @property
-    def _a_while(self) -> timedelta:
+    def _extension_interval(self) -> timedelta:
         return self._length / 6
 
     async def _extend(self, jobs: Sequence[IndexJob]) -> int:

@@ -1,7 +1,7 @@
-"""How much this process works on at once: less when that comes near the time that it may take.
+"""Limits how much is in work at once in this process, by how long it takes compared with the time it may take.
 
-With too little CPU, here or at MongoDB, the more is at work at once the longer each transaction stays open, until none
-ends in time and all are undone. Fewer at once are done one after the other, and nothing is done twice.
+With too little CPU, here or in MongoDB, more work at once keeps each transaction open for longer, until none commits in
+time and all are rolled back and repeated. With a lower limit each one commits at the first attempt.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ FIRST_WHEN_QUICK: Final = 32
 PINGS: Final = 5
 QUICK_PING_S: Final = 0.01
 EVENTS_FOR_A_DOCUMENT: Final = 8
-"""Beside a document, an event is little work and much waiting, and the more of them ask MongoDB together the less each
-costs."""
+"""Number of events in flight for each document: an event is little work and much waiting, and events that ask MongoDB
+together cost less each."""
 LONGEST_BATCH_S: Final = 1.0
 """After this time other events no longer wait for the end of a batch: one with a large text takes long."""
 _SHARPEST: Final = 0.125
@@ -42,13 +42,13 @@ log = structlog.get_logger()
 
 
 class Load:
-    """One for each kind of work of a process. Its limit is never below one, and never above what is set."""
+    """Limits one kind of work in a process. The limit is at least one and at most the configured number."""
 
     def __init__(self, work: str, *, first: int, most: int, aim_s: float, gentlest_decrease: float) -> None:
-        """Begin with `first`; what takes longer than `aim_s` is too much at once, if only by a little."""
+        """Begin with `first`; work that takes longer than `aim_s` lowers the limit."""
         self.in_flight = 0
         self.ended = 0
-        """Also what failed."""
+        """Number of ended pieces of work, failed ones included."""
         self._all_ended = asyncio.Event()
         self._work = work
         self._limit = AdaptiveLimit(
@@ -72,10 +72,10 @@ class Load:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Count what is done within this as in flight, and notice if MongoDB does not answer it in time."""
+        """Count the work within this as in flight, and lower the limit if MongoDB does not answer it in time."""
         self.in_flight += 1
         try:
-            with self.noticing():
+            with self.noticing_overload():
                 yield
         finally:
             self.in_flight -= 1
@@ -92,23 +92,23 @@ class Load:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Learn from how long this takes, beside all that is in flight."""
+        """Adapt the limit to how long the work within this takes, beside all that is in flight."""
         before = self._limit.decreases
         clock = asyncio.get_running_loop().time
         began = clock()
-        with self.noticing():
+        with self.noticing_overload():
             yield
         seconds = clock() - began
         with self._log_changes("slow", seconds=round(seconds, 2)):
             self._limit.ended(seconds=seconds, begun_after=before, may_grow=self.is_used)
 
     def lease_ran_out(self) -> None:
-        """Note that a lease could not be extended in time: this process, or MongoDB, does too much at once."""
+        """Lower the limit because a lease could not be extended in time: this process or MongoDB is overloaded."""
         with self._log_changes("lease_ran_out"):
             self._limit.failed()
 
     @contextmanager
-    def noticing(self) -> Iterator[None]:
+    def noticing_overload(self) -> Iterator[None]:
         """Lower the limit if MongoDB does not answer in time, once for all that began under the same limit."""
         before = self._limit.decreases
         try:
@@ -134,17 +134,17 @@ class Load:
 
 
 class EventsBesideDocuments:
-    """How many events may be in flight, and when they begin: documents that wait keep most of the CPU."""
+    """Limits the events in flight, and decides when they begin, so that waiting documents keep most of the CPU."""
 
     def __init__(self, *, events: Load, documents: Load) -> None:
         self.events = events
         self._documents = documents
         self._documents_seen = 0
         self._may_have_ended = 0
-        """Events in all, when those end that may be in flight."""
+        """Value that `events.ended` has when all events that may be in flight have ended."""
 
     def limit(self) -> int:
-        """Return how many may be worked on now: one at least, so that this is asked again when it ends."""
+        """Return how many may be in flight now: at least one, so that its end asks again."""
         unbounded = self.events.ended + self.events.limit()
         if self._documents.is_used:
             # One for each document that ended: under overload, more would only make the backlog longer.
@@ -156,9 +156,9 @@ class EventsBesideDocuments:
         return max(1, self._may_have_ended - self.events.ended)
 
     async def until_next_batch(self) -> None:
-        """Wait, while there are documents to be done, for the end of the events in flight.
+        """While documents wait, wait until the events in flight have ended.
 
-        Those that arrive meanwhile begin together, and share their commands: alone, each costs several times as much.
+        Events that arrive meanwhile begin together and share their commands; alone, each costs several times as much.
         """
         if self._documents.is_used and self.events.in_flight:
             await self.events.until_all_ended(within_s=LONGEST_BATCH_S)

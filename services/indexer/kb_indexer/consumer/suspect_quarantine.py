@@ -1,7 +1,6 @@
-"""Lets a suspect document run alone in this process; others run side by side.
+"""Handles a suspect document alone in this process; the others side by side.
 
-A process that dies interrupts all the documents it works on. Which of them killed it is known only if it was the only
-one.
+A process that dies interrupts all documents that it has in work. Which one killed it is certain only if it was alone.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ class SuspectQuarantine:
     """Admits many documents at once, or a single one."""
 
     def __init__(self) -> None:
-        # First come, first served: who waits to be alone is not passed by those who come after it.
+        # First come, first served: a document that waits to be alone is not overtaken by later ones.
         self._door = asyncio.Lock()
         self._inside = 0
         self._empty = asyncio.Event()
@@ -21,7 +20,7 @@ class SuspectQuarantine:
 
     @asynccontextmanager
     async def side_by_side(self) -> AsyncIterator[None]:
-        """Enter beside others, once no document is alone or waits to be."""
+        """Enter beside others, while no document is alone or waits to be alone."""
         async with self._door:
             self._inside += 1
             self._empty.clear()
@@ -34,7 +33,7 @@ class SuspectQuarantine:
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
-        """Enter alone, once those before it are done; those that come meanwhile wait."""
+        """Enter alone, after all earlier documents are done; later ones wait."""
         async with self._door:
             await self._empty.wait()
             yield
