@@ -66,7 +66,7 @@ async def insert(database: Database, agent: Agent) -> None:
 
 
 async def get(database: Database, organization_id: str, agent_id: str) -> Agent:
-    """Raises NotFound."""
+    """Return an agent. Raises NotFound."""
     return _found(await database[NAME].find_one(_key(organization_id, agent_id)))
 
 
@@ -116,7 +116,7 @@ async def store_name_of_knowledge_base(
 
 
 async def delete(database: Database, organization_id: str, agent_id: str) -> None:
-    """Raises NotFound."""
+    """Delete an agent. Raises NotFound."""
     deleted = await database[NAME].delete_one(_key(organization_id, agent_id))
     if not deleted.deleted_count:
         raise NotFound("agent")

@@ -21,7 +21,7 @@ class OrganizationKey(NamedTuple):
 def bulk_lookup(
     database: Database, find: Callable[[Database, str, Collection[str]], Awaitable[Mapping[str, Found]]]
 ) -> Callable[[Sequence[OrganizationKey]], Awaitable[Mapping[OrganizationKey, Found]]]:
-    """Adapt a lookup within one organization to a batch loader, whose keys may be of several."""
+    """Adapt a lookup within one organization to a batch loader, whose keys may be of several organizations."""
 
     async def ask(organization_id: str, identities: Collection[str]) -> Mapping[OrganizationKey, Found]:
         found = await find(database, organization_id, identities)
@@ -36,7 +36,7 @@ def bulk_lookup(
 async def in_parts(
     wanted: Iterable[tuple[Scope, str]], ask: Callable[[Scope, Collection[str]], Awaitable[Mapping[Key, Found]]]
 ) -> dict[Key, Found]:
-    """Ask once for each scope."""
+    """Run one query for each scope, all at the same time, and merge the results."""
     by_scope: dict[Scope, list[str]] = {}
     for scope, identity in wanted:
         by_scope.setdefault(scope, []).append(identity)

@@ -49,7 +49,7 @@ class Bucket:
 
     @property
     def scope(self) -> str:
-        """For metrics: `kb` or `model`."""
+        """Return the label for metrics: `kb` or `model`."""
         return self.name.partition("/")[0]
 
     @property

@@ -10,10 +10,10 @@ _HEAD = bytes([BinaryVectorDtype.FLOAT32.value[0], 0])
 
 
 def to_binary(vector: Vector) -> Binary:
-    """BSON vector of float32: two bytes of head, then the numbers, little-endian."""
+    """Encode as BSON vector of float32: two bytes of header, then the numbers, little-endian."""
     return Binary(_HEAD + vector.astype("<f4", copy=False).tobytes(), 9)
 
 
 def from_binary(binary: bytes) -> Vector:
-    """Read-only, on the memory of `binary`."""
+    """Decode without a copy; the result is read-only and shares the memory of `binary`."""
     return np.frombuffer(binary, dtype="<f4", offset=2)

@@ -199,7 +199,7 @@ async def write(chunks: Chunks, session: MongoSession, writes: Sequence[Write]) 
 
 
 async def update_metadata(chunks: Chunks, session: MongoSession, document_id: str, *, metadata: ChunkMetadata) -> None:
-    """Update what the live chunks carry of their document; vectors stay."""
+    """Update the chunk metadata of the live chunks; vectors are not changed."""
     await chunks.collection.update_many(
         {**chunks.filter_document(document_id), "until": None},
         {"$set": {**metadata.fields(), "indexed_at": datetime.now(UTC)}},
