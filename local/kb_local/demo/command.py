@@ -16,17 +16,14 @@ from kb_shared.observability import logs
 
 def run(*, as_json: bool) -> int:
     """Run the demo in a stack of its own and return the exit status. Its folder, `.kb/demo`, is deleted first."""
-    home = home_of(os.environ)
-    folder = home.folder / "demo"
+    folder = home_of(os.environ).folder / "demo"
     shutil.rmtree(folder, ignore_errors=True)
     output = DemoOutput(as_json=as_json)
     # The demo prints its own progress; log lines of the launchers would interrupt it.
     logs.configure("demo", "WARNING")
     asyncio.run(_run(folder, output))
     if not as_json:
-        home.prepare()
-        secrets = home.read_secrets()
-        output.print_next_steps(secrets.organization_id, secrets.api_key)
+        output.print_next_steps()
     return 0
 
 

@@ -68,14 +68,14 @@ class DemoOutput:
         )
         self.print_line(f"total time: {figures.total_s:.0f} s")
 
-    def print_next_steps(self, organization_id: str, api_key: str) -> None:
+    def print_next_steps(self) -> None:
         self._console.print(
-            f"""
+            """
 [bold]Try next[/]
-  make up       start the stack in the background and print its URL
-  export KB_API=<the URL> ORG={organization_id} KEY={api_key}
-  curl -H "Authorization: Bearer $KEY" $KB_API/v0/orgs/$ORG/knowledge-bases
-  make down     stop it; the data is kept"""
+  make up       start the stack in the background; paste the line that it prints
+  make down     stop it; the data is kept
+
+docs/tutorial/first-answer.md leads from there to a cited answer over your own text."""
         )
 
 
