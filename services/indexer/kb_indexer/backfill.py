@@ -1,4 +1,4 @@
-"""Runs backfills: asks for the documents of a KB that each is about, a few at a time.
+"""Runs backfills: publishes commands for the documents of a KB, a few at a time.
 
 The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a large KB delays no other one.
 """
@@ -70,7 +70,7 @@ class BackfillRunner:
             try:
                 moved |= await self._stretch(scan)
             except (PyMongoError, TransientError) as error:
-                # The others may fare better; this one goes on from its cursor in the next turn.
+                # Other backfills go on; this one continues from its cursor in the next turn.
                 log.warning("backfill.interrupted", kb_id=scan.kb_id, error=type(error).__name__)
         return moved
 

@@ -76,9 +76,9 @@ class Indexer:
     deletions: DeletedKnowledgeBases
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Work until `stop`: consumers finish what they began and commit, then the rest ends.
+        """Work until `stop`: the consumers finish their records and commit, then the other parts end.
 
-        If any part fails, all end: a new process is better than half of one.
+        If one part fails, all end: a new process is better than one without a part.
         """
         consumed = asyncio.Event()
         async with asyncio.TaskGroup() as parts:
@@ -102,7 +102,7 @@ class Indexer:
 
 @asynccontextmanager
 async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readiness) -> AsyncIterator[Indexer]:
-    """Make the indexer of `settings` once MongoDB and Kafka answer; what it holds open is closed on leaving.
+    """Make the indexer of `settings` once MongoDB and Kafka answer; close its connections after the block.
 
     Raises:
         Stopped: `stop` was set while it waited for them.

@@ -1,4 +1,4 @@
-"""A document event becomes one command for each KB it concerns.
+"""Turns a document event into one command for each KB that it concerns.
 
 In this order: the text, the projection, the KBs, the jobs, the commands; the offset last. A crash anywhere repeats
 the event, and a repeated event still sends what is behind, so the offset serves as the outbox here.
@@ -156,7 +156,7 @@ class FanOut:
         for _ in range(_MAX_RACES):
             before = await self._state_reader.document(OrganizationKey(event.organization_id, event.document_id))
             state = before or Document(event.organization_id, event.document_id)
-            # A text that the document refers to is stored, and stays so for as long as it does.
+            # A text that the document refers to already is stored, and is kept while the document refers to it.
             if isinstance(text, NewText) and (state.text is None or state.text.text_id != text.identity):
                 await self._stored(text)
             await reach("fan_out.after_text")
@@ -189,8 +189,8 @@ class FanOut:
         return dict.fromkeys(await documents.write_all(self._database, changes), True)
 
     async def _find_referred(self, event: OcrCompleted, reference: str) -> document_texts.StoredText:
-        # Young again, as the sweep of texts that no document refers to must not be faster than the projection. And the
-        # write finds a text that a majority read right after a change of the primary might not find yet.
+        # `touch` makes the text young: the sweep of unused texts must not delete it before the projection refers to it.
+        # As a write it also finds a text that a majority read right after an election might not find yet.
         is_there = document_texts.belongs_to(
             reference, DocumentKey(event.organization_id, event.document_id)
         ) and await document_texts.touch(self._database, event.organization_id, reference)

@@ -1,4 +1,4 @@
-"""What a document is after some set of its events. Pure, and the same whatever the order of the events.
+"""Computes what a document is after some set of its events. Pure; the order of the events makes no difference.
 
 Each facet keeps the content with the greatest (revision, digest); a deletion makes every facet up to its revision
 absent; so the state is a function of the set of events alone.

@@ -107,7 +107,7 @@ class SearchableProbe:
                 await asyncio.sleep(GRACE_S)
                 await vectors.delete_retired(watch.chunks, watch.document_id, up_to_version=watch.version - 1)
         except (PyMongoError, SearchUnavailable) as error:
-            # The TTL does it a minute later; a KB deleted meanwhile has nothing left to delete.
+            # The TTL deletes the chunks a minute later. A KB that was deleted meanwhile has none.
             log.info("probe.gave_up", error=type(error).__name__)
 
 

@@ -1,4 +1,4 @@
-"""Reads the current state of documents and KBs, in one command for all that are handled at the same time.
+"""Reads the current state of documents and KBs; concurrent reads share one command.
 
 Values come from the primary, never from memory, and a majority of the members has them: a decision that there is
 nothing to do may rest on them. They are no older than what this process has written in `seen_by_later_reads` and in

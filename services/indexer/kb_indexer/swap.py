@@ -53,8 +53,8 @@ from kb_shared.observability.metrics import SWAP_TRANSACTIONS
 from kb_shared.text.metadata_pairs import metadata_pairs
 
 SWAP_WITHIN_S: Final = 30.0
-"""A swap may write some thousand chunks with their vectors. It has as long as MongoDB keeps a transaction, if that is
-more: a large document that is alone on a slow machine needs it."""
+"""Time limit of a swap, which may write some thousand chunks with vectors. If MongoDB keeps transactions for longer,
+that is the limit: a large document on a slow machine needs it."""
 
 
 log = structlog.get_logger()
@@ -208,12 +208,12 @@ async def _replace(
     indexed = _indexed(swap.kb, current, version=version, chunk_count=chunk_count)
     await _fence_slot(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
-    # Before the chunks: a newer request then waits for this transaction, instead of undoing all that it has written.
+    # Before the chunks: a newer request then waits for this transaction instead of making it write them again.
     finished = await index_jobs.finish(swap.database, swap.job, session)
     await reach("swap.after_job")
     swap.writes += 1
-    # A document that is not in the KB has no chunks there, not even retired ones: nothing to look at. Should something
-    # be left all the same, the ids collide, and the next attempt looks.
+    # A document that is not in the KB has no chunks there, not even retired ones, so the first attempt reads none. If
+    # some are left all the same, their ids collide, and the next attempt reads them.
     is_clean = before is None and swap.attempts == 1
     inserted, retired = await _write_chunks(
         swap, session, document=current, chunks=chunks, before=before, indexed=indexed, is_clean=is_clean
@@ -239,7 +239,7 @@ def _is_indexed_as(before: IndexedDocument | None, document: Document, kb: Knowl
 
 
 async def _remove(swap: _Swap, session: MongoSession, *, document: Document | None) -> SwapResult:
-    # The row is written even where there is none: only so does a swap of the same document conflict with this.
+    # The row is written even if there is none, so that a concurrent swap of the same document conflicts.
     version, before = await document_index.begin_swap(swap.database, session, swap.key)
     await reach("removal.after_row")
     fence = 0
@@ -249,7 +249,7 @@ async def _remove(swap: _Swap, session: MongoSession, *, document: Document | No
             raise StaleDecision
         fence = fenced
     await _fence_slot(swap, session, before=before, after=None)
-    # A document deleted and tagged since stays with its job, which waits for the text, as if it had never been here.
+    # A document that was deleted and tagged again keeps its job, which waits for the text.
     waits = awaits_text(document, swap.kb)
     finished = not waits and await index_jobs.finish(swap.database, swap.job, session)
     swap.writes += 1

@@ -128,7 +128,7 @@ class SyncFailures:
             await self._retry_with_backoff(job, error)
             return
         INDEXING_ERRORS.labels(job.kb_id, error.error_type).inc()
-        # Half as long again as it has waited by now: soon at first, seldom in a long outage.
+        # Half of the time that it has waited: soon at first, seldom in a long outage.
         waited_s = (datetime.now(UTC) - job.requested_at).total_seconds()
         backoff_s = min(max(waited_s / 2, _SHORTEST_PARKING_S), _LONGEST_DELAY_S)
         delay = timedelta(seconds=max(_jittered(backoff_s), _asked_s(error)))
@@ -187,7 +187,8 @@ def _asked_s(error: ParkingError) -> float:
         case ProviderKeyMissing() | ProviderKeyRefused():
             return 0
         case BudgetExhausted():
-            # To the end of the month; but a recount may find room before, and raising it makes the job due at once.
+            # The error asks to wait until the month ends, but a recount may find room before. A higher budget makes the
+            # job due at once.
             return _jittered(min(error.retry_after_s, _LONGEST_WITHOUT_BUDGET_S))
     return error.retry_after_s or 0
 

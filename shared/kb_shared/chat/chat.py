@@ -1,4 +1,4 @@
-"""The only way to a chat model: with the organization's key, within its limits and its budget, not during an outage."""
+"""Calls chat models for organizations: with their key, within limits and budget, not during an outage."""
 
 import asyncio
 import os
@@ -78,7 +78,7 @@ class Chat:
         model: ChatModel,
         on_text: OnText | None = None,
     ) -> Completion:
-        """Ask, and for some seconds again while the provider is unavailable and nothing was heard of an answer.
+        """Ask, and repeat for some seconds while the provider is unavailable and no text of an answer has come.
 
         Args:
             organization_id: whose limits and circuit count.
@@ -133,7 +133,7 @@ def _guarded(organization_id: str, model: ChatModel) -> GuardedModel:
 
 
 def was_paid_for(error: BaseException) -> bool:
-    """Return whether a model was working when the call was abandoned, for an unknown time."""
+    """Return whether the provider charges for a call that ended with `error`: the model may have worked on it."""
     match error:
         case asyncio.CancelledError():
             return True

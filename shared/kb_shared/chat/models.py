@@ -1,4 +1,4 @@
-"""Which chat models there are, and how each is asked; keys and addresses are those of the embedding models' providers.
+"""Lists the chat models and how each is called. Providers have one key and address for embeddings and chat.
 
 The catalogue is closed: those of `PROVIDERS` that LiteLLM's bundled list knows, and the local ones, which are no
 language models: one for demonstrations and the scripted ones of tests.
@@ -119,7 +119,7 @@ class ChatCatalogue:
         bundled = self._bundled_model(name)
         used = access or access_of_environment(name, bundled.provider, self._environment)
         compatible = bundled.provider == "openai"
-        # LiteLLM's own address of the route would be that of somebody's vLLM.
+        # Without an address, LiteLLM would use its own default address of this route.
         api_base = used.api_base or (OPENAI_API_BASE if compatible else None)
         listed = (bundled.usd_per_prompt_token, bundled.usd_per_completion_token)
         of_prompt, of_completion = self._prices.of_chat(name, listed=listed)

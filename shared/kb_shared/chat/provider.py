@@ -139,7 +139,7 @@ class ChatProvider:
             await _yield_to_event_loop()
         if text := characters.end():
             await on_text(text)
-        # litellm ends an answer properly that the provider did not.
+        # litellm ends an answer without an error even if the provider broke it off.
         if pieces.received_finish_reason is None:
             raise _BadAnswer("it breaks off")
         return kept
@@ -166,15 +166,15 @@ class ChatProvider:
         limit = question.max_completion_tokens
         # A limit above the model's own is needless, and refused.
         if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
-            # Models that think refuse `max_tokens`; litellm makes that of it where a provider knows only the old name.
+            # Reasoning models refuse `max_tokens`. litellm translates to it where a provider knows only the old name.
             request["max_completion_tokens"] = limit
         return request
 
 
 async def _yield_to_event_loop() -> None:
-    """Wait between two pieces: those of a fast provider are there at once, and each takes half a millisecond of CPU.
+    """Let other tasks run between two pieces: a fast provider sends many, and each takes half a millisecond of CPU.
 
-    Where the event loop is busy it is a longer wait, so that streams together leave most of its time to others.
+    A busy event loop makes the wait longer, so that all streams together leave most of its time to other tasks.
     """
     clock = asyncio.get_running_loop().time
     began = clock()

@@ -1,4 +1,4 @@
-"""Models that run inside a service and give a vector for every token, which is what late chunking is made of.
+"""Runs models inside a service that give a vector for every token, as late chunking needs.
 
 A piece's vector is the mean of the vectors that its tokens have in the text around it. Needs the extra `late`.
 """

@@ -1,7 +1,7 @@
-"""A piece of a text that is embedded as a part of what surrounds it, written as one text.
+"""Writes a piece of a text and its surroundings as one text, for late chunking.
 
-So late chunking needs no other way to a vector: such a text is cached, charged and retried like any other, and its
-hash changes with its surroundings, as its vector does.
+Late chunking embeds a piece as a part of its surroundings. Written so, a piece is cached, charged and retried like any
+other text, and its hash changes with its surroundings, as its vector does.
 """
 
 import re
@@ -22,7 +22,7 @@ class LateText(NamedTuple):
 
     @classmethod
     def read(cls, written: str) -> "LateText":
-        """A text that was not written by `written` is a piece without surroundings."""
+        """Read what `written` wrote; any other text is a piece without surroundings."""
         head = _HEAD.match(written)
         if head is None:
             return cls(written, 0, len(written))

@@ -1,4 +1,4 @@
-"""Which embedding models there are, and how each is asked: the name a user gives, turned into a LiteLLM call.
+"""Lists the embedding models, and turns the name that a user gives into a call of LiteLLM.
 
 The catalogue is closed: the local models, the deployment's late models, and those of `PROVIDERS` that LiteLLM's
 bundled list knows. A
@@ -211,7 +211,7 @@ class ModelCatalogue:
     def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> Model:
         provider = PROVIDERS[bundled.provider]
         compatible = bundled.provider == "openai"
-        # LiteLLM's own address of the route would be that of somebody's vLLM.
+        # Without an address, LiteLLM would use its own default address of this route.
         api_base = access.api_base or (OPENAI_API_BASE if compatible else None)
         return Model(
             name=name,

@@ -1,4 +1,4 @@
-"""The models of an organization: with its own key of the provider where it has one, else with the environment's."""
+"""Finds the models of an organization: with its own key of the provider if it has one, else with the deployment's."""
 
 from kb_shared.embedding.models import Model, ModelCatalogue
 from kb_shared.mongo.database import Database
@@ -27,5 +27,5 @@ class OrganizationModels:
         return self.catalogue.get(name, access)
 
     def forget(self, organization_id: str, provider: str) -> None:
-        """Its key was changed or deleted by this process."""
+        """Read the key again at the next call: this process has changed or deleted it."""
         self._keys.forget(organization_id, provider)

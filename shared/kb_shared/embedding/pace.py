@@ -1,7 +1,7 @@
-"""How much one provider is asked at once, learnt from how long its answers take. Pure.
+"""Decides how much a provider is asked at once, by how long its answers take. Pure.
 
-A provider that is slow gets few texts at a time, so that each answer comes long before its deadline and nothing that it
-computed is thrown away. A provider that is far away gets many requests at the same time.
+A slow provider gets few texts at a time, so that each answer comes long before its deadline and no computed vector is
+lost. A provider that is far away gets many requests at the same time.
 """
 
 import math
@@ -14,7 +14,7 @@ FIRST_TEXTS: Final = 8
 """Texts of the first requests, before anything is known. At one text a second, two of them end in 16 s."""
 FIRST_AT_ONCE: Final = 2
 MOST_NEARBY: Final = 4
-"""Requests at once to a provider that answers so soon that more would only be smaller."""
+"""Most concurrent requests to a quick provider: with more, each one would only be smaller."""
 MOST_AT_ONCE: Final = 32
 KEPT_FOR_FULL: Final = 2
 """Number of the concurrent requests that only full batches may begin; others wait for more texts."""
@@ -22,20 +22,20 @@ LONGEST_ANSWER_S: Final = 5.0
 """Target duration of a request: a query behind it in the provider's queue waits no longer."""
 _SHARE_OF_DEADLINE: Final = 0.125
 _FASTER: Final = 0.5
-"""How much of a better figure is believed at once; a worse one is believed whole."""
+"""Weight of a better measurement; a worse one replaces the estimate."""
 _FORGOTTEN: Final = 1.02
-"""The soonest answer counts as so much later with each that follows: a provider may move away."""
+"""Factor by which the soonest answer grows with each later one: a provider may become slower for good."""
 GATHERED_FOR_S: Final = 0.02
-"""How long a text waits for others to fill its request: more requests at once than one in this time are of no use."""
+"""How long a text waits for others to fill its request. More than one new request in this time is of no use."""
 
 
 class Pace:
-    """Additive increase of the requests at once, multiplicative decrease; texts by the time that each takes."""
+    """Adapts concurrent requests (additive increase, multiplicative decrease), and texts by the time each takes."""
 
     def __init__(self, *, deadline_s: float) -> None:
-        """Begin with little; `deadline_s` is how long an answer may take before it is lost.
+        """Begin with few texts and requests; `deadline_s` is how long an answer may take before it is lost.
 
-        Without an end (`math.inf`) a request is as large as there may be, from the first on.
+        Without a deadline (`math.inf`) each request has the largest size, from the first one on.
         """
         self._deadline_s = deadline_s
         self._aim_s = deadline_s if math.isinf(deadline_s) else min(LONGEST_ANSWER_S, deadline_s * _SHARE_OF_DEADLINE)
@@ -45,7 +45,7 @@ class Pace:
 
     @property
     def texts(self) -> int:
-        """How many the next request holds at most."""
+        """Return the most texts of the next request."""
         if math.isinf(self._aim_s):
             return MAX_TEXTS
         if self._seconds_per_text is None:
@@ -54,12 +54,12 @@ class Pace:
 
     @property
     def at_once(self) -> int:
-        """How many requests are under way at most."""
+        """Return the most concurrent requests."""
         return self._requests.value
 
     @property
     def partial_at_once(self) -> int:
-        """While so many requests are under way, a batch that is not full waits for more."""
+        """Return the number of concurrent requests from which on a batch that is not full waits for more texts."""
         return min(self.at_once, max(FIRST_AT_ONCE, self.at_once - KEPT_FOR_FULL))
 
     def answered(self, texts: int, *, seconds: float) -> None:
@@ -75,11 +75,14 @@ class Pace:
 
     @property
     def _useful_at_once(self) -> float:
-        """So many that one begins whenever texts have gathered; not by an answer that waited for our other requests."""
+        """Return the most concurrent requests of use: one begins whenever a batch has collected its texts.
+
+        The soonest answer counts: others include waits behind our own requests.
+        """
         return max(float(MOST_NEARBY), self._soonest_s / GATHERED_FOR_S)
 
     def _learn(self, seconds_per_text: float, *, is_telling: bool) -> None:
-        """Believe a request; one with few texts took its time for the way, and tells nothing of a full one."""
+        """Learn from a request. A slow one with few texts may have spent its time on the network, and is ignored."""
         known = self._seconds_per_text
         if known is None:
             self._seconds_per_text = seconds_per_text

@@ -24,7 +24,7 @@ from kb_shared.providers.provider_errors import (
 from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm, without_its_log
 
 STARVED_AFTER_S: Final = 1.0
-"""A deadline that is noticed so late says more of this process than of the provider."""
+"""Delay of a timeout from which on the process is taken to lack CPU, and the provider is not blamed."""
 _BYTES_PER_DIMENSION: Final = 40
 """Bytes of a number in JSON: all its digits, a comma, an indented line of its own."""
 _BYTES_AROUND_VECTORS: Final = 65_536
@@ -98,7 +98,7 @@ class Provider:
             PROVIDER_RESPONSES.labels(model.label, "2xx").inc()
             return vectors
         if status_class == "timeout" and time.perf_counter() - began > self.timeout_s + STARVED_AFTER_S:
-            # The answer may have lain there for long: nothing is known of the provider.
+            # The answer may have arrived long before: this says nothing about the provider.
             raise TimedOut("this process had too little CPU to read the answer of a provider in time")
         PROVIDER_RESPONSES.labels(model.label, status_class).inc()
         # Raised out here, so that no provider's words travel along as its context.
@@ -118,7 +118,7 @@ class Provider:
             return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
         request = self._request(texts, model, dimensions, input_type)
         with answers_up_to(_largest_answer(len(texts), dimensions)):
-            # LiteLLM's own timeout is of each read: a server that sends a byte now and then would never run into it.
+            # LiteLLM's own timeout is for each read: a server that sends a byte now and then would never reach it.
             async with asyncio.timeout(self.timeout_s):
                 with without_its_log():
                     return (await litellm.aembedding(**request)).data

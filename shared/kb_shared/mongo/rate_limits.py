@@ -86,7 +86,7 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpendResult:
     made: bool
     debt_s: float
     """Seconds until the bucket is full again."""
@@ -116,7 +116,7 @@ async def reserve(
     return Reservation(wait_ms <= longest_wait_ms, row["number"], wait_ms / 1000, _closing(row))
 
 
-async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: float, burst_s: float) -> Spent:
+async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: float, burst_s: float) -> SpendResult:
     """Add what this process spent by itself, then spend `cost_s` more if at most `burst_s` is owed. Never waits.
 
     Args:
@@ -144,8 +144,8 @@ async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: fl
         upsert=cost_s > 0,
     )
     if row is None:
-        return Spent(True, 0.0)
-    return Spent(row["wait_ms"] <= burst_s * 1000, row["requests_ms"] / 1000)
+        return SpendResult(True, 0.0)
+    return SpendResult(row["wait_ms"] <= burst_s * 1000, row["requests_ms"] / 1000)
 
 
 async def give_back(

@@ -1,4 +1,4 @@
-"""Answers of servers that a tenant named, read up to a limit: whatever such a server sends fills no memory.
+"""Limits what is read of an answer, so that a server that a tenant named can't fill the memory.
 
 Compression is not asked for. An answer that is compressed all the same is decompressed here, in small pieces: its
 length after that is what counts.
@@ -23,7 +23,7 @@ _Decode: TypeAlias = Callable[[bytes], Iterator[bytes]]
 
 
 class AnswerTooLarge(httpx.DecodingError):
-    """Has more bytes than a right answer can have."""
+    """The answer has more bytes than a correct one can have."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""HTTP clients for addresses that organizations named: guarded, without redirects, of the kind LiteLLM wants."""
+"""Makes HTTP clients for addresses that organizations named: public addresses only, no redirects, for LiteLLM."""
 
 import os
 from typing import Final, TypeAlias
@@ -19,7 +19,7 @@ class NamedAddresses:
     def __init__(self, *, private: bool) -> None:
         """Wire it; `private` says whether organizations may name addresses that are not public."""
         transport = transport_to_named_addresses(private=private)
-        # A redirect would lead wherever the organization's server likes.
+        # A redirect could lead to any address.
         self._http = AsyncHTTPHandler(transport=transport, follow_redirects=False)
 
     def client(self, route: str, access: Access | None) -> NamedClient | None:

@@ -1,4 +1,4 @@
-"""An organization's own keys of providers, opened and remembered for some seconds."""
+"""Reads and decrypts organizations' own keys of providers, and remembers them for some seconds."""
 
 import asyncio
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from kb_shared.providers.access import Access
 from kb_shared.secrets.key_ring import KeyRing
 
 FRESH_S: Final = 10.0
-"""For so long a key is used that was changed or deleted on another replica."""
+"""How long a key is used after it was changed or deleted on another replica."""
 MAX_KNOWN: Final = 1_000
 
 
@@ -33,7 +33,7 @@ class OrganizationKeys:
         self._known: BoundedCache[tuple[str, str], _Known] = BoundedCache(MAX_KNOWN)
 
     async def find(self, organization_id: str, provider: str) -> Access | None:
-        """The organization's own way to `provider`; None if it has none, and the environment's is to be used.
+        """Return the organization's own key of `provider`; None if it has none and the deployment's is to be used.
 
         Raises:
             ProviderKeyMissing: it has one that can't be read. The environment's does not stand in for it: that would
@@ -48,7 +48,7 @@ class OrganizationKeys:
         return known.access
 
     def forget(self, organization_id: str, provider: str) -> None:
-        """It was changed or deleted by this process."""
+        """Read the key again at the next call: this process has changed or deleted it."""
         self._known.discard((organization_id, provider))
 
     def _opened(self, found: LlmProvider) -> Access:

@@ -1,4 +1,4 @@
-"""What a failed call to a provider means for the caller: decided by exception type, status and code, never by words.
+"""Decides what a failed call to a provider means for the caller: by exception type, status and code, never by texts.
 
 The provider's own message may quote the text it was sent, so nothing of it is passed on.
 """
@@ -13,7 +13,7 @@ from typing import Final, Literal
 from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, ProviderRefused, ProviderUnavailable
 
 LONGEST_RETRY_AFTER_S: Final = 3_600.0
-"""Whatever a provider asks for."""
+"""Longest pause that is granted to a provider."""
 
 StatusClass = Literal["2xx", "429", "4xx", "5xx", "timeout", "bad_answer"]
 
@@ -25,13 +25,13 @@ class Meaning(Enum):
     RATE_LIMITED = auto()
     OUTAGE = auto()
     QUOTA = auto()
-    """Nothing more for this key until somebody pays, or the month is over."""
+    """The quota of the key is used up until a payment or the end of the month."""
     KEY = auto()
-    """Nothing for this key: it is wrong, or may not do this."""
+    """The key is wrong, or lacks the permission."""
     BATCH = auto()
-    """Something in these texts, or their size: with fewer texts it may do."""
+    """The texts, or their size, are refused: fewer texts may be accepted."""
     REFUSED = auto()
-    """The model or the parameters: no text will do."""
+    """The model or the parameters are refused, with any text."""
 
 
 MEANING_OF_CLASS: Final[Mapping[str, Meaning | None]] = {
@@ -104,7 +104,7 @@ class Failure:
     def meaning(self) -> Meaning:
         if self.code in _QUOTA_CODES:
             return Meaning.QUOTA
-        # A server on the way gave up waiting, whatever litellm makes of it.
+        # A gateway gave up waiting, however litellm classifies it.
         if self.status in {408, 504}:
             return Meaning.TIMEOUT
         known = next((MEANING_OF_CLASS[name] for name in self.classes if name in MEANING_OF_CLASS), None)
@@ -159,7 +159,7 @@ def _status_class(meaning: Meaning, status: int | None) -> StatusClass:
 
 
 def bad_answer(model: str, how: str) -> ProviderUnavailable:
-    """The error of a 200 that can't be used; providers recover from what causes it."""
+    """Make the error of a 200 that can't be used; the cause usually passes."""
     return ProviderUnavailable(f"the provider of {model!r} answered wrongly: {how}", error_type="bad_answer")
 
 
@@ -169,17 +169,17 @@ def timed_out(model: str) -> ProviderUnavailable:
 
 
 def answer_too_large(model: str, how: str) -> ProviderRefused:
-    """Make the error of a 200 with more in it than a right answer can have: asking again would only cost as much."""
+    """Make the error of a 200 that is larger than a correct answer can be: repeating would only cost as much again."""
     return ProviderRefused(f"the provider of {model!r} answered with {how}", error_type="answer_too_large")
 
 
 def late_model_failed(model: str, how: str) -> ProviderUnavailable:
-    """The error of a model in this process: operators fix it, and work waits for that."""
+    """Make the error of a model in this process: operators fix it, and work waits for that."""
     return ProviderUnavailable(f"the model {model!r} of this deployment fails: {how}", error_type="late_model_failed")
 
 
 def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
-    """Read `retry-after`, seconds or an HTTP date; None where it is absent or makes no sense. An hour at most."""
+    """Read `retry-after`, in seconds or as an HTTP date; None if it is absent or invalid. At most an hour."""
     value = (headers or {}).get("retry-after")
     if value is None:
         return None
@@ -189,7 +189,7 @@ def retry_after_s(headers: Mapping[str, str] | None) -> float | None:
         seconds = _seconds_until(value)
     if seconds is None or not 0 <= seconds < float("inf"):
         return None
-    # What says milliseconds instead must not put work off for months.
+    # A number that is meant in milliseconds must not delay work for months.
     return min(seconds, LONGEST_RETRY_AFTER_S)
 
 

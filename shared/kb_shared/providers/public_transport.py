@@ -1,4 +1,4 @@
-"""Connections to addresses that a tenant named: to public ones only, looked up and checked when they are opened."""
+"""Connects to addresses that a tenant named: only to public ones, resolved and checked when a connection is opened."""
 
 from collections.abc import Iterable
 from functools import cache
@@ -54,7 +54,7 @@ def _tls() -> SSLContext:
 
 
 def transport_to_named_addresses(*, private: bool) -> httpx.AsyncBaseTransport:
-    """Make a transport that reaches nothing of our own network, whatever a name means; unless `private` says it may.
+    """Make a transport that can't reach our own network, to whatever a name resolves; with `private`, it can.
 
     It reads no more of an answer than `answers_up_to` says.
     """

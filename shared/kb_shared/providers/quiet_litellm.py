@@ -1,4 +1,4 @@
-"""litellm, set up before its first call: the only file that imports it (seconds of CPU, 165 MB).
+"""Sets up litellm before its first call. The only file that imports it (seconds of CPU, 165 MB).
 
 It is kept from phoning home, from trying again by itself, and from logging what it was asked.
 """
@@ -90,7 +90,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def _code(error: BaseException | None) -> str | None:
-    """`error.code` of the provider's answer; litellm keeps the answer in one of the errors that its own came from."""
+    """Return `error.code` of the provider's answer, which is in one of the causes of litellm's error."""
     while error is not None:
         for answer in (getattr(error, "body", None), _parsed(getattr(error, "message", None))):
             described = answer.get("error", answer) if isinstance(answer, dict) else None

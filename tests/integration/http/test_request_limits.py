@@ -75,7 +75,7 @@ async def test_many_requests_in_a_second_ask_mongodb_once_for_each_limit(
     asked: list[str] = []
     spend = rate_limits.spend
 
-    async def counting(database: Database, bucket: rate_limits.Bucket, **rest: float) -> rate_limits.Spent:
+    async def counting(database: Database, bucket: rate_limits.Bucket, **rest: float) -> rate_limits.SpendResult:
         asked.append(bucket.name)
         return await spend(database, bucket, **rest)
 

@@ -23,7 +23,7 @@ def bucket(requests_per_minute: int | None = None, tokens_per_minute: int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class SpentUnits:
     at: float
     requests: int
     tokens: int
@@ -37,7 +37,7 @@ class World:
 
     replicas: int
     latency_s: float = 0.0
-    spent: list[Spent] = field(default_factory=list)
+    spent: list[SpentUnits] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.mongo = SimulatedMongo(latency_s=self.latency_s)
@@ -45,11 +45,11 @@ class World:
 
     async def spend(
         self, replica: int, of: Bucket, *, requests: int = 1, tokens: int = 0, after_s: float = 0.0
-    ) -> Spent:
+    ) -> SpentUnits:
         await asyncio.sleep(after_s)
         asked_at = now()
         await self.limiters[replica].reserve(of, requests=requests, tokens=tokens, patience_s=PATIENCE_S)
-        self.spent.append(Spent(now(), requests, tokens, asked_at, replica))
+        self.spent.append(SpentUnits(now(), requests, tokens, asked_at, replica))
         return self.spent[-1]
 
 
@@ -162,7 +162,7 @@ def test_one_small_ask_is_not_held_up_by_the_long_lines_of_others() -> None:
     world = World(replicas=24, latency_s=0.002)
     of = bucket(6_000)
 
-    async def main() -> Spent:
+    async def main() -> SpentUnits:
         busy = [asyncio.create_task(world.spend(replica, of)) for replica in range(1, 24) for _ in range(100)]
         late = await world.spend(0, of, after_s=5)
         await asyncio.gather(*busy)
@@ -176,7 +176,7 @@ def test_an_ask_larger_than_the_bucket_goes_when_it_is_full_and_the_others_wait_
     world = World(replicas=2)
     of = bucket(tokens_per_minute=6_000)
 
-    async def main() -> tuple[Spent, Spent, Spent]:
+    async def main() -> tuple[SpentUnits, SpentUnits, SpentUnits]:
         small = await world.spend(0, of, tokens=40)
         large = await world.spend(0, of, tokens=1_000)
         after = await world.spend(1, of, tokens=50)
@@ -225,7 +225,7 @@ def test_a_pause_holds_where_there_is_no_limit() -> None:
     world = World(replicas=2)
     of = bucket()
 
-    async def main() -> tuple[Spent, Spent, Spent]:
+    async def main() -> tuple[SpentUnits, SpentUnits, SpentUnits]:
         await world.spend(1, of)
         await world.limiters[0].close(of, 30)
         return await asyncio.gather(
@@ -242,7 +242,7 @@ def test_a_provider_can_not_shut_the_way_to_itself_for_ever() -> None:
     world = World(replicas=1)
     of = bucket()
 
-    async def main() -> Spent:
+    async def main() -> SpentUnits:
         await world.limiters[0].close(of, 1e15)
         return await world.spend(0, of)
 
@@ -261,7 +261,7 @@ def test_whoever_gives_up_gives_back(cancelled_at: float) -> None:
     world = World(replicas=2, latency_s=0.01)
     of = bucket(tokens_per_minute=6_000)
 
-    async def main() -> Spent:
+    async def main() -> SpentUnits:
         await world.spend(0, of, tokens=400)
         impatient = [asyncio.create_task(world.spend(0, of, tokens=5_000)) for _ in range(3)]
         await asyncio.sleep(cancelled_at)
@@ -279,7 +279,7 @@ def test_those_behind_one_that_gives_up_move_up() -> None:
     world = World(replicas=1)
     of = bucket(60)
 
-    async def main() -> Spent:
+    async def main() -> SpentUnits:
         tasks = [asyncio.create_task(world.spend(0, of)) for _ in range(10)]
         await asyncio.sleep(0.9)
         for task in tasks[:-1]:
@@ -293,7 +293,7 @@ def test_whoever_would_wait_too_long_is_told_so_at_once_and_nothing_is_taken() -
     world = World(replicas=2)
     of = bucket(tokens_per_minute=6_000)
 
-    async def main() -> tuple[float, float, Spent]:
+    async def main() -> tuple[float, float, SpentUnits]:
         await world.spend(0, of, tokens=1_000)
         with pytest.raises(Parked) as parked:
             await world.limiters[1].reserve(of, tokens=6_000, patience_s=5)
@@ -343,7 +343,7 @@ def test_a_replica_that_dies_costs_the_others_a_block_at_most() -> None:
     world = World(replicas=2)
     of = bucket(600)
 
-    async def main() -> Spent:
+    async def main() -> SpentUnits:
         for _ in range(50):
             asyncio.create_task(world.spend(0, of))  # noqa: RUF006  # dies with its replica
         await asyncio.sleep(1)

@@ -102,7 +102,7 @@ def _gaps_under_headings(
 
 
 def _gaps_in_opening(counted: CountedText, outline: Outline, limit: int, *, blocks: Collection[int]) -> Iterator[Span]:
-    """Yield what is below each of the short lines that a text begins with, where more plain text is.
+    """Yield the offsets below each of the short lines that a text begins with, if more plain text follows.
 
     They are its title, who wrote it and when. In a chunk of their own, because a long paragraph follows, they would be
     found instead of what they are about.

@@ -1,4 +1,4 @@
-"""The `semantic` and `sdpm` chunkers: neighbouring sentences are grouped by what the KB's own model makes of them.
+"""Implements the `semantic` and `sdpm` chunkers: neighbouring sentences are grouped by their vectors of the KB's model.
 
 `sdpm` (semantic double-pass merging) then joins groups that are alike, with one in between if need be. Both ask for
 about two vectors a sentence. They do not fetch them: they yield the texts and are sent the vectors.

@@ -73,7 +73,7 @@ def _best_cut(text: str, starts: TokenStarts, here: int, there: int, *, at_words
         for candidate in range(there, here, -1):
             if starts_word(text, starts.offsets[candidate]):
                 return candidate
-    # Not further back than half: a run of marks without end must not leave a chunk of one letter.
+    # Not further back than half: a long run of combining marks must not leave a chunk of one letter.
     for candidate in range(there, (here + there) // 2, -1):
         if starts_grapheme(text, starts.offsets[candidate]):
             return candidate
