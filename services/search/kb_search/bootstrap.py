@@ -60,8 +60,8 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     search = KnowledgeBaseSearch(
         database,
         embedder,
-        last_searched,
-        query_log,
+        last_searched=last_searched,
+        query_log=query_log,
         exact_up_to_chunks=settings.search_exact_up_to_chunks,
         vector_within_s=settings.search_vector_wait_s,
     )
@@ -73,10 +73,14 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
             "administration": limit_of_administration(settings),
         },
     )
-    conductor = Conductor(database, search, chat, fair_queue, max_passage_tokens=settings.run_passage_tokens)
+    conductor = Conductor(
+        database, search, chat=chat, fair_queue=fair_queue, max_passage_tokens=settings.run_passage_tokens
+    )
     preparation = Preparation(database, chat, settings)
     checks = AuthoringChecks(database, preparation, settings)
-    mcp = McpEndpoint(McpTools(database, search, limits, fair_queue, max_passage_tokens=settings.run_passage_tokens))
+    mcp = McpEndpoint(
+        McpTools(database, search, limits=limits, fair_queue=fair_queue, max_passage_tokens=settings.run_passage_tokens)
+    )
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:

@@ -9,16 +9,16 @@ from kb_search.store import query_log
 from kb_search.store.query_log import LoggedQuery
 from kb_shared.mongo.database import Database
 
-GATHERED_FOR_S: Final = 1.0
-_MOST_WAITING: Final = 10_000
+COLLECTED_FOR_S: Final = 1.0
+_MAX_WAITING: Final = 10_000
 
 log = structlog.get_logger()
 
 
 class QueryLog:
-    """Writes down what was searched for, a second's searches at once and never in their way.
+    """Stores queries in the background, those of one second together.
 
-    What can't be written is lost.
+    Queries that can't be stored are lost.
     """
 
     def __init__(self, database: Database) -> None:
@@ -28,8 +28,8 @@ class QueryLog:
         self._closing = asyncio.Event()
 
     def note(self, query: LoggedQuery) -> None:
-        """Return at once."""
-        if len(self._waiting) >= _MOST_WAITING:
+        """Add a query to those that are stored next, and return at once."""
+        if len(self._waiting) >= _MAX_WAITING:
             return
         self._waiting.append(query)
         if self._writer is None or self._writer.done():
@@ -38,16 +38,16 @@ class QueryLog:
     async def _write(self) -> None:
         while self._waiting:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), GATHERED_FOR_S)
+                await asyncio.wait_for(self._closing.wait(), COLLECTED_FOR_S)
             batch, self._waiting = self._waiting, []
             try:
                 await query_log.insert(self._database, batch)
             except PyMongoError as error:
-                # Its text would repeat the queries.
+                # The text of the error would contain the queries.
                 log.warning("query_log.not_written", queries=len(batch), error=type(error).__name__)
 
     async def close(self) -> None:
-        """Write what waits."""
+        """Store the queries that are waiting."""
         self._closing.set()
         if self._writer is not None:
             await self._writer

@@ -35,7 +35,9 @@ async def search(
     caller = key.caller
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)
-    answer = await knowledge_base_search.search(caller.organization_id, kb_id, query, search_caller, key=key)
+    answer = await knowledge_base_search.search(
+        caller.organization_id, kb_id, query=query, search_caller=search_caller, key=key
+    )
     return SearchResponse.from_answer(query, answer)
 
 
@@ -56,7 +58,7 @@ async def search_several(
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)
     answer = await knowledge_base_search.search_several(
-        caller.organization_id, body.kb_ids, query, search_caller, key=key
+        caller.organization_id, body.kb_ids, query=query, search_caller=search_caller, key=key
     )
     return SearchSeveralResponse.from_answer(query, answer)
 

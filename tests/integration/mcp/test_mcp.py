@@ -21,7 +21,7 @@ from kb_local.ports import LOOPBACK, free_port
 from kb_local.python_server import GatewayServer, ModelServer
 from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
-from kb_search.mcp.document_chunks import document_chunks
+from kb_search.mcp.document_chunks import read_document_chunks
 from kb_search.settings import Settings
 from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
@@ -30,6 +30,7 @@ from kb_shared.http import server
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, key_for
 from tests.integration.search.knowledge import Document, Knowledge, create
@@ -181,7 +182,7 @@ async def test_a_document_is_read_page_by_page_as_it_is_indexed(
         assert [each["content"] for each in first.fields["chunks"]] == [f"part {n}" for n in range(10)]
         assert (first.fields["total_count"], first.fields["next_skip"]) == (120, 10)
         assert first.text.startswith("[document long · chunks 0-9 · score -] long.md\n")
-        assert "Read on with skip 10." in first.text
+        assert "Continue with skip 10." in first.text
         last = await called(client, "get_document_chunks", **document, skip=100, limit=50)
         assert [each["chunk_index"] for each in last.fields["chunks"]] == list(range(100, 120))
         assert last.fields["next_skip"] is None
@@ -200,7 +201,8 @@ async def test_a_page_of_a_document_has_no_more_than_has_room_and_always_gets_on
 ) -> None:
     words = {"a": 30, "b": 5, "c": 5, "d": 5}
     await knowledge.index(Document("wide", [" ".join([word] * count) for word, count in words.items()]))
-    read = partial(document_chunks, search_database, ORGANIZATION, knowledge.kb.kb_id, "wide", limit=50, max_tokens=12)
+    wide = MembershipKey(ORGANIZATION, knowledge.kb.kb_id, "wide")
+    read = partial(read_document_chunks, search_database, wide, limit=50, max_tokens=12)
     skip: int | None = 0
     pages = []
     while skip is not None:

@@ -166,13 +166,17 @@ async def test_a_large_kb_is_searched_by_the_graph(
         search = KnowledgeBaseSearch(
             search_database,
             embedder,
-            LastSearched(search_database),
-            query_log,
+            last_searched=LastSearched(search_database),
+            query_log=query_log,
             exact_up_to_chunks=exact_up_to_chunks,
             vector_within_s=60,
         )
         answer = await search.search(
-            "acme", knowledge.kb.kb_id, SearchQuery("one"), SearchCaller("key", "sdk"), key=None
+            "acme",
+            knowledge.kb.kb_id,
+            query=SearchQuery("one"),
+            search_caller=SearchCaller("key", "sdk"),
+            key=None,
         )
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 

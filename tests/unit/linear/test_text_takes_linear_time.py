@@ -23,7 +23,7 @@ from kb_indexer.chunking.outline import Outline
 from kb_indexer.chunking.tables import find_tables
 from kb_search.authoring.agent_tools import default_tool_name
 from kb_search.mcp.document_chunks import DocumentChunks
-from kb_search.mcp.shown import shown_chunks
+from kb_search.mcp.tool_results import render_document_chunks
 from kb_search.retrieval.coalescing import Piece, merge_pieces
 from kb_search.retrieval.context_budget import BudgetedPassage, cut_beginning, fit_passages
 from kb_search.retrieval.fusion import classify_query
@@ -43,7 +43,7 @@ from kb_shared.text.tokens import count_tokens, token_starts, tokens_before
 from tests.unit.chunking.chunked import chunked
 from tests.unit.linear.growth import complaint
 from tests.unit.linear.texts import SHAPES, Shape, mixed
-from tests.unit.search.test_shown import KB
+from tests.unit.search.test_tool_results import KB
 
 ROOT: Final = Path(__file__).parents[3]
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ Function = Callable[[str], object]
 def _show_chunk(text: str) -> object:
     row: dict[str, Any] = {"_id": "d:1:0", "document_id": "d", "document_name": "name", "chunk_index": 0}
     row |= {"start": 0, "end": len(text), "page_start": None, "chunk_text": text, "token_count": 1}
-    return shown_chunks(DocumentChunks(KB, [row], 0, 1))
+    return render_document_chunks(DocumentChunks(KB, [row], 0, 1))
 
 
 def _fit(text: str) -> object:

@@ -21,6 +21,6 @@ async def test_a_failed_search_does_not_wait_for_a_mongodb_that_does_not_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(optimistic_read, "_CHECK_AFTER_FAILURE_S", 0.01)
-    begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", {}, None, is_confirmed=True)
+    begun = OptimisticRead(_WithoutAnswer(Mock(spec=Database)), "org", kbs={}, key=None, is_confirmed=True)
     async with asyncio.timeout(5):
         assert await begun.is_current()

@@ -46,7 +46,10 @@ def row(
 
 def shown(*rows: dict[str, Any], indexed: tuple[str, ...] = ("d",)) -> list[str]:
     by_id = {one["_id"]: one for one in rows}
-    return [hit.chunk["_id"] for hit in select_visible_hits("k", ranked(dict.fromkeys(by_id, 0.5)), by_id, indexed)]
+    return [
+        hit.chunk["_id"]
+        for hit in select_visible_hits("k", ranked(dict.fromkeys(by_id, 0.5)), rows=by_id, indexed=indexed)
+    ]
 
 
 def ranked(scores: Mapping[str, float]) -> list[Candidate]:
@@ -122,12 +125,15 @@ def test_results_stand_by_score_and_equal_scores_in_a_fixed_order() -> None:
     rows = [row("d:1"), row("e:1", document_id="e"), row("d:0"), row("e:2", document_id="e")]
     scores = {"d:1": 0.5, "e:1": 0.5, "d:0": 0.5, "e:2": 0.9}
     for order in (rows, rows[::-1]):
-        hits = select_visible_hits("k", ranked(scores), {one["_id"]: one for one in order}, ["d", "e"])
+        hits = select_visible_hits("k", ranked(scores), rows={one["_id"]: one for one in order}, indexed=["d", "e"])
         assert [hit.chunk["_id"] for hit in hits] == ["e:2", "d:0", "d:1", "e:1"]
 
 
 def test_relevance_is_never_beyond_one() -> None:
-    assert select_visible_hits("k", ranked({"d:1": 1.0000001}), {"d:1": row("d:1")}, ["d"])[0].relevance == 1.0
+    assert (
+        select_visible_hits("k", ranked({"d:1": 1.0000001}), rows={"d:1": row("d:1")}, indexed=["d"])[0].relevance
+        == 1.0
+    )
 
 
 def found(
@@ -136,7 +142,7 @@ def found(
     """What is known when the last `unread` of these scores have not been read."""
     candidates = ranked({f"d:{n}": score for n, score in enumerate(scores)})
     read = candidates[: len(candidates) - unread]
-    hits = select_visible_hits(kb_id, read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    hits = select_visible_hits(kb_id, read, rows={one.chunk_id: row(one.chunk_id) for one in read}, indexed=["d"])
     return filter_by_min_score(
         hits, candidates[len(read) :], min_score=min_score, exhausted=exhausted, text_exhausted=True
     )
@@ -172,7 +178,7 @@ def test_candidates_that_were_not_read_count_but_are_no_promise() -> None:
 
 def test_a_minimum_never_removes_what_the_words_found() -> None:
     by_words = fuse({"d:1": 0.6, "d:2": 0.5}, {"d:0": 7.0, "d:1": 1.0}, Weights(1.0, 1.0))
-    hits = select_visible_hits("k", by_words, {name: row(name) for name in ("d:0", "d:1", "d:2")}, ["d"])
+    hits = select_visible_hits("k", by_words, rows={name: row(name) for name in ("d:0", "d:1", "d:2")}, indexed=["d"])
     hits = [replace(hit, cosine_score=0.1) if hit.scores.vector is None else hit for hit in hits]
     known = filter_by_min_score(hits, [], min_score=0.7, exhausted=True, text_exhausted=True)
     assert {hit.chunk["_id"] for hit in known.hits} == {"d:0", "d:1"}
@@ -184,7 +190,7 @@ def test_where_a_minimum_cuts_the_vectors_there_may_still_be_more_words() -> Non
     candidates = fuse({"d:0": 0.9, "d:1": 0.6, "d:4": 0.5}, words, Weights(1.0, 0.5))
     beyond = {"d:3", "d:4"}
     read = [one for one in candidates if one.chunk_id not in beyond]
-    hits = select_visible_hits("k", read, {one.chunk_id: row(one.chunk_id) for one in read}, ["d"])
+    hits = select_visible_hits("k", read, rows={one.chunk_id: row(one.chunk_id) for one in read}, indexed=["d"])
     unread = [one for one in candidates if one.chunk_id in beyond]
     known = filter_by_min_score(hits, unread, min_score=0.7, exhausted=False, text_exhausted=True)
     assert (len(known.hits), known.unread, known.is_all) == (2, 2, False)
@@ -196,7 +202,7 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
     first, second = found(0.9, 0.8, kb_id="k1"), found(0.3, 0.2, kb_id="k2")
     together = page(second, first)
     assert [(hit.kb_id, hit.chunk["_id"]) for hit in together.hits] == [("k1", "d:0"), ("k1", "d:1")]
-    others = select_visible_hits("k2", ranked({"e:0": 0.1}), {"e:0": row("e:0", document_id="e")}, ["e"])
+    others = select_visible_hits("k2", ranked({"e:0": 0.1}), rows={"e:0": row("e:0", document_id="e")}, indexed=["e"])
     third = filter_by_min_score(others, [], min_score=None, exhausted=True, text_exhausted=True)
     assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
@@ -220,7 +226,7 @@ def test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document()
     candidates = ranked({"d:0": 0.9, "e:0": 0.8, "d:1": 0.7})
     live, replaced = row("d:0"), row("d:0", until=1, retired_for_ms=5)
     for chunk, expected in ((live, False), (replaced, True)):
-        hits = select_visible_hits("k", candidates[:1], {"d:0": chunk}, ["d"])
+        hits = select_visible_hits("k", candidates[:1], rows={"d:0": chunk}, indexed=["d"])
         assert (may_be_superseded(hits, candidates[1:]), may_be_superseded(hits, candidates[1:2])) == (expected, False)
 
 

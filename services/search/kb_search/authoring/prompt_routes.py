@@ -100,7 +100,7 @@ async def change(
     # Null takes the schema away.
     if "answer_schema" in body.model_fields_set:
         fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
-    changed = await prompts.change(database, caller.organization_id, prompt_id, fields, by=caller.key_id)
+    changed = await prompts.change(database, caller.organization_id, prompt_id, fields=fields, by=caller.key_id)
     return PromptView.from_prompt(changed)
 
 

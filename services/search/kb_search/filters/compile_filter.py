@@ -1,7 +1,7 @@
-"""Which chunks a caller asks for: parsed into clauses, then compiled to a fresh document of our own making.
+"""Parses the criteria of a search into clauses, and compiles these into a filter of MongoDB.
 
-Nothing a caller sent is ever passed on as a query; the clause on the organization is added outside of the compiled
-document by whoever runs it.
+The compiled filter is a new document: nothing that a caller sent is passed on as a query. The query that uses the
+filter adds the clause on the organization outside of it.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from kb_shared.mongo.database import Row
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """Criteria of a search. Ids are checked by now; `metadata_filter` is as it came."""
+    """Criteria of a search. Ids are validated; `metadata_filter` is not."""
 
     document_ids: Sequence[str] = ()
     tag_ids: Sequence[str] = ()
@@ -27,10 +27,10 @@ class Criteria:
 
 
 def parse(criteria: Criteria) -> list[Clause]:
-    """Give the clauses that must all hold; none if there are no criteria.
+    """Parse the criteria into clauses, all of which must hold.
 
     Raises:
-        FilterError: and nothing else, whatever `metadata_filter` holds.
+        FilterError: The criteria are invalid. No other error is raised, whatever `metadata_filter` contains.
     """
     clauses: list[Clause] = []
     if criteria.document_ids:
@@ -45,7 +45,7 @@ def parse(criteria: Criteria) -> list[Clause]:
 def compile_filter(
     clauses: Sequence[Clause], *, filterable_metadata: Collection[str], being_built: Collection[str] = ()
 ) -> Row:
-    """Give the filter that all of `clauses` together make; `{}` if there are none. Raises what `require_paths` does."""
+    """Compile the clauses into one filter; `{}` if there are none. Raises the errors of `require_paths`."""
     require_paths(clauses, filterable_metadata=filterable_metadata, being_built=being_built)
     return {"$and": [to_mql(clause) for clause in clauses]} if clauses else {}
 
@@ -53,21 +53,22 @@ def compile_filter(
 def require_paths(
     clauses: Sequence[Clause], *, filterable_metadata: Collection[str], being_built: Collection[str]
 ) -> None:
-    """Refuse comparisons of metadata keys that have no filter path of their own in the indexes.
+    """Refuse comparisons of metadata keys that have no filter path in the indexes.
 
     Args:
-        filterable_metadata: those that have one, or are to have one.
-        being_built: those of them that have none yet.
+        filterable_metadata: Keys that have a path, or get one.
+        being_built: Those of them whose path is still being built.
 
     Raises:
-        FilterError: 422 `not-filterable`; 409 `filter-building`, later will do.
+        FilterError: 422 `not-filterable`.
+        FilterBuilding: 409 `filter-building`; a later search succeeds.
     """
     for compared in metadata_compared(clauses):
         if compared.key not in filterable_metadata:
             raise FilterError(
                 compared.field,
-                f"{compared.operator} works on keys in filterable_metadata of the knowledge base only; "
-                "add this key there, or ask for values it equals",
+                f"{compared.operator} works only on keys in filterable_metadata of the knowledge base; "
+                "add this key there, or compare with $eq or $in",
                 reason="operator",
                 slug="not-filterable",
             )

@@ -1,7 +1,7 @@
-"""What a filter says, as a tree; and the document of our own making that asks MongoDB for it.
+"""A filter as a tree of clauses, and its translation to MQL.
 
-The document means the same in the filter of `$vectorSearch` and in a `find`, so that hits can be filtered again when
-they are read. Everything negative holds for chunks that have no value at all, in both.
+The MQL means the same in the filter of `$vectorSearch` and in a `find`, so that candidates can be filtered again when
+they are read. In both, a negative clause also matches chunks without a value.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,13 +33,15 @@ class NoneOf:
 
 @dataclass(frozen=True, slots=True)
 class NameCompared:
+    """A comparison of the document's name by code points."""
+
     operator: Literal["$gt", "$gte", "$lt", "$lte"]
     bound: str
 
 
 @dataclass(frozen=True, slots=True)
 class MetadataCompared:
-    """Facts of a metadata key that only a filter path of its own can tell."""
+    """A comparison of a metadata key that needs a filter path for this key in the indexes."""
 
     key: str
     operator: Literal["$ne", "$gt", "$gte", "$lt", "$lte"]
@@ -50,7 +52,7 @@ class MetadataCompared:
 
 @dataclass(frozen=True, slots=True)
 class Uploaded:
-    """The document was uploaded in this time, both ends included."""
+    """The document was uploaded in this time range, both ends included."""
 
     since: datetime | None
     until: datetime | None
@@ -58,11 +60,15 @@ class Uploaded:
 
 @dataclass(frozen=True, slots=True)
 class AllHold:
+    """All clauses hold."""
+
     clauses: "tuple[Clause, ...]"
 
 
 @dataclass(frozen=True, slots=True)
 class AnyHolds:
+    """At least one clause holds."""
+
     clauses: "tuple[Clause, ...]"
 
 
@@ -70,6 +76,7 @@ Clause: TypeAlias = AnyOf | NoneOf | NameCompared | MetadataCompared | Uploaded 
 
 
 def to_mql(clause: Clause) -> Row:
+    """Translate a clause to MQL."""
     match clause:
         case AnyOf(path, values):
             return {path: {"$in": list(values)}}
@@ -88,7 +95,7 @@ def to_mql(clause: Clause) -> Row:
 
 
 def metadata_compared(clauses: Iterable[Clause]) -> Iterator[MetadataCompared]:
-    """Find all comparisons of metadata, however deep."""
+    """Yield all comparisons of metadata, at any depth."""
     for clause in clauses:
         match clause:
             case MetadataCompared():

@@ -6,7 +6,7 @@ Reason: TypeAlias = Literal["key", "operator", "value", "size", "dates"]
 
 
 class FilterError(RequestError):
-    """A filter that can't be used; names the field that is wrong and what to do about it."""
+    """An invalid filter. Names the invalid field and says what to do about it."""
 
     def __init__(self, field: str, message: str, *, reason: Reason, slug: str = "invalid-filter") -> None:
         super().__init__(422, slug, f"{field}: {message}.", extra={"fields": [{"field": field, "message": message}]})
@@ -15,10 +15,10 @@ class FilterError(RequestError):
 
 
 class FilterBuilding(RequestError):
-    """The search indexes do not filter by this key yet, but will: it has just come into `filterable_metadata`."""
+    """A key that was just added to `filterable_metadata`; the search indexes can't filter by it yet."""
 
     def __init__(self, field: str) -> None:
-        message = "the search indexes are being brought up to date for this key"
+        message = "the search indexes are being updated for this key"
         super().__init__(
             409,
             "filter-building",

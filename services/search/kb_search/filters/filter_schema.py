@@ -1,4 +1,4 @@
-"""What `metadata_filter` takes, as OpenAPI shows it."""
+"""JSON schema of `metadata_filter` for OpenAPI."""
 
 import re
 from typing import Any, Final
@@ -30,13 +30,13 @@ _ORDERED: Final[Schema] = {"anyOf": [_TEXT, _NUMBER, _DATE]}
 
 
 def describe_filter(schema: Schema) -> None:
-    """Say in the schema of the field what may be in it."""
+    """Describe `metadata_filter` in the schema of the field."""
     schema["anyOf"] = [_filter(combined=MAX_DEPTH), {"type": "null"}]
     schema["description"] = (
-        "`document_name`, `tag_ids` or a metadata key, each with the value it equals, a list of such values, or "
+        "`document_name`, `tag_ids` or a metadata key, each with a value that it must equal, a list of such values, or "
         'operators; a time is written `{"$date": "2026-01-31T12:00:00Z"}`. `$and` and `$or` take lists of such '
-        "filters. All keys must match; `$ne` and `$nin` match documents "
-        "without the key too. On metadata keys `$ne`, `$nin` and the operators of order need the key in "
+        "filters. All keys must match. `$ne` and `$nin` also match documents "
+        "without the key. On metadata keys, `$ne`, `$nin`, `$gt`, `$gte`, `$lt` and `$lte` need the key in "
         f"`filterable_metadata` of the knowledge base. At most {MAX_CLAUSES} keys with an operator and {MAX_VALUES} "
         f"values in all, `$and` and `$or` {MAX_DEPTH} deep."
     )
@@ -47,7 +47,7 @@ def describe_filter(schema: Schema) -> None:
 
 
 def _filter(*, combined: int) -> Schema:
-    """A filter in which `$and` and `$or` may be nested that many times more."""
+    """Build the schema of a filter in which `$and` and `$or` may be nested `combined` levels deeper."""
     reserved = "|".join(re.escape(name) for name in INSTEAD)
     unsafe = "|".join(UNSAFE_NAMES)
     also = r"|\$and|\$or" if combined else ""

@@ -1,9 +1,10 @@
-"""Reads `metadata_filter`, honest or hostile, into clauses.
+"""Parses `metadata_filter`, which may be hostile, into clauses.
 
-A key is `document_name`, `tag_ids` or a metadata key; it has a value to equal, a list to equal any of, or operators,
-which must all hold. `$and` and `$or` combine such filters. A time is `{"$date": "2026-01-31T12:00:00Z"}`. Everything
-else is refused by the name of its key.
-Equality on metadata goes through `metadata_pairs`, where every key has its values.
+A key is `document_name`, `tag_ids` or a metadata key. Its condition is a value to equal, a list of values to equal any
+of, or operators, all of which must hold. `$and` and `$or` combine such filters. A time is
+`{"$date": "2026-01-31T12:00:00Z"}`. Everything else is refused with an error that names the key.
+
+Equality on metadata uses the path `metadata_pairs`, which contains all keys with their values.
 """
 
 import math
@@ -49,37 +50,41 @@ _METADATA_KEY: Final = re.compile(METADATA_KEY_PATTERN)
 
 
 def parse_metadata_filter(source: Mapping[str, Any]) -> list[Clause]:
-    """Give the clauses that must all hold.
+    """Parse a filter into clauses, all of which must hold.
 
     Raises:
-        FilterError: and nothing else.
+        FilterError: The filter is invalid. No other error is raised.
     """
-    return _Reader().clauses(source, _ROOT, depth=0)
+    return _FilterParser().parse(source, _ROOT, depth=0)
 
 
-class _Reader:
-    """Reads one filter, and counts what it holds as it goes: what is too large is not read to its end."""
+class _FilterParser:
+    """Parses one filter and counts its clauses and values, so that parsing stops when it is too large."""
 
     def __init__(self) -> None:
         self._clauses_left = MAX_CLAUSES
         self._values_left = MAX_VALUES
 
-    def clauses(self, source: Mapping[str, Any], where: str, *, depth: int) -> list[Clause]:
-        return [clause for key, value in source.items() for clause in self._of_key(key, value, where, depth)]
+    def parse(self, source: Mapping[str, Any], parent: str, *, depth: int) -> list[Clause]:
+        return [
+            clause
+            for key, value in source.items()
+            for clause in self._parse_key(key, value, parent=parent, depth=depth)
+        ]
 
-    def _of_key(self, key: str, value: object, where: str, depth: int) -> Iterator[Clause]:
-        field = _field(where, key)
+    def _parse_key(self, key: str, value: object, *, parent: str, depth: int) -> Iterator[Clause]:
+        field = _field(parent, key)
         if key in ("$and", "$or"):
-            parts = tuple(self._combined(value, field, depth=depth + 1))
+            parts = tuple(self._parse_combined(value, field, depth=depth + 1))
             yield AllHold(parts) if key == "$and" else AnyHolds(parts)
             return
         _check_key(key, field)
         for operator, operand in _conditions(value, field):
             self._count_clause()
-            wanted = self._values(operator, operand, field)
-            yield _clause(key, operator, wanted, field)
+            values = self._values(operator, operand, field=field)
+            yield _clause(key, operator, values=values, field=field)
 
-    def _combined(self, filters: object, field: str, *, depth: int) -> Iterator[Clause]:
+    def _parse_combined(self, filters: object, field: str, *, depth: int) -> Iterator[Clause]:
         if depth > MAX_DEPTH:
             raise FilterError(field, f"$and and $or must be nested at most {MAX_DEPTH} deep", reason="size")
         if not isinstance(filters, list) or not filters:
@@ -87,7 +92,7 @@ class _Reader:
         for number, one in enumerate(filters):
             if not isinstance(one, dict) or not one:
                 raise FilterError(field, "must list filters with at least one key each", reason="value")
-            parts = self.clauses(one, f"{field}.{number}", depth=depth)
+            parts = self.parse(one, f"{field}.{number}", depth=depth)
             yield parts[0] if len(parts) == 1 else AllHold(tuple(parts))
 
     def _count_clause(self) -> None:
@@ -95,23 +100,23 @@ class _Reader:
         if self._clauses_left < 0:
             raise FilterError(_ROOT, f"must have at most {MAX_CLAUSES} keys with an operator in all", reason="size")
 
-    def _values(self, operator: Operator, operand: object, field: str) -> list[Scalar]:
-        wanted = _scalars(operand, field) if operator in ("$in", "$nin") else [_scalar(operand, field)]
-        self._values_left -= len(wanted)
+    def _values(self, operator: Operator, operand: object, *, field: str) -> list[Scalar]:
+        values = _scalars(operand, field) if operator in ("$in", "$nin") else [_scalar(operand, field)]
+        self._values_left -= len(values)
         if self._values_left < 0:
             raise FilterError(field, f"metadata_filter must have at most {MAX_VALUES} values in all", reason="size")
-        return wanted
+        return values
 
 
-def _field(where: str, key: str) -> str:
-    """Name a key in an error, however hostile it is."""
+def _field(parent: str, key: str) -> str:
+    """Return the path of a key for an error; the key may be hostile."""
     shown = key[:_SHOWN_KEY_CHARACTERS].encode(errors="backslashreplace").decode()
-    return f"{where}.{shown}"
+    return f"{parent}.{shown}"
 
 
 def _check_key(key: str, field: str) -> None:
     if key.startswith("$"):
-        raise FilterError(field, "of operators only $and and $or can stand in place of a key", reason="operator")
+        raise FilterError(field, "of the operators, only $and and $or can be used in place of a key", reason="operator")
     if len(key) > MAX_KEY_CHARACTERS or not _METADATA_KEY.fullmatch(key):
         raise FilterError(
             field,
@@ -126,7 +131,7 @@ def _check_key(key: str, field: str) -> None:
 
 
 def _conditions(value: object, field: str) -> Iterator[tuple[Operator, object]]:
-    """Give the operators of a key with their operands; a bare value equals, of a list any may equal."""
+    """Yield the operators of a key with their operands. A plain value means `$eq`, a list `$in`."""
     if isinstance(value, list):
         yield "$in", value
     elif not isinstance(value, dict) or _is_date(value):
@@ -150,7 +155,7 @@ def _operator(name: str, field: str) -> Operator:
 
 
 def _scalars(values: object, field: str) -> list[Scalar]:
-    """Give the values of a list; each equals one that a document may have."""
+    """Return the values of a list."""
     if not isinstance(values, list) or not values:
         raise FilterError(field, "must list at least one value", reason="value")
     if len(values) > MAX_VALUES:
@@ -196,41 +201,41 @@ def _string(value: str, field: str) -> str:
     return value
 
 
-def _clause(key: str, operator: Operator, wanted: list[Scalar], field: str) -> Clause:
+def _clause(key: str, operator: Operator, *, values: list[Scalar], field: str) -> Clause:
     match key:
         case "document_name" | "tag_ids":
-            return _clause_of_document(key, operator, tuple(_only_strings(wanted, field)), field)
+            return _clause_of_document(key, operator, values=tuple(_only_strings(values, field)), field=field)
         case _:
-            return _clause_of_metadata(key, operator, wanted, field)
+            return _clause_of_metadata(key, operator, values=values, field=field)
 
 
 def _clause_of_document(
-    key: Literal["document_name", "tag_ids"], operator: Operator, wanted: tuple[str, ...], field: str
+    key: Literal["document_name", "tag_ids"], operator: Operator, *, values: tuple[str, ...], field: str
 ) -> Clause:
     match operator:
         case "$eq" | "$in":
-            return AnyOf(key, wanted)
+            return AnyOf(key, values)
         case "$ne" | "$nin":
-            return NoneOf(key, wanted)
+            return NoneOf(key, values)
     if key == "tag_ids":
         raise FilterError(field, "has no order: use $eq, $ne, $in or $nin", reason="operator")
-    return NameCompared(operator, wanted[0])
+    return NameCompared(operator, values[0])
 
 
-def _clause_of_metadata(key: str, operator: Operator, wanted: list[Scalar], field: str) -> Clause:
+def _clause_of_metadata(key: str, operator: Operator, *, values: list[Scalar], field: str) -> Clause:
     match operator:
         case "$eq" | "$in":
-            return AnyOf("metadata_pairs", tuple(metadata_pair(key, value) for value in wanted))
+            return AnyOf("metadata_pairs", tuple(metadata_pair(key, value) for value in values))
         case "$ne" | "$nin":
-            # One by one, because a search index takes values of one type only in a $nin.
-            return AllHold(tuple(MetadataCompared(key, "$ne", value, field) for value in wanted))
-    if isinstance(wanted[0], bool):
+            # One by one, because $nin in a search index takes values of one type only.
+            return AllHold(tuple(MetadataCompared(key, "$ne", value, field) for value in values))
+    if isinstance(values[0], bool):
         raise FilterError(field, f"{operator} takes a string, a number or a $date", reason="value")
-    return MetadataCompared(key, operator, wanted[0], field)
+    return MetadataCompared(key, operator, values[0], field)
 
 
-def _only_strings(wanted: Iterable[Scalar], field: str) -> Iterator[str]:
-    for value in wanted:
+def _only_strings(values: Iterable[Scalar], field: str) -> Iterator[str]:
+    for value in values:
         if not isinstance(value, str):
             raise FilterError(field, "must be a string or a list of strings", reason="value")
         yield value

@@ -1,7 +1,6 @@
-"""Clauses as operators of `$search`, on the paths of `kb_text_index`: to find the same chunks as the filter of
-`$vectorSearch`.
+"""Translates clauses to operators of `$search` that match the same chunks as the filter of `$vectorSearch`.
 
-What is compiled here only narrows the leg; the rows it found are filtered again when they are read.
+The operators only narrow the text leg: the rows of its candidates are filtered again when they are read.
 """
 
 from kb_search.filters.filter_clauses import (
@@ -20,6 +19,7 @@ from kb_shared.text.metadata_pairs import metadata_pair
 
 
 def to_operator(clause: Clause) -> Row:
+    """Translate a clause to an operator on the paths of `kb_text_index`."""
     match clause:
         case AnyOf(path, values):
             operator = _in(path, values)
@@ -50,5 +50,5 @@ def _range(path: str, bounds: Row) -> Row:
 
 
 def _without(operator: Row) -> Row:
-    # What is all negative finds nothing in Lucene; every chunk has a KB.
+    # In Lucene, a query with only negative clauses matches nothing. Every chunk has a `kb_id`.
     return {"compound": {"filter": [{"exists": {"path": "kb_id"}}], "mustNot": [operator]}}

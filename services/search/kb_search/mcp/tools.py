@@ -1,6 +1,6 @@
-"""What agents elsewhere can do here over MCP: find out which knowledge bases there are, search them, and read on.
+"""The tools of the MCP endpoint: list knowledge bases, search them, read the chunks of a document.
 
-The organization is that of the key; ids in arguments are looked up in it and nowhere else.
+The organization is that of the key. Ids in arguments are looked up in this organization only.
 """
 
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from pydantic import Field, ValidationError
 from pymongo.errors import PyMongoError
 
 from kb_contracts.identifiers import Identifier
-from kb_search.mcp.document_chunks import document_chunks
-from kb_search.mcp.shown import Blocks, shown_chunks, shown_knowledge_bases, shown_results
+from kb_search.mcp.document_chunks import read_document_chunks
+from kb_search.mcp.tool_results import Blocks, render_document_chunks, render_knowledge_bases, render_search_results
 from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
@@ -29,6 +29,7 @@ from kb_shared.http.request_limits import RequestLimits
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import MembershipKey
 
 SEARCH: Final = "search_knowledge_base"
 LIST: Final = "list_knowledge_bases"
@@ -63,7 +64,7 @@ TOOLS: Final = (
     ),
     Tool(
         name=LIST,
-        description="List the knowledge bases, each with its id, name and description.",
+        description="List the knowledge bases, each with its id, status, name and description.",
         input_schema={"type": "object", "properties": {}, "additionalProperties": False},
         annotations=_READ_ONLY,
     ),
@@ -125,9 +126,9 @@ class McpTools:
         self,
         database: Database,
         search: KnowledgeBaseSearch,
+        *,
         limits: RequestLimits,
         fair_queue: FairQueue,
-        *,
         max_passage_tokens: int,
     ) -> None:
         self._database = database
@@ -137,65 +138,67 @@ class McpTools:
         self._max_passage_tokens = max_passage_tokens
 
     async def call(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
-        """Call a tool. Whatever goes wrong is told in the result, where a model sees it."""
+        """Call a tool. Errors are returned in the result, where the model sees them."""
         try:
             async with self._fair_queue.take_turn(caller.organization_id):
-                return await self._answer(caller, name, arguments)
+                return await self._call_tool(caller, name, arguments)
         except ValidationError as invalid:
-            return _failed(describe_problems(invalid))
+            return _failure(describe_problems(invalid))
         except KbError as error:
-            return _failed(as_request_error(error).detail)
+            return _failure(as_request_error(error).detail)
         except PyMongoError:
             log.warning("mcp.failed", tool=name, exc_info=True)
-            return _failed(as_request_error(TransientError("the database")).detail)
+            return _failure(as_request_error(TransientError("the database")).detail)
 
-    async def _answer(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
+    async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         if name == SEARCH:
-            return await self._search_for(caller, _SearchArguments.model_validate(arguments))
+            return await self._search_knowledge_bases(caller, _SearchArguments.model_validate(arguments))
         if name == LIST:
             _NoArguments.model_validate(arguments)
-            return await self._list(caller)
+            return await self._list_knowledge_bases(caller)
         if name == CHUNKS:
-            return await self._chunks(caller, _ChunksArguments.model_validate(arguments))
-        return _failed(f"There is no such tool. There are: {SEARCH}, {LIST}, {CHUNKS}.")
+            return await self._read_chunks(caller, _ChunksArguments.model_validate(arguments))
+        return _failure(f"There is no such tool. There are: {SEARCH}, {LIST}, {CHUNKS}.")
 
-    async def _search_for(self, caller: Caller, asked: _SearchArguments) -> CallToolResult:
+    async def _search_knowledge_bases(self, caller: Caller, arguments: _SearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)
         await self._limits.count_request("search", caller)
         query = replace(
-            asked.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
+            arguments.to_query(default_top_k=DEFAULT_TOP_K, default_min_score=None), max_tokens=self._max_passage_tokens
         )
         answer = await self._search.search_several(
-            caller.organization_id, asked.kb_ids, query, SearchCaller(caller.key_id, "mcp"), key=None
+            caller.organization_id,
+            arguments.kb_ids,
+            query=query,
+            search_caller=SearchCaller(caller.key_id, "mcp"),
+            key=None,
         )
-        return _returned(*shown_results(answer))
+        return _success(*render_search_results(answer))
 
-    async def _list(self, caller: Caller) -> CallToolResult:
+    async def _list_knowledge_bases(self, caller: Caller) -> CallToolResult:
         caller.check(Scope.READ)
         await self._limits.count_request("administration", caller)
-        return _returned(
-            *shown_knowledge_bases(await knowledge_bases.find_of_organization(self._database, caller.organization_id))
+        return _success(
+            *render_knowledge_bases(await knowledge_bases.find_of_organization(self._database, caller.organization_id))
         )
 
-    async def _chunks(self, caller: Caller, asked: _ChunksArguments) -> CallToolResult:
+    async def _read_chunks(self, caller: Caller, arguments: _ChunksArguments) -> CallToolResult:
         caller.check(Scope.READ)
-        # Reading on in a document counts as a search.
+        # Reading chunks counts as a search.
         await self._limits.count_request("search", caller)
-        read = await document_chunks(
+        read = await read_document_chunks(
             self._database,
-            caller.organization_id,
-            asked.kb_id,
-            asked.document_id,
-            skip=asked.skip,
-            limit=asked.limit,
+            MembershipKey(caller.organization_id, arguments.kb_id, arguments.document_id),
+            skip=arguments.skip,
+            limit=arguments.limit,
             max_tokens=self._max_passage_tokens,
         )
-        return _returned(*shown_chunks(read))
+        return _success(*render_document_chunks(read))
 
 
-def _returned(blocks: Blocks, structured: Mapping[str, Any]) -> CallToolResult:
+def _success(blocks: Blocks, structured: Mapping[str, Any]) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=block) for block in blocks], structured_content=structured)
 
 
-def _failed(detail: str) -> CallToolResult:
+def _failure(detail: str) -> CallToolResult:
     return CallToolResult(content=[TextContent(text=detail)], is_error=True)

@@ -76,7 +76,7 @@ def fit_passages(
     """
     kept: list[FittedPassage] = []
     left = max_tokens
-    for position in _by_priority(passages, prioritize_by, now):
+    for position in _by_priority(passages, prioritize_by, now=now):
         passage = passages[position]
         if passage.tokens > left:
             if (cut := cut_beginning(passage.text, left)) is not None:
@@ -87,15 +87,15 @@ def fit_passages(
     return FittedContext(kept, len(passages) - len(kept), sum(one.tokens for one in kept))
 
 
-def _by_priority(passages: Sequence[BudgetedPassage], prioritize_by: PrioritizeBy, now: datetime) -> Sequence[int]:
+def _by_priority(passages: Sequence[BudgetedPassage], prioritize_by: PrioritizeBy, *, now: datetime) -> Sequence[int]:
     if prioritize_by == "similarity":
         # The rank is used, not the relevance: it also contains what the text index found.
         return range(len(passages))
-    scores = [_priority(passage, prioritize_by, now) for passage in passages]
+    scores = [_priority(passage, prioritize_by, now=now) for passage in passages]
     return sorted(range(len(passages)), key=lambda position: -scores[position])
 
 
-def _priority(passage: BudgetedPassage, prioritize_by: PrioritizeBy, now: datetime) -> float:
+def _priority(passage: BudgetedPassage, prioritize_by: PrioritizeBy, *, now: datetime) -> float:
     if prioritize_by == "recency":
         return passage.upload_date.timestamp()
     recency = min(max(1 - (now - passage.upload_date) / _OLD, 0.0), 1.0)
@@ -112,12 +112,12 @@ def cut_beginning(text: str, max_tokens: int) -> str | None:
     end = int(np.searchsorted(tokens_at, max_tokens, side="right"))
     for ends in (_SENTENCE_END, _WORD_END):
         cuts = [match.end() for match in ends.finditer(text, 0, end)]
-        if longest := _longest_within(text, cuts, max_tokens, tokens_at):
+        if longest := _longest_within(text, cuts, max_tokens=max_tokens, tokens_at=tokens_at):
             return longest
     return None
 
 
-def _longest_within(text: str, cuts: Sequence[int], max_tokens: int, tokens_at: NDArray[np.uint32]) -> str:
+def _longest_within(text: str, cuts: Sequence[int], *, max_tokens: int, tokens_at: NDArray[np.uint32]) -> str:
     """Return `text` up to the last of `cuts` that fits; "" if none does."""
     blank = len(text) - len(text.lstrip())
     allowance = max_tokens

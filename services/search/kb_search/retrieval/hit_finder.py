@@ -93,7 +93,7 @@ class HitFinder:
         async with current_snapshot(self.database) as session:
             snapshot = ReadSnapshot(session, self.optimistic_read)
             found = [
-                await snapshot.read_hits(target, candidates, query, min_score=_min_score(target, query))
+                await snapshot.read_hits(target, candidates, query=query, min_score=_min_score(target, query))
                 for target, candidates in ranked
             ]
             page = cut_page(found, skip=query.skip, top_k=query.top_k)
@@ -102,7 +102,7 @@ class HitFinder:
             for target, _ in ranked:
                 own = [hit for hit in page.hits if hit.kb_id == target.kb.kb_id]
                 hits |= {hit.position: hit for hit in await snapshot.add_relevance(target, own)}
-                neighbours |= await snapshot.read_neighbours(target, own, neighbour_width(target.kb, query))
+                neighbours |= await snapshot.read_neighbours(target, own, width=neighbour_width(target.kb, query))
         return FoundPage(replace(page, hits=[hits[hit.position] for hit in page.hits]), neighbours)
 
 

@@ -30,9 +30,9 @@ class OptimisticRead:
         self,
         cache: KnowledgeBaseCache,
         organization_id: str,
+        *,
         kbs: Mapping[str, KnowledgeBase],
         key: CachedKey | None,
-        *,
         is_confirmed: bool,
     ) -> None:
         """Start with this key and these KBs.

@@ -62,14 +62,14 @@ async def embed_query(
         normalized = for_model(text, kb.text_normalization)
         same_model.setdefault((kb.embedding_model, kb.embedding_dimensions, normalized), []).append(kb)
     outcomes = await run_all(
-        _embed(embedder, normalized, group[0], within_s, before_paying)
+        _embed(embedder, normalized, group[0], within_s=within_s, before_paying=before_paying)
         for (_, _, normalized), group in same_model.items()
     )
     return {kb.kb_id: outcome for group, outcome in zip(same_model.values(), outcomes, strict=True) for kb in group}
 
 
 async def _embed(
-    embedder: Embedder, text: str, kb: KnowledgeBase, within_s: float | None, before_paying: BeforePaying
+    embedder: Embedder, text: str, kb: KnowledgeBase, *, within_s: float | None, before_paying: BeforePaying
 ) -> Vector | MissingVector:
     purpose = Purpose(kb.organization_id, kb.kb_id, operation="search", input_type="query")
     try:

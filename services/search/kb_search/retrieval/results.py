@@ -42,9 +42,9 @@ def neighbour_width(kb: KnowledgeBase, query: SearchQuery) -> int:
 def assemble_results(
     hits: Sequence[Hit],
     neighbours: Mapping[ChunkPosition, Row],
+    *,
     kbs: Mapping[str, KnowledgeBase],
     query: SearchQuery,
-    *,
     now: datetime,
 ) -> FittedResults:
     """Return the results of a page in their order.
@@ -54,7 +54,7 @@ def assemble_results(
         neighbours: Chunks beside the matches.
         kbs: KBs by id.
     """
-    results = _in_order(hits, neighbours, kbs, query)
+    results = _order_results(hits, neighbours, kbs=kbs, query=query)
     if query.max_tokens is None:
         return FittedResults(results, 0, sum(result.tokens for result in results))
     passages = [
@@ -68,8 +68,12 @@ def assemble_results(
     return FittedResults(kept, fitted.omitted_count, fitted.total_tokens)
 
 
-def _in_order(
-    hits: Sequence[Hit], neighbours: Mapping[ChunkPosition, Row], kbs: Mapping[str, KnowledgeBase], query: SearchQuery
+def _order_results(
+    hits: Sequence[Hit],
+    neighbours: Mapping[ChunkPosition, Row],
+    *,
+    kbs: Mapping[str, KnowledgeBase],
+    query: SearchQuery,
 ) -> list[Result]:
     """Order groups by their best match; a group is in the order of its document.
 

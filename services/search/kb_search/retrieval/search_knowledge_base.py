@@ -89,9 +89,9 @@ class KnowledgeBaseSearch:
         self,
         database: Database,
         embedder: Embedder,
+        *,
         last_searched: LastSearched,
         query_log: QueryLog,
-        *,
         exact_up_to_chunks: int,
         vector_within_s: float,
     ) -> None:
@@ -118,9 +118,9 @@ class KnowledgeBaseSearch:
         self,
         organization_id: str,
         kb_id: str,
+        *,
         query: SearchQuery,
         search_caller: SearchCaller,
-        *,
         key: CachedKey | None,
     ) -> SearchAnswer:
         """Find the chunks of a KB that match a query best, read at one point in time.
@@ -140,15 +140,15 @@ class KnowledgeBaseSearch:
                 filterable key; 422 if the provider refuses the query.
             TransientError: The provider or the database is not available.
         """
-        return await self.search_several(organization_id, [kb_id], query, search_caller, key=key)
+        return await self.search_several(organization_id, [kb_id], query=query, search_caller=search_caller, key=key)
 
     async def search_several(
         self,
         organization_id: str,
         kb_ids: Sequence[str] | None,
+        *,
         query: SearchQuery,
         search_caller: SearchCaller,
-        *,
         key: CachedKey | None,
     ) -> SearchAnswer:
         """Search several KBs, or all of the organization for None; their hits are combined by rank.
@@ -158,7 +158,7 @@ class KnowledgeBaseSearch:
         outcome: Outcome = "failed"
         began = perf_counter()
         try:
-            answer = await self._search_with_restarts(organization_id, kb_ids, query, key)
+            answer = await self._search_with_restarts(organization_id, kb_ids, query=query, key=key)
             outcome = _outcome_of_answer(answer)
         except Exception as error:
             outcome = _outcome_of_error(error)
@@ -168,14 +168,14 @@ class KnowledgeBaseSearch:
                 # Other strings than ids may be as long as a path.
                 named = [kb_id for kb_id in kb_ids or () if is_kb_id(kb_id)]
                 failed = _SearchOutcome(named, outcome, 0, (perf_counter() - began) * 1_000)
-                self._log_query(organization_id, query, failed, search_caller)
+                self._log_query(organization_id, query, outcome=failed, search_caller=search_caller)
             raise
         finally:
             SEARCH_REQUESTS.labels(outcome).inc()
         result_count = len(answer.page.hits)
         SEARCH_RESULTS_COUNT.observe(result_count)
         answered = _SearchOutcome([kb.kb_id for kb in answer.kbs], outcome, result_count, answer.timings_ms["total"])
-        self._log_query(organization_id, query, answered, search_caller)
+        self._log_query(organization_id, query, outcome=answered, search_caller=search_caller)
         log.info(
             "search.answered",
             organization_id=organization_id,
@@ -189,7 +189,7 @@ class KnowledgeBaseSearch:
         return answer
 
     def _log_query(
-        self, organization_id: str, query: SearchQuery, outcome: _SearchOutcome, search_caller: SearchCaller
+        self, organization_id: str, query: SearchQuery, *, outcome: _SearchOutcome, search_caller: SearchCaller
     ) -> None:
         if query.skip:
             return  # only the first page of a search is logged
@@ -210,14 +210,16 @@ class KnowledgeBaseSearch:
         )
 
     async def _search_with_restarts(
-        self, organization_id: str, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
+        self, organization_id: str, kb_ids: Sequence[str] | None, *, query: SearchQuery, key: CachedKey | None
     ) -> SearchAnswer:
         stopwatch = Stopwatch()
         with tally_spus() as tally:
             for attempt in range(_MAX_ATTEMPTS):
-                optimistic_read = await self._begin_optimistic_read(organization_id, kb_ids, key, again=attempt > 0)
+                optimistic_read = await self._begin_optimistic_read(organization_id, kb_ids, key=key, again=attempt > 0)
                 try:
-                    return await self._search_once(optimistic_read, kb_ids, query, stopwatch, tally)
+                    return await self._search_once(
+                        optimistic_read, kb_ids, query=query, stopwatch=stopwatch, tally=tally
+                    )
                 except StaleRead:
                     pass
                 except KbError:
@@ -228,26 +230,29 @@ class KnowledgeBaseSearch:
         raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
     async def _begin_optimistic_read(
-        self, organization_id: str, kb_ids: Sequence[str] | None, key: CachedKey | None, *, again: bool
+        self, organization_id: str, kb_ids: Sequence[str] | None, *, key: CachedKey | None, again: bool
     ) -> OptimisticRead:
         cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids)
         kbs = await self._cache.read_current(organization_id, kb_ids) if cached is None else cached
-        return OptimisticRead(self._cache, organization_id, kbs, key, is_confirmed=cached is None)
+        return OptimisticRead(self._cache, organization_id, kbs=kbs, key=key, is_confirmed=cached is None)
 
     async def _search_once(
         self,
         optimistic_read: OptimisticRead,
         kb_ids: Sequence[str] | None,
+        *,
         query: SearchQuery,
         stopwatch: Stopwatch,
         tally: SpuTally,
     ) -> SearchAnswer:
         """Search once. Raises StaleRead. Before anything is paid for, the key and the KBs are read for this request."""
         failures: dict[str, KbError] = {}
-        targets = await self._build_targets(optimistic_read.kbs, kb_ids, parse(query.criteria), failures)
+        targets = await self._build_targets(
+            optimistic_read.kbs, kb_ids, clauses=parse(query.criteria), failures=failures
+        )
         if query.uses_vectors:
             with stopwatch.stage("embed"):
-                targets = await self._add_vectors(targets, query, optimistic_read, failures)
+                targets = await self._add_vectors(targets, query, optimistic_read=optimistic_read, failures=failures)
         found = await HitFinder(self._database, query, optimistic_read, failures, stopwatch).find(targets)
         # If nothing was read in a snapshot, they were not checked yet.
         await optimistic_read.confirm()
@@ -256,7 +261,7 @@ class KnowledgeBaseSearch:
             raise next(iter(failures.values()))
         for kb in kbs.values():
             self._last_searched.note(kb)
-        fitted = assemble_results(found.page.hits, found.neighbours, kbs, query, now=datetime.now(UTC))
+        fitted = assemble_results(found.page.hits, found.neighbours, kbs=kbs, query=query, now=datetime.now(UTC))
         degraded = query.uses_vectors and any(target.vector is None and target.kb.kb_id in kbs for target in targets)
         return SearchAnswer(
             [*kbs.values()],
@@ -273,6 +278,7 @@ class KnowledgeBaseSearch:
         self,
         targets: Sequence[SearchTarget],
         query: SearchQuery,
+        *,
         optimistic_read: OptimisticRead,
         failures: MutableMapping[str, KbError],
     ) -> list[SearchTarget]:
@@ -301,6 +307,7 @@ class KnowledgeBaseSearch:
         self,
         kbs: Mapping[str, KnowledgeBase],
         kb_ids: Sequence[str] | None,
+        *,
         clauses: Sequence[Clause],
         failures: MutableMapping[str, KbError],
     ) -> list[SearchTarget]:

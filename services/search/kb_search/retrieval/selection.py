@@ -127,7 +127,7 @@ def round_up_limit(limit: int) -> int:
 
 
 def select_visible_hits(
-    kb_id: str, candidates: Iterable[Candidate], rows: Mapping[str, Row], indexed: Collection[str]
+    kb_id: str, candidates: Iterable[Candidate], *, rows: Mapping[str, Row], indexed: Collection[str]
 ) -> list[Hit]:
     """Return the hits that may be shown together, best first.
 

@@ -59,7 +59,7 @@ class ReadSnapshot:
         self._unchecked: OptimisticRead | None = optimistic_read
 
     async def read_hits(
-        self, target: SearchTarget, ranked: RankedCandidates, query: SearchQuery, *, min_score: float | None
+        self, target: SearchTarget, ranked: RankedCandidates, *, query: SearchQuery, min_score: float | None
     ) -> KnowledgeBaseHits:
         """Read candidates, best first, until the page is filled with hits or no candidate is left.
 
@@ -90,12 +90,15 @@ class ReadSnapshot:
             if ids or is_counted or self._unchecked:
                 # A count above the number of candidates proves that some were not found: there is no need to go on.
                 count_up_to = len(candidates) + 1 if is_counted else 0
-                read.add(await self._read_batch(target, ids, ranked, query, count_up_to), is_counted=is_counted)
+                read.add(
+                    await self._read_batch(target, ids, ranked=ranked, query=query, count_up_to=count_up_to),
+                    is_counted=is_counted,
+                )
                 is_counted = False
             start = min(end, len(candidates))
             unread = candidates[start:]
             found = filter_by_min_score(
-                select_visible_hits(target.kb.kb_id, candidates[:start], read.rows, read.indexed),
+                select_visible_hits(target.kb.kb_id, candidates[:start], rows=read.rows, indexed=read.indexed),
                 unread,
                 min_score=min_score,
                 exhausted=ranked.exhausted or read.has_all_live_chunks,
@@ -118,6 +121,7 @@ class ReadSnapshot:
         self,
         target: SearchTarget,
         ids: Sequence[str],
+        *,
         ranked: RankedCandidates,
         query: SearchQuery,
         count_up_to: int,
@@ -152,7 +156,7 @@ class ReadSnapshot:
         return [replace(hit, cosine_score=scores[hit.chunk["_id"]]) if hit.relevance is None else hit for hit in hits]
 
     async def read_neighbours(
-        self, target: SearchTarget, matches: Sequence[Hit], width: int
+        self, target: SearchTarget, matches: Sequence[Hit], *, width: int
     ) -> dict[ChunkPosition, Row]:
         """Read the chunks beside matches, of the same version of their documents, in one query."""
         if not width or not matches:

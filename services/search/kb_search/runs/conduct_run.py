@@ -28,9 +28,9 @@ class Conductor:
         self,
         database: Database,
         search: KnowledgeBaseSearch,
+        *,
         chat: Chat,
         fair_queue: FairQueue,
-        *,
         max_passage_tokens: int,
     ) -> None:
         """Construct it; `max_passage_tokens` limits what one call of a tool returns."""
@@ -54,13 +54,13 @@ class Conductor:
         tools = RunTools(
             self._search,
             plan.organization_id,
-            SearchCaller(plan.key_id, "agent", plan.run_id),
-            plan.tools,
+            search_caller=SearchCaller(plan.key_id, "agent", plan.run_id),
+            tools=plan.tools,
             delimiter=plan.delimiter,
             max_spus=plan.limits.max_spus,
             max_passage_tokens=self._max_passage_tokens,
         )
-        execution = RunExecution(plan, self._chat, tools, send_event)
+        execution = RunExecution(plan, self._chat, tools=tools, send_event=send_event)
         await self._recorder.begin(execution.run)
         failure: RequestError | None = None
         status = RunStatus.FAILED

@@ -155,7 +155,7 @@ class Preparation:
         if thread_id is None:
             return []
         await runs.get_thread(self._database, organization_id, thread_id)
-        earlier = await runs.of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
+        earlier = await runs.find_latest_of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
         return select_newest_messages([_messages_of_run(run, delimiter) for run in earlier], max_tokens=max_tokens)
 
     async def _read_document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:

@@ -125,7 +125,7 @@ async def create_thread(
 @router.get("/threads", summary="List conversations")
 async def list_threads(database: Database, caller: Reader, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT) -> ThreadList:
     """List the conversations of the organization, newest first."""
-    found, total_count = await runs.page_of_threads(database, caller.organization_id, skip=skip, limit=limit)
+    found, total_count = await runs.list_threads(database, caller.organization_id, skip=skip, limit=limit)
     return ThreadList(threads=[ThreadView.from_thread(thread) for thread in found], total_count=total_count)
 
 

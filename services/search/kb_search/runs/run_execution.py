@@ -37,7 +37,7 @@ _TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at o
 class RunExecution:
     """One run while it is executed."""
 
-    def __init__(self, plan: Plan, chat: Chat, tools: RunTools, send_event: SendEvent) -> None:
+    def __init__(self, plan: Plan, chat: Chat, *, tools: RunTools, send_event: SendEvent) -> None:
         self.run = plan.begin_run()
         self._plan = plan
         self._chat = chat

@@ -1,4 +1,4 @@
-"""`prompts`: what an organization asks models again and again, with the KBs to search and the shape of the answer."""
+"""`prompts`: stored questions to chat models, with the KBs to search and a schema of the answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +17,8 @@ INDEXES = [IndexModel([("organization_id", ASCENDING), ("_id", DESCENDING)])]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
+    """A stored question to a chat model."""
+
     prompt_id: str
     organization_id: str
     name: str
@@ -24,13 +26,13 @@ class Prompt:
     model: str
     kb_ids: tuple[str, ...]
     schema: str | None
-    """JSON schema of the answer, as JSON: MongoDB would not take every name in it."""
+    """JSON schema of the answer, as JSON text, because MongoDB does not take every field name."""
     created_at: datetime
     updated_at: datetime
     created_by: str
     updated_by: str
     kb_id: str | None = None
-    """The one of `kb_ids`, where its author named one and not a list."""
+    """The only one of `kb_ids`, if the author named a single KB instead of a list."""
 
 
 _ROWS: Final = RowMapper(Prompt, names={"prompt_id": "_id"}, convert={"kb_ids": tuple})
@@ -47,7 +49,7 @@ async def get(database: Database, organization_id: str, prompt_id: str) -> Promp
 
 
 async def page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Prompt], int]:
-    """The newest first, and how many there are in all."""
+    """Return one page of prompts, newest first, and how many there are in all."""
     query = {"organization_id": organization_id}
     rows = database[NAME].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)
@@ -58,7 +60,7 @@ async def count(database: Database, organization_id: str) -> int:
 
 
 async def change(
-    database: Database, organization_id: str, prompt_id: str, fields: Mapping[str, Any], *, by: str
+    database: Database, organization_id: str, prompt_id: str, *, fields: Mapping[str, Any], by: str
 ) -> Prompt:
     """Raises NotFound."""
     row = await database[NAME].find_one_and_update(
@@ -80,7 +82,7 @@ def _key(organization_id: str, prompt_id: str) -> Row:
     return {"_id": prompt_id, "organization_id": organization_id}
 
 
-_PLAIN = (
+_UNCHANGED_FIELDS = (
     "organization_id",
     "name",
     "content",
@@ -94,7 +96,7 @@ _PLAIN = (
 
 
 def _to_row(prompt: Prompt) -> Row:
-    row: Row = {name: getattr(prompt, name) for name in _PLAIN}
+    row: Row = {name: getattr(prompt, name) for name in _UNCHANGED_FIELDS}
     return row | {"_id": prompt.prompt_id, "kb_id": prompt.kb_id, "kb_ids": list(prompt.kb_ids)}
 
 

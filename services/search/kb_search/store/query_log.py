@@ -1,4 +1,4 @@
-"""`query_log`: what was searched for, kept for 90 days, so that people see what is asked and what is not found."""
+"""`query_log`: queries of searches with their outcomes, kept for 90 days, for reports on what people search for."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -24,15 +24,17 @@ FAILURES: Final[tuple[Outcome, ...]] = ("refused", "unavailable", "failed")
 
 @dataclass(frozen=True, slots=True)
 class LoggedQuery:
+    """One search."""
+
     organization_id: str
     kb_ids: tuple[str, ...]
     """KBs that were searched; of a failed search, those that it named."""
     query: str
     mode: str
     outcome: Outcome
-    """Rows that were written before failures were kept have none: they were answered."""
+    """Outcome of the search. Rows from before failures were stored have none: these searches were answered."""
     result_count: int
-    """0 of a search that failed."""
+    """Number of results; 0 for a search that failed."""
     duration_ms: float
     origin: Origin
     key_id: str
@@ -42,16 +44,16 @@ class LoggedQuery:
 
 @dataclass(frozen=True, slots=True)
 class AskedQuery:
-    """All searches for the same text, but for capitals and spaces."""
+    """All searches for the same text, regardless of case and spaces."""
 
     query: str
-    """As it was written last."""
+    """Text of the last of these searches."""
     searches: int
     without_results: int
     """Number of answered searches without a result."""
     failed: int
     mean_results: float
-    """Mean over answered searches; 0 if there is none."""
+    """Mean over answered searches; 0 if there are none."""
     mean_ms: float
     max_ms: float
     last_asked_at: datetime
@@ -92,9 +94,9 @@ async def asked(
     skip: int,
     limit: int,
 ) -> tuple[list[AskedQuery], int]:
-    """Return queries by how often they were asked, found nothing or failed, or by how long they took.
+    """Return one page of queries, and how many there are in all.
 
-    One page, and how many there are in all.
+    They are ordered by how often they were asked, found nothing or failed, or by their mean duration.
     """
     match: Row = {"organization_id": organization_id, "asked_at": {"$gte": since, "$lt": until}}
     if kb_id is not None:
@@ -106,7 +108,7 @@ async def asked(
         "searches": {"$sum": 1},
         "without_results": {"$sum": {"$cond": [found_nothing, 1, 0]}},
         "failed": {"$sum": {"$cond": [_FAILED, 1, 0]}},
-        # An average leaves out what is no number.
+        # $avg ignores null.
         "mean_results": {"$avg": {"$cond": [_FAILED, None, "$result_count"]}},
         "mean_ms": {"$avg": "$duration_ms"},
         "max_ms": {"$max": "$duration_ms"},

@@ -1,6 +1,6 @@
-"""`runs`: what was asked of a model, what it searched and found, what it answered and what that cost; and `threads`.
+"""`runs`: questions to chat models with their searches, answers, citations and costs; and `threads`.
 
-A run is written when it begins and once more when it ends, whichever way. It is kept for 90 days.
+A run is written when it begins and again when it ends, with or without an answer. It is kept for 90 days.
 """
 
 from dataclasses import asdict, dataclass, field, replace
@@ -33,11 +33,13 @@ class RunStatus(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     LOST = "lost"
-    """Its process ended before it did."""
+    """The process ended before the run did."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
+    """One question to a chat model."""
+
     run_id: str
     organization_id: str
     thread_id: str | None
@@ -55,24 +57,24 @@ class Run:
     error: dict[str, Any] | None = None
     """`type` and `detail`."""
     messages: list[dict[str, Any]] = field(default_factory=list)
-    """All of the conversation with the model."""
+    """All messages that the model was sent or wrote."""
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
     citations: list[dict[str, Any]] = field(default_factory=list)
     dropped_citations: int = 0
-    """Number of citations that the answer made up."""
+    """Number of citations in the answer that no search of the run returned."""
     iterations: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cost_usd: float | None = None
     spus: int = 0
     document_id: str | None = None
-    """Document that it is about."""
+    """Document that the question is about."""
     document_name: str | None = None
-    """As it was then."""
+    """Name of the document when the run began."""
     document_truncated: bool = False
-    """The model saw only the beginning of its text."""
+    """True if the model saw only the beginning of its text."""
     is_json: bool = False
-    """The answer follows a schema."""
+    """True if the answer follows a schema."""
 
 
 _RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus})
@@ -83,7 +85,7 @@ async def begin(database: Database, run: Run) -> None:
 
 
 async def finish(database: Database, run: Run) -> None:
-    """Write all that became of it."""
+    """Replace the row by the complete run."""
     await database[NAME].replace_one(_key(run.organization_id, run.run_id), _to_row(run))
 
 
@@ -98,15 +100,15 @@ async def get(database: Database, organization_id: str, run_id: str) -> Run:
 async def page(
     database: Database, organization_id: str, *, thread_id: str | None = None, skip: int, limit: int
 ) -> tuple[list[Run], int]:
-    """The newest first, without their messages, and how many there are in all."""
+    """Return one page of runs, newest first and without messages, and how many there are in all."""
     query = {"organization_id": organization_id} | ({"thread_id": thread_id} if thread_id is not None else {})
     shown = {"messages": 0, "tool_calls": 0}
     rows = database[NAME].find(query, shown).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
-    """The newest completed runs of a thread, the oldest of them first, without their messages."""
+async def find_latest_of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
+    """Return the newest completed runs of a thread, oldest first, without messages."""
     query = {"organization_id": organization_id, "thread_id": thread_id, "status": RunStatus.COMPLETED}
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
@@ -114,11 +116,11 @@ async def of_thread(database: Database, organization_id: str, thread_id: str, *,
 
 @dataclass(frozen=True, slots=True)
 class CitedDocument:
-    """How often runs have cited a document of a KB."""
+    """A document of a KB that runs have cited."""
 
     document_id: str
     document_name: str
-    """As it was when it was cited last."""
+    """Name of the document when it was cited last."""
     runs: int
     citations: int
     last_cited_at: datetime
@@ -127,7 +129,7 @@ class CitedDocument:
 async def most_cited(
     database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
 ) -> tuple[list[CitedDocument], int]:
-    """One page of the documents that the most runs of that time cite, and how many are cited at all."""
+    """Return one page of the documents that most runs of that time cite, and how many are cited in all."""
     by_run = {
         "_id": {"document_id": "$citations.document_id", "run_id": "$_id"},
         "document_name": {"$last": "$citations.source"},
@@ -144,7 +146,7 @@ async def most_cited(
     order = {"runs": DESCENDING, "citations": DESCENDING, "_id": ASCENDING}
     rows = await database[NAME].aggregate(
         [
-            *_citations(organization_id, kb_id, since, until),
+            *_citations(organization_id, kb_id, since=since, until=until),
             {"$group": by_run},
             {"$sort": {"started_at": ASCENDING}},
             {"$group": by_document},
@@ -162,15 +164,15 @@ async def most_cited(
     return [CitedDocument(document_id=row.pop("_id"), **row) for row in found["page"]], total
 
 
-def united_with_cited(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> Row:
-    """The stage of a query on another collection that adds a `cited_document` for each that runs of that time cite."""
+def cited_documents_stage(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> Row:
+    """Return a stage that adds a `cited_document` for each document that runs of that time cite."""
     cited = {"$group": {"_id": "$citations.document_id"}}
     only_id = {"$project": {"_id": 0, "cited_document": "$_id"}}
-    pipeline = [*_citations(organization_id, kb_id, since, until), cited, only_id]
+    pipeline = [*_citations(organization_id, kb_id, since=since, until=until), cited, only_id]
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
-def _citations(organization_id: str, kb_id: str, since: datetime, until: datetime) -> list[Row]:
+def _citations(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> list[Row]:
     in_time = {"started_at": {"$gte": since, "$lt": until}}
     return [
         {"$match": {"organization_id": organization_id, "citations.kb_id": kb_id, **in_time}},
@@ -182,6 +184,8 @@ def _citations(organization_id: str, kb_id: str, since: datetime, until: datetim
 
 @dataclass(frozen=True, slots=True)
 class Thread:
+    """A conversation."""
+
     thread_id: str
     organization_id: str
     title: str
@@ -205,10 +209,8 @@ async def get_thread(database: Database, organization_id: str, thread_id: str) -
     return _THREADS.read(row)
 
 
-async def page_of_threads(
-    database: Database, organization_id: str, *, skip: int, limit: int
-) -> tuple[list[Thread], int]:
-    """The newest first, and how many there are in all."""
+async def list_threads(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Thread], int]:
+    """Return one page of threads, newest first, and how many there are in all."""
     query = {"organization_id": organization_id}
     rows = database[THREADS].find(query).sort("_id", DESCENDING).skip(skip).limit(limit)
     return [_THREADS.read(row) async for row in rows], await database[THREADS].count_documents(query)
@@ -219,7 +221,7 @@ async def count_threads(database: Database, organization_id: str) -> int:
 
 
 async def delete_thread(database: Database, organization_id: str, thread_id: str) -> None:
-    """Delete it and its runs. Raises NotFound."""
+    """Delete a thread and its runs. Raises NotFound."""
     deleted = await database[THREADS].delete_one(_key(organization_id, thread_id))
     if not deleted.deleted_count:
         raise NotFound("thread")

@@ -12,10 +12,10 @@ from kb_shared.mongo.document_index import NAME
 async def find_uncited(
     database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
 ) -> tuple[list[tuple[str, str]], int]:
-    """Return a page of documents (id, name) in a KB that no run of that time cites, and their number in all."""
+    """Return one page of documents (id, name) in a KB that no run of that time cites, and how many there are in all."""
     by_document = {
         "_id": {"$ifNull": ["$document_id", "$cited_document"]},
-        # Of the row in this collection; there is none if the document has left since it was cited.
+        # The name in this collection. There is none if the document has left the KB since it was cited.
         "document_name": {"$max": "$document_name"},
         "is_cited": {"$max": {"$gt": ["$cited_document", None]}},
     }
@@ -23,7 +23,7 @@ async def find_uncited(
         [
             {"$match": {"organization_id": organization_id, "kb_id": kb_id}},
             {"$project": {"document_id": 1, "document_name": 1}},
-            runs.united_with_cited(organization_id, kb_id, since=since, until=until),
+            runs.cited_documents_stage(organization_id, kb_id, since=since, until=until),
             {"$group": by_document},
             {"$match": {"is_cited": False}},
             {

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from kb_search.mcp.shown import shown_results
+from kb_search.mcp.tool_results import render_search_results
 from kb_search.retrieval.fusion import Candidate
 from kb_search.retrieval.results import FittedResults, Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
@@ -53,7 +53,7 @@ def shown(*results: Result) -> str:
     answer = SearchAnswer(
         [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults(results, 0, 0), 0, None, {}
     )
-    blocks, fields = shown_results(answer)
+    blocks, fields = render_search_results(answer)
     assert [one["content"] for one in fields["results"]] == [one.text for one in results], "each by itself"
     return "\n\n".join(blocks)
 
@@ -89,9 +89,9 @@ def test_each_passage_is_a_block_of_its_own() -> None:
     answer = SearchAnswer(
         [KB], {}, ResultPage([], 0, total_count_is_exact=True), FittedResults(results, 2, 0), 0, None, {}
     )
-    blocks, _ = shown_results(answer)
+    blocks, _ = render_search_results(answer)
     assert [block.split(" · score")[0] for block in blocks[:2]] == [
         "[document d · chunks 0-1",
         "[document e · chunk 0",
     ]
-    assert blocks[2:] == ["(2 more passages had no room.)"]
+    assert blocks[2:] == ["(2 more passages did not fit.)"]

@@ -1,4 +1,4 @@
-"""What a tool returns, as text for a model and as data for a program. Pure."""
+"""Renders the results of tools: as text for a model and as structured data for a program. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -12,45 +12,46 @@ from kb_search.runs.passages import remove_invisible_characters
 from kb_shared.http.problems import as_request_error
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-_LIKE_A_HEADER: Final = re.compile(r"^([^\S\n]*)\[document", re.IGNORECASE | re.MULTILINE)
+_HEADER_LIKE_LINE: Final = re.compile(r"^([^\S\n]*)\[document", re.IGNORECASE | re.MULTILINE)
 
 Blocks: TypeAlias = Sequence[str]
-"""Texts that a model sees, each by itself."""
+"""Texts for a model, each a separate content block."""
 
 
-def shown_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]:
-    """Return one block a passage, with a header line, and the same in fields; none can pretend to be another one.
+def render_search_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]:
+    """Render search results: one block for each passage, with a header line, and the same data in fields.
 
-    Chunks that follow each other are one passage, which says once what they share; in the fields each is by itself.
+    Consecutive chunks are merged into one passage, in which overlapping text appears once. The fields contain each
+    chunk separately. A passage can't imitate the header line of another one.
     """
     results = [_fields(result) for result in answer.fitted.results]
     failures = [as_request_error(error).detail for error in answer.failures.values()]
     omitted_count = answer.fitted.omitted_count
     blocks = [_block(passage) for passage in _passages(answer.fitted.results)] or ["Nothing was found."]
     if omitted_count:
-        blocks.append(f"({omitted_count} more passages had no room.)")
+        blocks.append(f"({omitted_count} more passages did not fit.)")
     blocks += [f"(A knowledge base could not be searched: {detail})" for detail in dict.fromkeys(failures)]
     if answer.degraded:
-        blocks.append("(Found by words alone: the embedding provider does not answer now.)")
+        blocks.append("(Only the text index was searched: the embedding provider is not available now.)")
     fields = {"results": results, "omitted_count": omitted_count, "failures": failures}
     return blocks, fields | {"degraded": ["vector"] if answer.degraded else []}
 
 
-def shown_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
-    """Chunks of a document as passages of a search are shown, and where to read on."""
+def render_document_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
+    """Render chunks of a document like passages of a search, and say where to continue."""
     results = [
         Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, similarity=0)
         for row in read.chunks
     ]
     blocks = [_block(passage) for passage in _passages(results)]
-    where = f"(Chunks of this document: {read.total_count}."
-    blocks.append(f"{where})" if read.next_skip is None else f"{where} Read on with skip {read.next_skip}.)")
+    position = f"(Chunks of this document: {read.total_count}."
+    blocks.append(f"{position})" if read.next_skip is None else f"{position} Continue with skip {read.next_skip}.)")
     fields = [_fields(result) for result in results]
     return blocks, {"chunks": fields, "total_count": read.total_count, "next_skip": read.next_skip}
 
 
-def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[Blocks, dict[str, Any]]:
-    """Return one block with a line for each, and the same in fields."""
+def render_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[Blocks, dict[str, Any]]:
+    """Render KBs: one block with a line for each, and the same data in fields."""
     fields = [
         {
             "kb_id": kb.kb_id,
@@ -67,7 +68,7 @@ def shown_knowledge_bases(kbs: Sequence[KnowledgeBase]) -> tuple[Blocks, dict[st
 
 
 def _passages(results: Sequence[Result]) -> list[list[Result]]:
-    """Put together what follows each other here and in its document."""
+    """Group results that are consecutive here and in their document."""
     found: list[list[Result]] = []
     for result in results:
         if found and _follows(result, found[-1][-1]):
@@ -84,7 +85,7 @@ def _follows(result: Result, before: Result) -> bool:
 
 def _block(passage: Sequence[Result]) -> str:
     content = merge_pieces([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
-    body = _LIKE_A_HEADER.sub(r"\1\\[document", remove_invisible_characters(content))
+    body = _HEADER_LIKE_LINE.sub(r"\1\\[document", remove_invisible_characters(content))
     return f"{_header(passage)}\n{body}"
 
 
@@ -103,7 +104,7 @@ def _fields(result: Result) -> dict[str, Any]:
         "kb_id": result.kb.kb_id,
         "document_id": chunk["document_id"],
         "chunk_index": chunk["chunk_index"],
-        # Of relevance; a neighbour of a match has none.
+        # The relevance; a neighbour of a match has none.
         "score": None if result.hit is None else result.hit.relevance,
         "title": _one_line(chunk["document_name"]),
         "citation": chunk["_id"],
