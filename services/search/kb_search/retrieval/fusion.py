@@ -20,7 +20,7 @@ _ROUNDING: Final = 10**5
 
 
 class QueryShape(StrEnum):
-    """Kind of query, by what it consists of."""
+    """Kind of a query, by the kinds of its words."""
 
     WORDS = "words"
     MIXED = "mixed"
@@ -38,7 +38,7 @@ class Weights:
 WEIGHTS: Final[Mapping[QueryShape, Weights]] = {
     QueryShape.WORDS: Weights(vector=0.99, text=1.0),
     QueryShape.MIXED: Weights(vector=0.95, text=1.0),
-    # Just enough to order chunks with equal ranks in the text leg.
+    # The weight of the vectors only decides between chunks with equal ranks in the text leg.
     QueryShape.IDENTIFIER: Weights(vector=0.01, text=1.0),
 }
 TEXT_ONLY_WEIGHTS: Final[Mapping[QueryShape, Weights]] = {

@@ -45,7 +45,7 @@ class RankedCandidates:
     text_exhausted: bool
     """True if the text index has no other candidates."""
     may_be_exhausted: bool
-    """True if the vector index returned fewer than it was asked for, which is no proof that it has no others."""
+    """True if there may be no others: the text index has none, and the vector index returned fewer than its limit."""
     all_text_scores: Mapping[str, float] | None = None
     """Scores of all chunks that the text index finds; None if it may find more."""
 

@@ -81,28 +81,30 @@ def _order_results(
     a neighbour in another, and a neighbour of several groups is returned with the best of them.
     """
     matched = {hit.position: hit for hit in hits}
-    rank = {place: number for number, place in enumerate(matched)}
+    rank = {position: number for number, position in enumerate(matched)}
     found: list[list[ChunkPosition]] = []
     for kb in kbs.values():
-        places = [place for place in matched if place.kb_id == kb.kb_id]
+        positions = [position for position in matched if position.kb_id == kb.kb_id]
         found += group_with_neighbours(
-            places, [place for place in neighbours if place.kb_id == kb.kb_id], neighbour_width(kb, query)
+            positions, [position for position in neighbours if position.kb_id == kb.kb_id], neighbour_width(kb, query)
         )
-    found.sort(key=lambda group: min(rank[place] for place in group if place in rank))
+    found.sort(key=lambda group: min(rank[position] for position in group if position in rank))
     best = max((hit.scores.fused for hit in hits), default=0.0)
     matches = {hit.chunk["_id"] for hit in hits}
     returned_neighbours: set[str] = set()
     results = []
     for group in found:
-        similarity = max(_similarity(matched[place], best) for place in group if place in matched)
-        for place in group:
-            hit = matched.get(place)
-            chunk = neighbours[place] if hit is None else hit.chunk
+        similarity = max(_similarity(matched[position], best) for position in group if position in matched)
+        for position in group:
+            hit = matched.get(position)
+            chunk = neighbours[position] if hit is None else hit.chunk
             if hit is None and (chunk["_id"] in matches or chunk["_id"] in returned_neighbours):
                 continue
             returned_neighbours.add(chunk["_id"])
             text, tokens = chunk["chunk_text"], chunk["token_count"]
-            results.append(Result(kbs[place.kb_id], chunk, hit, text, tokens, truncated=False, similarity=similarity))
+            results.append(
+                Result(kbs[position.kb_id], chunk, hit, text, tokens, truncated=False, similarity=similarity)
+            )
     return results
 
 

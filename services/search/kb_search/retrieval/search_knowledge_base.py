@@ -56,7 +56,7 @@ log = structlog.get_logger()
 
 @dataclass(frozen=True, slots=True)
 class SearchAnswer:
-    """SearchAnswer of a search over one KB or several."""
+    """Answer of a search over one KB or several."""
 
     kbs: Sequence[KnowledgeBase]
     """KBs that were searched."""

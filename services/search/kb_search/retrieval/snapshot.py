@@ -72,7 +72,7 @@ class ReadSnapshot:
         2. Reading ends when there are enough hits, or no unread candidate can become one; but it continues while a hit
            is retired and another candidate of its document is unread: if that one is live, it supersedes the hit
            (rule 1 of docs/explanation/architecture.md).
-        3. Otherwise the batch is four times as large as all before it.
+        3. Otherwise the next batch is read, up to four times as many candidates in all.
 
         Example: a page needs 5 hits, and there are 100 candidates. The first 6 are read. Two of them were deleted a
         second ago, so there are 4 hits. Candidates 7 to 24 are read next, and the best 5 hits of all are the page.

@@ -52,7 +52,7 @@ async def stream_events(
             # A run without an answer has given the reason in its last event. Any other error is a bug of this service.
             error = conducting.exception()
             if error is not None and not isinstance(error, RequestError):
-                log.error("run.broke", exc_info=error)
+                log.error("run.crashed", exc_info=error)
                 yield encode_event("run.finished", {"status": "failed", "error": {"type": "internal-error"}})
     finally:
         await _cancel_and_wait(conducting, disconnecting)
