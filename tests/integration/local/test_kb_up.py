@@ -108,7 +108,11 @@ def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_
     ) as foreground:
         assert foreground.stdout is not None
         assert foreground.stderr is not None
-        told = "".join(iter(foreground.stdout.readline, "`kb status` shows the processes, `kb down` stops them.\n"))
+        told = ""
+        while not told.endswith("`kb status` shows the processes, `kb down` stops them.\n"):
+            line = foreground.stdout.readline()
+            assert line, told
+            told += line
         # The same address and key as before, although nothing was shut down in order.
         assert first["base_url"] in told
         assert first["api_key"] in told
