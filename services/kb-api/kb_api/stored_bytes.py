@@ -40,7 +40,7 @@ class StoredBytes:
             self._limit,
             things="bytes of texts",
             setting="KB_MAX_STORED_BYTES",
-            remedy="Delete documents, whose texts are gone a day later",
+            remedy="Delete documents: their texts are removed a day later",
         )
 
     async def _count(self, organization_id: str) -> int:

@@ -115,7 +115,7 @@ async def limited_body(
     """Read the body of a request.
 
     Args:
-        request: whose body has not been read.
+        request: a request whose body has not been read.
         max_bytes: limit of its size.
         advice: what to do about a longer body, beginning with a space; or empty.
         on_large: called once when it has more than `LARGE_BYTES`; may refuse it.
