@@ -31,8 +31,8 @@ from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.metering.budget import end_of_month
 from tests.backend import Backend, Kind, UnusableBackend
 
-# How long an example takes says more about what else the machine is doing. The same examples each time: what nobody
-# has changed must not fail for somebody who changed something else; `make test-long` tries new ones, and more of them.
+# How long an example takes says more about what else the machine is doing. The same examples each time: code that did
+# not change must not fail beside a change of something else; `make test-long` tries new ones, and more of them.
 UNTIMED: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("same", UNTIMED, max_examples=50, derandomize=True)
 settings.register_profile("new", UNTIMED, max_examples=1_000, print_blob=True)
@@ -199,7 +199,7 @@ async def model_server(server_logs: Path) -> AsyncIterator[ModelServer]:
 
 @pytest.fixture(scope="session")
 async def zygote(server_logs: Path) -> AsyncIterator[Zygote]:
-    """Forks services that find litellm and the like imported already, and their own modules: nobody edits them here."""
+    """Fork services from a process that has imported litellm and their own modules, which no test edits."""
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
     server = Zygote(log=server_logs / "zygote.log", preloaded=(*PRELOADED, *services))
     await server.start()

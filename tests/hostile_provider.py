@@ -50,8 +50,8 @@ class HostileProvider:
         await until(lambda: len(self.asked) >= times, what=f"{times} requests to the hostile provider")
 
     async def was_left(self) -> None:
-        """Wait until nobody waits for an answer any more, for less than a call takes to time out."""
-        await until(lambda: self.waited_for == 0, what="nobody waits for the hostile provider", within_s=30)
+        """Wait until no request waits for an answer any more, for less than a call takes to time out."""
+        await until(lambda: self.waited_for == 0, what="no request waits for the hostile provider", within_s=30)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -63,7 +63,7 @@ class HostileProvider:
         self.asked.append(asked)
         self.waited_for += 1
         answering = asyncio.ensure_future(self.behaviour(writer, asked))
-        # Whoever leaves, closes the connection.
+        # A client that leaves closes the connection.
         ends = [answering, asyncio.ensure_future(reader.read()), asyncio.ensure_future(self.closing.wait())]
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         for end in ends:
@@ -152,7 +152,7 @@ def gives_vectors(dimensions: int) -> Behaviour:
 
 @dataclass(slots=True)
 class OneAfterTheOther:
-    """The behaviour of an honest provider that computes few texts a second, whoever still waits for them."""
+    """The behaviour of an honest provider that computes few texts a second, even when no client waits for them."""
 
     texts_per_s: float
     dimensions: int
@@ -161,7 +161,7 @@ class OneAfterTheOther:
 
     async def __call__(self, writer: asyncio.StreamWriter, asked: Asked) -> None:
         texts = len(asked.body["input"])
-        # Computed to its end, also if nobody waits any more.
+        # Computed to its end, also if no client waits any more.
         await asyncio.shield(asyncio.ensure_future(self._compute(texts)))
         await gives_vectors(self.dimensions)(writer, asked)
 

@@ -42,7 +42,7 @@ class ScriptedModel:
         (await self.http.post(f"/admin/chat/{self.name}/release")).raise_for_status()
 
     async def was_left_by_all(self) -> None:
-        """Wait until nobody waits any more for what it was asked, if it was asked at all."""
+        """Wait until no client waits for an answer any more; return at once if no request came."""
 
         async def left() -> bool:
             report = await self._report()

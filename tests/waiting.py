@@ -1,4 +1,4 @@
-"""Waiting for what nobody tells: it ends when nothing has come of it for a while, for a busy machine is slow."""
+"""Wait for conditions that no event announces; the deadline moves with progress, because a busy machine is slow."""
 
 import asyncio
 import inspect

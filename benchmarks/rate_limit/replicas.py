@@ -31,7 +31,7 @@ async def spend_with_replicas(
 
     Args:
         replicas: the way of each to the same database.
-        bucket: with a limit of requests, which nobody has used.
+        bucket: with a limit of requests, unused so far.
     """
     loop = asyncio.get_running_loop()
     limiters = [RateLimiter(database) for database in replicas]

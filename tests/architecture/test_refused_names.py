@@ -1,4 +1,4 @@
-"""Names that nobody searches for, and phrases that one has to read twice, do not come back."""
+"""Unusual names, and phrases that one has to read twice, do not come back."""
 
 import re
 import subprocess

@@ -37,8 +37,8 @@ def _commit_first() -> None:
 def _fence_by_reading() -> None:
     """A swap or a removal looks at the projection and does not write it.
 
-    Snapshots let it look at what was, and commit beside whoever changes it. What comes of that is fixed by the
-    command that the change leads to, unless a particular one of their statements falls between two of the swap's: no
+    A snapshot lets it read the state before a concurrent change and commit beside it. The command that the change
+    leads to corrects the result, unless one particular statement of the change falls between two of the swap's: no
     seed meets that reliably, `tests/integration/indexer/test_races.py` goes through them one by one.
     """
 

@@ -15,7 +15,7 @@ def run_too_often(logs: Iterable[Path]) -> list[str]:
     """Return each version whose swap ran more than twice.
 
     A run counts from its first write of chunks to its commit or its end without one. What a process was at when it was
-    killed does not count: nobody could have finished it.
+    killed does not count: no process could have finished it.
     """
     runs: Counter[tuple[str, str, str]] = Counter()
     for line in _lines(logs):

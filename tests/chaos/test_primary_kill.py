@@ -38,18 +38,18 @@ async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: 
         database = mongo.connect(CommonSettings(mongo_uri=nodes.uri))
         try:
             await schema.ensure(database)
-            handled = await _handle_while_nobody_copies(nodes, first, database)
+            handled = await _handle_without_secondaries(nodes, first, database)
             await nodes.primary()
             if not handled:
                 # The consumer would hand it over again.
                 await until(lambda: _handles(database), within_s=WITHIN_S)
             document = await documents.find(database, DocumentKey(ORGANIZATION, "d"))
-            assert document is not None, "its offset was committed, and nobody knows of it"
+            assert document is not None, "its offset was committed, and the document is lost"
         finally:
             await database.client.close()
 
 
-async def _handle_while_nobody_copies(nodes: ReplicaSet, primary: Mongod, database: Database) -> bool:
+async def _handle_without_secondaries(nodes: ReplicaSet, primary: Mongod, database: Database) -> bool:
     """Whether the event was handled before the primary died, which had it alone."""
     others = [member for member in nodes.members if member is not primary]
     # Not frozen: what the primary sends them would wait for them in their sockets.

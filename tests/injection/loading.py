@@ -67,7 +67,7 @@ class _Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
         self.attributes += [(tag, name, value or "") for name, value in attrs]
-        # Nobody makes one link of what stands on both sides of a tag.
+        # A tag separates what stands on both sides: no reader makes one link of it.
         self.texts.append(" ")
         self._code += tag == "code"
 

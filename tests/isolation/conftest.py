@@ -46,7 +46,7 @@ from tests.integration.search.knowledge import Document, Knowledge
 PROBER = "prober"
 VICTIM = "victim"
 CANARY = "canary7f3a"
-"""In everything of the victim that nobody can guess; the prober never sends it."""
+"""Secret in each text of the victim; the prober never sends it."""
 DOCUMENT_ID = "document-1"
 TAG_ID = "tag-1"
 PROVIDER = "openai"
@@ -171,7 +171,7 @@ async def _start_job(database: Database, victim: Knowledge) -> str:
 
 
 async def _file_letter(database: Database) -> str:
-    """Of the victim, beside one that is nobody's."""
+    """File a dead letter of the victim and one without an owner; return the id of the victim's."""
     publisher = DeadLetterPublisher(database, Post(), topic_prefix="")
     for key in (None, f"{VICTIM}/{CANARY}".encode()):
         value = f"not JSON, but a {CANARY}".encode()
@@ -181,7 +181,7 @@ async def _file_letter(database: Database) -> str:
 
 
 async def _set_aside_message(database: Database) -> str:
-    """Of the victim, beside one that is nobody's."""
+    """Mark a message of the victim and one without an owner as unsendable; return the id of the victim's."""
     for key in (b"\xff", f"{VICTIM}/{CANARY}".encode()):
 
         async def add(session: MongoSession, key: bytes = key) -> None:

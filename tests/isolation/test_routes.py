@@ -233,9 +233,9 @@ async def test_another_organizations_path_is_the_same_404_as_one_that_does_not_e
     world: World, prober_key: str, victims: dict[str, str], route: Route
 ) -> None:
     theirs = await send(world, route, organization_id=VICTIM, key=prober_key, ids=victims)
-    nobodys = await send(world, route, organization_id="nobody", key=prober_key, ids=victims)
+    nonexistent = await send(world, route, organization_id="absent", key=prober_key, ids=victims)
     assert theirs.status_code == 404
-    assert without_request_id(theirs) == without_request_id(nobodys)
+    assert without_request_id(theirs) == without_request_id(nonexistent)
 
 
 @routes_of_resources
@@ -243,9 +243,9 @@ async def test_another_organizations_resource_is_the_same_404_as_one_that_does_n
     world: World, prober_key: str, victims: dict[str, str], route: Route
 ) -> None:
     theirs = await send(world, route, organization_id=PROBER, key=prober_key, ids=victims)
-    nobodys = await send(world, route, organization_id=PROBER, key=prober_key, ids=MISSING)
+    nonexistent = await send(world, route, organization_id=PROBER, key=prober_key, ids=MISSING)
     assert theirs.status_code == 404
-    assert without_request_id(theirs) == without_request_id(nobodys)
+    assert without_request_id(theirs) == without_request_id(nonexistent)
 
 
 @every_route
@@ -299,7 +299,7 @@ async def test_a_run_about_their_document_is_the_same_404_as_about_one_that_does
     world: World, prober_key: str
 ) -> None:
     run = A_RUN_ABOUT_THEIR_DOCUMENT
-    theirs, nobodys = [
+    theirs, nonexistent = [
         await world.clients["search"].post(
             f"/v0/orgs/{PROBER}/runs",
             json={**run, "document_id": document_id},
@@ -308,4 +308,4 @@ async def test_a_run_about_their_document_is_the_same_404_as_about_one_that_does
         for document_id in (DOCUMENT_ID, MISSING["document_id"])
     ]
     assert theirs.status_code == 404
-    assert without_request_id(theirs) == without_request_id(nobodys)
+    assert without_request_id(theirs) == without_request_id(nonexistent)

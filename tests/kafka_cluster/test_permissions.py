@@ -138,7 +138,7 @@ async def test_without_any_of_these_rights_work_stops_and_it_goes_on_when_the_ri
     upstream = Upstream(opened.organization_id)
     for operation, name in INDISPENSABLE:
         acls = _held_by_services(operation, PREFIX + name)
-        assert acls, f"nobody may {operation} {name}"
+        assert acls, f"no user may {operation} {name}"
         await revoke(audited, acls)
         await opened.events.publish(upstream.ocr(f"{operation}-{name}", [paragraph(name)], tags=[TAG]))
         denied = {_describe(acl) for acl in acls}

@@ -219,7 +219,7 @@ async def test_a_process_frozen_longer_than_its_session_takes_no_offset_back(str
         committed = []
         for _ in range(20):
             committed.append(await stream.committed())
-            await asyncio.sleep(0.25)  # what must not happen tells nobody
+            await asyncio.sleep(0.25)  # no event announces what must not happen
         assert set(committed) == {400}
         await stream.publish([("b/1", "1")])
         await until(lambda: '"b/1"' in noted(tmp_path)[-1])

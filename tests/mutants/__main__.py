@@ -73,7 +73,7 @@ async def _require_all_pass(mutants: Sequence[Mutant]) -> None:
 
 @dataclass(slots=True)
 class Runs:
-    """Mutants that are tried one after the other, each by whoever is free."""
+    """Mutants that are tried one after the other, each by the next free process."""
 
     missing: Iterator[Mutant]
     total: int

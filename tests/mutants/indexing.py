@@ -240,7 +240,7 @@ MUTANTS: Final = (
         old='"$or": [{"lease_until": None}, {"lease_owner": owner}',
         new='"$or": [{}, {"lease_owner": owner}',
         caught_by=in_file(
-            f"{_TESTS}/test_jobs.py", "test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_work"
+            f"{_TESTS}/test_jobs.py", "test_while_one_replica_has_the_lease_no_other_pays_for_the_same_work"
         ),
     ),
     Mutant(

@@ -64,7 +64,7 @@ MUTANTS: Final = (
         caught_by=in_file(_PAYING, "test_a_caller_who_leaves_twice_is_charged_once"),
     ),
     Mutant(
-        "price-that-nobody-knows-is-nothing",
+        "unknown-price-counts-as-zero",
         _BUDGET,
         old="if not known and (await",
         new="if False and (await",
@@ -330,7 +330,7 @@ MUTANTS: Final = (
         new="get_provided(request.app, FairQueue).take_turn(request.url.path)",
         caught_by=(
             *in_file(_TURNS_OF_API, "test_a_request_waits_for_the_turn_of_its_organization_and_those_of_others_do_not"),
-            *in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+            *in_file(_TURNS_OF_SEARCH, "test_a_search_waits_for_the_turn_of_its_organization"),
         ),
     ),
     Mutant(
@@ -347,7 +347,7 @@ MUTANTS: Final = (
         "services/search/kb_search/mcp/tools.py",
         old="self._fair_queue.take_turn(caller.organization_id)",
         new="self._fair_queue.take_turn(name)",
-        caught_by=in_file(_TURNS_OF_SEARCH, "test_whoever_searches_waits_for_the_turn_of_its_organization"),
+        caught_by=in_file(_TURNS_OF_SEARCH, "test_a_search_waits_for_the_turn_of_its_organization"),
     ),
     Mutant(
         "search-keeps-its-turn-while-it-waits-for-a-vector",

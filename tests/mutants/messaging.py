@@ -169,7 +169,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "attempt-drops-what-nobody-can-use",
+        "attempt-drops-unusable-record",
         _ATTEMPTS,
         old=(
             "        await self._dead_letters.publish("
@@ -178,7 +178,7 @@ MUTANTS: Final = (
         new="",
         caught_by=in_file(
             f"{_UNIT}/test_attempts.py",
-            "test_a_record_nobody_can_use_goes_to_the_dead_letters_with_its_reason",
+            "test_an_unusable_record_goes_to_the_dead_letters_with_its_reason",
             "test_a_record_is_not_done_with_before_the_dead_letters_have_it",
         ),
     ),
@@ -238,7 +238,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "dead-letter-is-whoever-its-key-or-its-body-names",
+        "dead-letter-belongs-to-its-key-or-its-body",
         "shared/kb_shared/messaging/dead_letters.py",
         old="if len(organizations) != 1:",
         new="if not organizations:",

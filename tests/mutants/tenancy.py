@@ -128,7 +128,7 @@ MUTANTS: Final = (
         old='return {"organization_id": {"$in": list(visible)}}',
         new="return {}",
         caught_by=in_file(
-            f"{_API}/test_dead_letters.py", "test_a_letter_of_nobody_is_seen_by_the_operators_admins_only"
+            f"{_API}/test_dead_letters.py", "test_a_dead_letter_without_an_owner_is_seen_by_the_operators_admins_only"
         ),
     ),
     Mutant(

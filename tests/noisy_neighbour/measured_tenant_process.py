@@ -75,7 +75,7 @@ async def main() -> None:
 async def _search(whom: CallerConfig, calls: Calls, stop: asyncio.Event) -> None:
     async with whom.client(whom.kb_search_url) as http:
         while not stop.is_set():
-            # A question that nobody has asked before: its vector has to be computed.
+            # A new question: its vector is in no cache and has to be computed.
             body = {"query": uuid4().hex}
             began = perf_counter()
             if await _succeeds(calls, http, "POST", f"/knowledge-bases/{whom.kb_id}/search", body):

@@ -19,7 +19,7 @@ WRONG_KEY: Final = {"Authorization": "Bearer kb_0_0"}
 PAGES: Final = [{"page": number + 1, "start": number, "end": number + 1} for number in range(20_000)]
 
 
-async def test_large_bodies_without_a_key_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_large_bodies_without_a_key_do_not_slow_down_an_organization(attack_check: AttackCheck) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
         await run_attackers(
             send_repeatedly(url, post(path, LARGE_BODY, WRONG_KEY), tally)
@@ -31,7 +31,7 @@ async def test_large_bodies_without_a_key_cost_nobody_else_anything(attack_check
     assert tally.keys() <= REFUSED
 
 
-async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_bodies_of_tiny_pieces_without_a_key_do_not_slow_down_an_organization(attack_check: AttackCheck) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
         start = {**WRONG_KEY, "Content-Type": "application/json", "Transfer-Encoding": "chunked"}
         await run_attackers(
@@ -44,7 +44,9 @@ async def test_bodies_of_tiny_pieces_without_a_key_cost_nobody_else_anything(att
     assert tally.keys() <= REFUSED
 
 
-async def test_connections_that_never_send_a_whole_head_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_connections_that_never_send_a_whole_head_do_not_slow_down_an_organization(
+    attack_check: AttackCheck,
+) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
         await run_attackers(
             connect_repeatedly(url, tally)
@@ -55,7 +57,7 @@ async def test_connections_that_never_send_a_whole_head_cost_nobody_else_anythin
     await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["opened"] > 2 * SILENT_CONNECTIONS)
 
 
-async def test_bodies_that_never_come_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_bodies_that_never_come_do_not_slow_down_an_organization(attack_check: AttackCheck) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
         attacker = neighbourhood.attacker
         lengths = {**attacker.authorization, "Content-Type": "application/json", "Content-Length": "1000"}
@@ -68,7 +70,7 @@ async def test_bodies_that_never_come_cost_nobody_else_anything(attack_check: At
     await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["429"] > 0)
 
 
-async def test_large_bodies_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_large_bodies_of_one_organization_do_not_slow_down_another(attack_check: AttackCheck) -> None:
     document = {"document_name": "x", "tag_ids": ["x"], "upload_date": "2026-01-31T12:00:00Z", "pages": PAGES}
     unknown = {f"{number:x}": 0 for number in range(100_000)}
 
@@ -84,7 +86,7 @@ async def test_large_bodies_of_another_organization_cost_nobody_else_anything(at
     await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["400"] > 0 and tally["422"] > 0)
 
 
-async def test_schemas_that_take_long_to_check_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_schemas_that_take_long_to_check_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
     levels = {f"d{level}": {"allOf": [{"$ref": f"#/$defs/d{level + 1}"}] * 2} for level in range(20)}
     schema = {"$ref": "#/$defs/d0", "$defs": {**levels, "d20": {"type": "object"}}}
     body = json.dumps({"name": "x", "content": "x", "model": "demo-extractive", "schema": schema}).encode()

@@ -92,11 +92,13 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
         for kb_id in kb_ids:
             await attacker.delete_knowledge_base(kb_id)
         (await kb_api.delete("/llm-providers/openai")).raise_for_status()
-        # Whatever it was asked, nobody waits for it any more.
+        # No request to it is open any more.
         await hostile.was_left()
 
 
-async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_a_provider_that_sends_a_byte_now_and_then_does_not_slow_down_another_organization(
+    attack_check: AttackCheck,
+) -> None:
     async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = drips(0.1)
         await _publish(attacker, documents=MOST_SLOTS)
@@ -115,7 +117,7 @@ async def test_a_provider_that_sends_a_byte_now_and_then_costs_nobody_else_anyth
         assert most <= MOST_SLOTS
 
 
-async def test_answers_that_decompress_to_much_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_answers_that_decompress_to_much_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
     async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = gzip_bomb(300_000_000)
 
@@ -131,7 +133,7 @@ async def test_answers_that_decompress_to_much_cost_nobody_else_anything(attack_
         assert tally.keys() == {"422"}
 
 
-async def test_chat_answers_without_end_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_chat_answers_without_end_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
     async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = streams_fast_without_end()
 

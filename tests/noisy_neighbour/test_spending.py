@@ -11,7 +11,7 @@ AT_ONCE: Final = 55
 """Attackers: a few more than one organization may have requests at once."""
 
 
-async def test_very_many_searches_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_very_many_searches_of_one_organization_do_not_slow_down_another(attack_check: AttackCheck) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
         attacker = neighbourhood.attacker
         path = f"{attacker.path}/knowledge-bases/search"
@@ -21,7 +21,7 @@ async def test_very_many_searches_of_another_organization_cost_nobody_else_anyth
     await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["200"] > 0 and tally["429"] > 0)
 
 
-async def test_very_many_runs_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_very_many_runs_of_one_organization_do_not_slow_down_another(attack_check: AttackCheck) -> None:
     attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base("asked")
     messages = [{"role": "user", "content": "What stands here?"}]
@@ -34,7 +34,7 @@ async def test_very_many_runs_of_another_organization_cost_nobody_else_anything(
     await attack_check.assert_unaffected(attack, has_taken_place=lambda tally: tally["200"] > 0 and tally["429"] > 0)
 
 
-async def test_very_many_administrative_calls_of_another_organization_cost_nobody_else_anything(
+async def test_very_many_administrative_calls_of_one_organization_do_not_slow_down_another(
     attack_check: AttackCheck,
 ) -> None:
     async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:

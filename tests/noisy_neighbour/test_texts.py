@@ -24,7 +24,7 @@ AT_ONCE: Final = 3
 """Attackers of each kind. Each costs others little even if a search takes long; together they would stop them."""
 
 
-async def test_documents_of_white_space_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_documents_of_white_space_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
     tag_id = f"spacious-{uuid4().hex[:8]}"
     attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)
@@ -43,7 +43,7 @@ async def test_documents_of_white_space_cost_nobody_else_anything(attack_check: 
     )
 
 
-async def test_large_texts_of_another_organization_cost_nobody_else_anything(attack_check: AttackCheck) -> None:
+async def test_large_texts_of_one_organization_do_not_slow_down_another(attack_check: AttackCheck) -> None:
     tag_id = f"large-{uuid4().hex[:8]}"
     attacker = attack_check.neighbourhood.attacker
     kb_id = await attacker.create_knowledge_base(tag_id, chunk_size=512)

@@ -49,7 +49,7 @@ async def test_an_event_that_only_an_isolated_primary_has_is_not_handled_when_it
         handled = await handles(second)
         await lose(replica_set, primary)
         handled = await delivery or handled
-        assert await knows(second) or not handled, "its offset was committed, and nobody knows of it"
+        assert await knows(second) or not handled, "its offset was committed, and the document is lost"
         # The consumer hands it over again.
         await until(lambda: handles(second))
         assert await knows(second)
@@ -63,7 +63,7 @@ async def test_a_write_timeout_in_the_uri_acknowledges_nothing(replica_set: Repl
         primary = await isolated_primary(replica_set)
         handled = await handles(database)
         await lose(replica_set, primary)
-        assert await knows(database) or not handled, "its offset was committed, and nobody knows of it"
+        assert await knows(database) or not handled, "its offset was committed, and the document is lost"
         await until(lambda: handles(database))
         assert await knows(database)
 

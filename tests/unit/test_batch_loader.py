@@ -63,7 +63,7 @@ async def test_a_question_is_never_too_long() -> None:
     assert [len(question) for question in oracle.questions] == [3, 3, 2]
 
 
-async def test_a_failure_is_told_to_those_who_asked_and_to_nobody_after_them() -> None:
+async def test_a_failure_reaches_the_callers_of_its_batch_and_no_later_caller() -> None:
     oracle = Oracle()
     oracle.may_answer.set()
     load = BatchLoader(oracle.ask)

@@ -138,7 +138,7 @@ async def test_an_organization_is_alone_again_when_the_others_have_not_called_fo
     assert requests.active["acme"] == 2
     clock.now += ACTIVE_S
     await requests.begin("acme")
-    assert requests.active["acme"] == 3, "the new one finds nobody else"
+    assert requests.active["acme"] == 3, "no other organization is active any more"
     await requests.end_one("acme")
     assert requests.active["acme"] == 4, "and those that wait go on as soon as one has ended"
 
@@ -294,7 +294,7 @@ async def test_parts_of_a_request_share_its_turn(queue: FairQueue, requests: Req
     leaving=st.sets(st.integers(0, 29)),
     max_active=st.integers(1, 3),
 )
-async def test_every_request_has_its_turn_whoever_leaves(
+async def test_every_request_has_its_turn_when_others_leave(
     organizations: list[str], leaving: set[int], max_active: int
 ) -> None:
     queue = FairQueue(max_active=max_active, clock=lambda: 0.0)

@@ -1,7 +1,7 @@
 """Atlas's character filter `icuNormalize`: NFKC_Casefold, Lucene's ICUNormalizer2CharFilter as it is by default.
 
-Letters are small, compatibility characters such as ligatures and full-width forms are those they stand for, and what
-nobody sees, such as soft hyphens and zero-width joiners, is left out.
+Letters are lower-cased, compatibility characters such as ligatures and full-width forms become the characters they
+stand for, and invisible characters, such as soft hyphens and zero-width joiners, are removed.
 """
 
 import unicodedata

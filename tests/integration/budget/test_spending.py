@@ -84,7 +84,7 @@ async def test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_
             break
 
 
-async def test_without_a_limit_nothing_is_written_and_nobody_is_refused(
+async def test_without_a_limit_nothing_is_written_and_no_reservation_is_refused(
     database: Database, organization_id: str
 ) -> None:
     spending = Spending(database)
@@ -97,7 +97,7 @@ async def test_without_a_limit_nothing_is_written_and_nobody_is_refused(
     assert await used_and_reserved(database, organization_id) == (0, 0)
 
 
-async def test_under_a_soft_limit_alone_what_is_spent_is_counted_and_nobody_is_refused(
+async def test_under_a_soft_limit_alone_spending_is_counted_and_no_reservation_is_refused(
     database: Database, organization_id: str
 ) -> None:
     spending = Spending(database)

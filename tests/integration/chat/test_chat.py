@@ -22,7 +22,7 @@ from kb_shared.providers.access import Access
 from tests.scripted_model import ScriptedModel, call
 
 ORGANIZATION = "acme"
-SECRET = "nobody-else-may-read-this"
+SECRET = "for-this-organization-alone"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
 QUESTION = Question([{"role": "user", "content": SECRET}], tools=[TOOL])
 
@@ -184,6 +184,6 @@ async def test_a_caller_who_is_cancelled_leaves_the_provider(chat: Chat, scripte
     await scripted.was_left()
 
 
-async def test_a_model_nobody_knows_is_unknown(chat: Chat) -> None:
+async def test_a_model_that_is_in_no_list_is_unknown(chat: Chat) -> None:
     with pytest.raises(UnknownModel):
         await chat.model(ORGANIZATION, "no-such-model")

@@ -52,7 +52,7 @@ class Engine:
     pulled: list[str] = field(default_factory=list)
     containers: list[FakeContainer] = field(default_factory=list)
     reaper_heard: list[str] = field(default_factory=list)
-    """What the reaper was told to remove once nobody is connected to it any more."""
+    """Filters of what the reaper removes after its last connection is closed."""
 
     def of_image(self, image: str) -> FakeContainer:
         [container] = [each for each in self.containers if each.image == image]

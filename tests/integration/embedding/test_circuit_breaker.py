@@ -51,7 +51,7 @@ async def test_what_one_replica_learns_stops_the_other_and_no_other_organization
     await call(two, OTHER)
 
 
-async def test_what_is_foreseen_is_what_a_call_would_be_told_and_asks_nobody(
+async def test_check_available_raises_what_a_call_would_raise_and_sends_no_request(
     replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
 ) -> None:
     one, two = replicas

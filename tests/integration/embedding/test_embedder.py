@@ -414,7 +414,7 @@ async def test_after_a_failure_no_further_sub_batch_is_begun(
     assert await rows(database) == 100 * (calls - 1)
 
 
-async def test_a_refused_key_parks_its_organization_and_nobody_else(
+async def test_a_refused_key_parks_its_organization_and_no_other(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
     await provider.will({"status": 401, "times": 1})

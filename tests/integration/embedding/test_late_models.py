@@ -19,7 +19,7 @@ from kb_shared.mongo.vector import Vector
 from kb_shared.settings import EmbeddingSettings
 
 LETTERS: NDArray[np.float32] = np.eye(128, dtype=np.float32)
-SECRET = "what nobody may read in a log"
+SECRET = "text that no log may contain"
 
 
 class Letters:

@@ -82,7 +82,7 @@ async def test_what_is_known_is_bounded(database: Database, monkeypatch: pytest.
     assert len(found._keys._known) == 3
 
 
-async def test_a_local_model_needs_nobodys_key_and_an_unknown_one_is_nobodys(database: Database) -> None:
+async def test_a_local_model_needs_no_key_and_an_unknown_model_is_refused(database: Database) -> None:
     await put(database, "acme", "sk-acme")
     assert (await models(database).get("acme", "hash-16")).access is None
     with pytest.raises(UnknownModel):

@@ -18,8 +18,8 @@ from kb_shared.errors import BatchRefused, KbError, ProviderKeyRefused, Provider
 from kb_shared.providers import public_transport
 from kb_shared.providers.access import Access
 
-SECRET_TEXT = "the-text-nobody-else-may-read"
-SECRET_KEY = "sk-the-key-nobody-may-read"
+SECRET_TEXT = "the-text-of-one-organization"
+SECRET_KEY = "sk-the-secret-key"
 
 
 @dataclass(slots=True)
@@ -178,7 +178,7 @@ async def test_what_is_connected_to_is_what_was_checked_and_not_what_the_name_me
 ) -> None:
     async def checked(host: str, port: int) -> list[str]:
         assert (host, port) == ("no-such-host.invalid", echo.port)
-        # Nobody listens at the first.
+        # No server listens at the first.
         return ["127.0.0.2", "127.0.0.1"]
 
     monkeypatch.setattr(public_transport, "public_addresses_of", checked)
@@ -201,7 +201,7 @@ async def test_an_address_that_an_organization_named_can_send_us_nowhere_else(ec
     await trusting.close()
 
 
-async def test_nobody_listening_is_an_outage(provider: Provider) -> None:
+async def test_an_address_without_a_server_is_an_outage(provider: Provider) -> None:
     with socket.socket() as taken_and_silent:
         taken_and_silent.bind(("127.0.0.1", 0))
         model = Echo(taken_and_silent.getsockname()[1]).catalogue().get("text-embedding-3-small")

@@ -1,4 +1,4 @@
-"""An honest provider that computes few texts a second, one after the other, whoever still waits for them."""
+"""An honest provider that computes few texts a second, one after the other, even when no caller waits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

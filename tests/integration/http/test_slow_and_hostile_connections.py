@@ -190,7 +190,7 @@ async def test_the_answer_to_a_body_that_is_not_read_arrives_and_ends_the_connec
     length = 20_000_000
     async with connected(url) as connection, asyncio.timeout(DEADLINE_S):
         await connection.send(head("POST", "/unread", {"Content-Length": str(length)}))
-        # Whoever sends all before reading must be able to.
+        # A client must be able to send all before it reads.
         await connection.send(b"x" * length)
         received = await connection.reader.read()
     assert received.startswith(b"HTTP/1.1 401")

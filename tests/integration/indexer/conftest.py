@@ -68,7 +68,7 @@ def rival_command_log(_other_client_commands: CommandLog) -> CommandLog:
 @pytest.fixture
 async def tenant(shared_database: Database) -> AsyncIterator[Tenant]:
     yield Tenant(shared_database)
-    # What is left open here would become the work of whoever sweeps next.
+    # What is left open here would become the work of the next test that sweeps.
     for name in (index_jobs.NAME, backfills.NAME):
         await shared_database[name].delete_many({})
 
@@ -117,7 +117,7 @@ async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
 
 @pytest.fixture
 async def own_database(search_database: Database) -> Database:
-    """A database that nobody else works on: for what takes up the work of all organizations."""
+    """A database of one test alone, for code that works on the jobs of all organizations."""
     await schema.ensure(search_database)
     return search_database
 

@@ -248,7 +248,7 @@ class Replica:
         await resume_knowledge_base(self.database, _caller(kb), kb_id=kb.kb_id, life_cycle=self.life_cycle)
 
     async def begin_deletion_of_kb(self, kb: KnowledgeBase) -> None:
-        """From here on nobody sees the KB and nothing is written to it."""
+        """Begin the deletion: from here on no caller sees the KB and nothing is written to it."""
         await delete_knowledge_base(self.database, _caller(kb), kb_id=kb.kb_id, life_cycle=self.life_cycle)
 
     async def finish_deletion_of_kb(self, kb: KnowledgeBase) -> None:

@@ -47,7 +47,7 @@ TENANT_DATA = {runs.THREADS} | {
 }
 
 FOR_ALL_ORGANIZATIONS = {index_jobs.NAME: "state", backfills.NAME: "state", knowledge_bases.NAME: "status"}
-"""Work is taken up for whoever has any: a query by this field, that asks for no KB or document in particular."""
+"""Fields of queries that take up work of all organizations, without a KB or document in particular."""
 
 ORGANIZATION_FIELDS = ("organization_id", "scope")
 """The cache is kept by `scope`: an organization, or `global` where the setting says so."""

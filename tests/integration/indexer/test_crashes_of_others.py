@@ -32,7 +32,7 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
     commands = indexer.post.sent_to(*LANES)
     with monkeypatch.context() as dying:
         dying.setattr(JobLeases, "_release", nothing)
-        # Whoever dies, another finds its leases.
+        # When one process dies, the other finds its leases.
         for crash, process in zip(range(MAX_CRASHES), cycle((indexer, rival)), strict=False):
             await _die_at_work(process, commands, together=crash < SUSPECT_AFTER)
             await tenant.make_due()

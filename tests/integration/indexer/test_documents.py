@@ -352,7 +352,7 @@ async def test_retired_chunks_go_once_what_replaced_them_is_found(tenant: Tenant
 async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_replaced_them(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Else whoever searches by words alone would miss the document for as long as that index trails the other."""
+    """Else a search by words alone would miss the document for as long as that index trails the other."""
     kb = await tenant.create_kb("a")
     known = index_queries.any_in_text_index
     asked, may_know = 0, False

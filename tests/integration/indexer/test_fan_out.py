@@ -282,7 +282,7 @@ async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_not
     await tenant.assert_settled()
 
 
-async def test_c11_what_is_asked_for_a_busy_knowledge_base_delays_nobody_else(
+async def test_c11_requests_for_a_busy_knowledge_base_delay_no_other_knowledge_base(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert index_jobs.BACKLOG_LIMIT == 200

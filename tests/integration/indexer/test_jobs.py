@@ -182,7 +182,7 @@ async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: T
     await tenant.assert_settled()
 
 
-async def test_while_one_replica_has_the_lease_nobody_else_pays_for_the_same_work(
+async def test_while_one_replica_has_the_lease_no_other_pays_for_the_same_work(
     tenant: Tenant, indexer: Replica, model_server: ModelServer, provider: Provider
 ) -> None:
     kb = await tenant.create_kb("a")

@@ -224,7 +224,7 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
         nonlocal rounds
         rounds += 1
         if rounds > 1:
-            raise AutoReconnect("nobody knows")
+            raise AutoReconnect("the primary stepped down")
         return await take_all(database, names, owner=owner, length=length)
 
     monkeypatch.setattr(leases, "take_all", taken_once)
@@ -253,7 +253,7 @@ async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(d
         assert await leases.acquire(database, f"outbox/{bucket}", owner="another", length=timedelta(minutes=1))
 
 
-async def test_a_relay_ends_in_time_while_nobody_acknowledges_and_the_next_sends_its_messages(
+async def test_a_relay_without_acknowledgements_ends_in_time_and_the_next_sends_its_messages(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(Post):

@@ -96,7 +96,9 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
     await tenant.assert_settled()
 
 
-async def test_a_worker_whose_lease_ran_out_and_nobody_took_goes_on(tenant: Tenant, model_server: ModelServer) -> None:
+async def test_a_worker_goes_on_after_its_lease_ran_out_when_no_other_took_it(
+    tenant: Tenant, model_server: ModelServer
+) -> None:
     kb = await tenant.create_kb("a")
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
         await late.publish(tenant.ocr("d", TEXT))

@@ -287,7 +287,9 @@ async def test_a_redriven_message_that_is_refused_again_is_listed_again(
     assert (second.message_id, second.redriven_by) == (first.message_id, "me")
 
 
-async def test_nobody_redrives_what_is_anothers_or_was_never_refused(database: Database, organization_id: str) -> None:
+async def test_only_an_organizations_own_refused_messages_are_redriven(
+    database: Database, organization_id: str
+) -> None:
     await add(database, organization_id, "refused", "sent")
     async with running(database, Refusing("refused")):
         await until_nothing_waits(database)

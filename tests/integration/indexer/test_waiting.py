@@ -1,4 +1,4 @@
-"""What waits: for a provider, a key, a limit, a budget. It delays nobody else, and not for longer than it must."""
+"""What waits: for a provider, a key, a limit, a budget. It delays no other work, and no longer than it must."""
 
 import asyncio
 from collections import Counter

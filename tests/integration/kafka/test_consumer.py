@@ -157,7 +157,7 @@ async def test_records_of_one_organization_that_never_end_keep_no_other_organiza
 async def test_a_consumer_outlives_a_broker_that_comes_late_and_forgets_everything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Nothing is committed when the broker goes: whoever commits afterwards does it to a log that is not the same.
+    # Nothing is committed when the broker goes: a later commit would go to a log that is not the same.
     monkeypatch.setattr(partition_assignment, "COMMIT_INTERVAL_S", 60)
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
     stream = Stream(broker.bootstrap, "", on_kafka=False)

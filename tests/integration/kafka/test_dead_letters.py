@@ -1,4 +1,4 @@
-"""Records that nobody can use and that are too large for the topic of dead letters."""
+"""Unusable records that are too large for the topic of dead letters."""
 
 import json
 from collections.abc import AsyncIterator, Mapping

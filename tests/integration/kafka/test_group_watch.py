@@ -20,7 +20,7 @@ def watch(stream: Stream) -> KafkaWatch:
     )
 
 
-async def test_partitions_that_nobody_reads_are_a_reason_until_a_consumer_has_them(
+async def test_partitions_without_a_consumer_are_a_reason_until_a_consumer_has_them(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(group_watch, "OWNERLESS_FOR_S", 0.0)
@@ -54,8 +54,8 @@ async def test_a_topic_that_is_missing_is_named_until_it_is_there(
 
 
 async def test_a_broker_that_does_not_answer_is_a_reason(broker: KafkaCluster | Broker) -> None:
-    nobody = KafkaConnection(f"127.0.0.1:{free_port()}")
-    watched = KafkaWatch(nobody, check_topics=lambda: check_topics(nobody, [EVENTS]), groups={})
+    no_broker = KafkaConnection(f"127.0.0.1:{free_port()}")
+    watched = KafkaWatch(no_broker, check_topics=lambda: check_topics(no_broker, [EVENTS]), groups={})
     assert await watched.why_not_ready() == "Kafka has not answered yet"
     await watched.check()
     assert "does not answer" in str(await watched.why_not_ready())

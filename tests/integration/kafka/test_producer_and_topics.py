@@ -48,11 +48,11 @@ async def test_checking_names_what_is_missing_and_does_not_create_it(broker: typ
 
 
 async def test_without_a_broker_topics_and_producer_say_so_at_once() -> None:
-    nobody = KafkaConnection(f"127.0.0.1:{free_port()}")
+    no_broker = KafkaConnection(f"127.0.0.1:{free_port()}")
     with pytest.raises(TransientError, match="does not answer"):
-        await check_topics(nobody, [topic("jobs")])
+        await check_topics(no_broker, [topic("jobs")])
     with pytest.raises(TransientError):
-        await Producer(nobody, idempotence=False).start()
+        await Producer(no_broker, idempotence=False).start()
 
 
 async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any_bytes(stream: Stream) -> None:
@@ -75,7 +75,7 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
     assert got[201].headers == (("x", b"\xfe"), ("x", b"2"))
 
 
-async def test_a_message_that_nobody_acknowledged_was_not_sent(tmp_path: Path) -> None:
+async def test_a_message_that_no_broker_acknowledged_was_not_sent(tmp_path: Path) -> None:
     broker = Broker(port=free_port(), log=tmp_path / "broker.log")
     await broker.start()
     await ensure_topics(KafkaConnection(broker.bootstrap), [topic("jobs")])

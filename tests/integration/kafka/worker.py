@@ -22,7 +22,7 @@ SESSION_TIMEOUT_MS = {"kafka": 6_000, "local": 2_000}
 
 
 class Journal:
-    """One line an entry; an append that small is whole or not there, whoever else writes and whoever dies."""
+    """One line an entry; an append that small is whole or not there, even when other processes write or die."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

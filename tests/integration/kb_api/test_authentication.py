@@ -1,4 +1,4 @@
-"""Keys that come at the same time are looked up together, and nobody's key spoils it for others."""
+"""Keys that come at the same time are looked up together, and an invalid key does not fail the others."""
 
 import asyncio
 from typing import Any
@@ -37,7 +37,7 @@ async def test_callers_of_one_moment_are_told_apart_by_one_question(
             other.key,
             acme.key,
             acme.key + "x",
-            "kb_0000_nobody",
+            "kb_0000_unknown",
             "kb_\ud800_x",
             "kb_" + "a" * 65 + "_x",
             "",

@@ -259,7 +259,7 @@ async def test_a_knowledge_base_that_is_being_built_goes_on_being_built_with_the
 
 async def test_unknown_tags_change_nothing(organization: Organization) -> None:
     kb = await active(organization)
-    assert await organization.refused("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["nobody-named-it"]}) == (
+    assert await organization.refused("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["no-such-tag"]}) == (
         422,
         "unknown-tag",
     )

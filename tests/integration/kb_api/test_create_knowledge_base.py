@@ -257,7 +257,7 @@ async def test_a_wrong_field_is_named(organization: Organization, fields: dict[s
     assert [problem["field"] for problem in response.json()["fields"]] == [named]
 
 
-async def test_a_chunker_that_nobody_knows_is_answered_with_those_that_are(organization: Organization) -> None:
+async def test_an_unknown_chunker_is_answered_with_the_list_of_known_ones(organization: Organization) -> None:
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "slumber"})
     for chunker in chunk.ChunkerType:
         assert chunker in response.json()["fields"][0]["message"]

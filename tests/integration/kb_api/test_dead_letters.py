@@ -1,4 +1,4 @@
-"""What nobody could use is listed to whose it is, and can be sent again."""
+"""Dead letters are listed to their organization, and can be sent again."""
 
 import asyncio
 from typing import Any
@@ -143,7 +143,7 @@ async def test_what_kafka_would_not_take_is_refused_and_stays_as_it_is(
     assert (await listed(organization))[0]["redriven_at"] is None
 
 
-async def test_a_letter_of_nobody_is_seen_by_the_operators_admins_only(
+async def test_a_dead_letter_without_an_owner_is_seen_by_the_operators_admins_only(
     api: KbApi, organization: Organization, new_organization: NewOrganization, publisher: DeadLetterPublisher
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"

@@ -167,7 +167,7 @@ async def test_where_64_bits_end_a_revision_must_be_given(organization: Organiza
         ("DELETE", f"/documents/{'x' * 129}", None),
     ],
 )
-async def test_a_document_nobody_has_heard_of_is_not_found_and_nothing_is_published(
+async def test_an_unknown_document_is_not_found_and_nothing_is_published(
     organization: Organization, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     assert await organization.refused(method, path, json=body) == (404, "not-found")
@@ -188,7 +188,7 @@ async def test_a_document_nobody_has_heard_of_is_not_found_and_nothing_is_publis
         ({"tag_ids": "offers"}, 422, "validation-error"),
         ({"revision": 2**63}, 422, "validation-error"),
         ({"colour": "red"}, 422, "validation-error"),
-        ({"text": None, "text_ref": "nobody/d1/" + "0" * 64}, 422, "unknown-text-ref"),
+        ({"text": None, "text_ref": "elsewhere/d1/" + "0" * 64}, 422, "unknown-text-ref"),
         ({"text": "x" * 1_000_000}, 413, "event-too-large"),
     ],
 )

@@ -48,9 +48,7 @@ async def test_a_failed_document_tells_its_error_and_what_to_do(organization: Or
     assert "retry-failed" in told["reason"]
 
 
-async def test_a_tagged_document_that_nobody_queued_is_said_to_be_behind(
-    organization: Organization, kb_id: str
-) -> None:
+async def test_a_tagged_document_without_a_job_waits_for_the_reconciler(organization: Organization, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     assert "reconciler" in (await explain(organization, kb_id, "d"))["reason"]
 
@@ -64,7 +62,7 @@ async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: 
     assert told["indexed"]["chunk_count"] == 3
 
 
-async def test_a_document_nobody_has_heard_of_is_not_found(organization: Organization, kb_id: str) -> None:
+async def test_an_unknown_document_is_not_found(organization: Organization, kb_id: str) -> None:
     path = f"/knowledge-bases/{kb_id}/documents/none/explain"
     assert await organization.refused("GET", path) == (404, "not-found")
     assert await organization.refused("GET", f"/knowledge-bases/{kb_id}/chunks", document_id="none") == (

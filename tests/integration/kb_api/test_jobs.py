@@ -35,7 +35,7 @@ async def kb_id(organization: Organization, living: None) -> str:
 
 
 async def scan(organization: Organization) -> None:
-    """As the indexer does, but nobody handles the commands."""
+    """Scan as the indexer does, without a consumer that handles the commands."""
     requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
     runner = BackfillRunner(organization.database, requests, lease=index_jobs.UNCLAIMED_GRACE)
     while await runner.turn():

@@ -53,7 +53,7 @@ async def test_a_key_is_kept_sealed_and_never_shown_again(organization: Organiza
 
 
 @pytest.mark.usefixtures("resolved")
-async def test_an_organizations_key_takes_effect_at_once_and_for_nobody_else(
+async def test_an_organizations_key_takes_effect_at_once_and_for_no_other_organization(
     organization: Organization, new_organization: Any
 ) -> None:
     models = organization.api.embedder.models

@@ -116,11 +116,11 @@ async def test_another_organization_neither_sees_nor_redrives_it(
     assert len(await listed(organization)) == 1
 
 
-async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
+async def test_a_message_without_an_owner_is_seen_by_the_operators_admins_only(
     api: KbApi, organization: Organization, new_organization: NewOrganization
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"
-    await set_aside_a_message_of_nobody(api, reason)
+    await mark_ownerless_message_unsendable(api, reason)
     assert await listed(organization, reason=reason) == []
 
     operator = await new_organization()
@@ -137,7 +137,7 @@ async def test_a_message_of_nobody_is_seen_by_the_operators_admins_only(
         assert (await admin.ok("POST", path))["redriven_by"] == operator.key.split("_")[1]
 
 
-async def set_aside_a_message_of_nobody(api: KbApi, reason: str) -> None:
+async def mark_ownerless_message_unsendable(api: KbApi, reason: str) -> None:
     ordering = uuid4().hex
 
     async def add(session: MongoSession) -> None:

@@ -102,7 +102,7 @@ async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organ
         assert await organization.database[collection].count_documents({"kb_id": kb_id}) == 0
 
 
-async def test_the_door_opens_by_itself_when_whoever_held_it_is_gone(organization: Organization) -> None:
+async def test_a_block_on_swaps_ends_by_itself_when_its_process_is_gone(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
     await kb_slots.block_swaps(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     slots = organization.database[kb_slots.NAME]

@@ -13,7 +13,7 @@ NO_MODELS = f"http://{LOOPBACK}:1/v1"
 
 
 def is_gone(pid: int) -> bool:
-    """Say whether the process has ended; one that nobody has asked for its status yet has."""
+    """Say whether the process has ended; a zombie, whose status was not read yet, has ended."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -112,9 +112,9 @@ async def echo() -> AsyncIterator[Echo]:
 
 @pytest.fixture
 async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
-    nobody = f"http://{LOOPBACK}:{free_port()}"
+    no_server = f"http://{LOOPBACK}:{free_port()}"
     server = GatewayServer(
-        kb_api=f"http://{LOOPBACK}:{echo.port}", kb_search=nobody, port=free_port(), log=tmp_path / "gateway.log"
+        kb_api=f"http://{LOOPBACK}:{echo.port}", kb_search=no_server, port=free_port(), log=tmp_path / "gateway.log"
     )
     await server.start()
     yield server

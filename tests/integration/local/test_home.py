@@ -42,7 +42,7 @@ def test_the_folder_is_the_one_that_kb_home_names_else_in_the_current_directory(
     assert home_of({}).folder == Path.cwd() / ".kb"
 
 
-def test_secrets_are_made_once_and_are_nobody_elses_to_read(home: Home) -> None:
+def test_secrets_are_made_once_and_only_their_user_can_read_them(home: Home) -> None:
     secrets = home.read_secrets()
     assert home.read_secrets() == secrets
     assert secrets.api_key.startswith("kb_")
@@ -125,7 +125,7 @@ def test_no_two_servers_get_the_same_port() -> None:
     assert taken.reserve("b") != port
 
 
-def test_a_port_that_was_found_free_is_found_by_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_that_was_found_free_is_not_given_to_another_process(monkeypatch: pytest.MonkeyPatch) -> None:
     port = free_port()
     monkeypatch.setattr(ports, "_RANGE", range(port, port + 1))
     with pytest.raises(UnusablePort, match="no free port"):

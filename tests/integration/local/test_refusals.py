@@ -20,7 +20,7 @@ from kb_local.state import Home, StackState
 from kb_local.supervisor import supervise
 from tests.integration.local.conftest import NO_MODELS
 
-NOBODY = 65534
+UNPRIVILEGED_USER = 65534
 """A user who owns nothing."""
 # What a command imports when it is called is not to be read by that user.
 IMPORTED = (daemon, display)
@@ -155,14 +155,14 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @contextmanager
 def as_somebody_else(home: Home, *, may_read: bool) -> Iterator[None]:
-    """Be a user who may not write into the folder: root becomes nobody, others lose their rights."""
+    """Be a user who may not write into the folder: root becomes an unprivileged user, others lose their rights."""
     if os.geteuid() != 0:
         home.folder.chmod(0o500 if may_read else 0)
         yield
         home.folder.chmod(0o700)
         return
     home.folder.chmod(0o755 if may_read else 0o700)
-    os.seteuid(NOBODY)
+    os.seteuid(UNPRIVILEGED_USER)
     try:
         yield
     finally:

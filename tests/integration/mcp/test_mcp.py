@@ -150,8 +150,8 @@ async def test_a_key_reaches_nothing_of_another_organization(
         everywhere = await called(client, "search_knowledge_base", query=FENCE)
         assert [each["document_id"] for each in everywhere.fields["results"]] == ["fence"]
         theirs = await called(client, "search_knowledge_base", query=FENCE, kb_ids=[victim.kb.kb_id])
-        nobodys = await called(client, "search_knowledge_base", query=FENCE, kb_ids=["65f000000000000000000000"])
-        assert theirs == nobodys
+        nonexistent = await called(client, "search_knowledge_base", query=FENCE, kb_ids=["65f000000000000000000000"])
+        assert theirs == nonexistent
         assert theirs.is_error
         assert "Canary" not in (await called(client, "list_knowledge_bases")).text
         named = await called(client, "search_knowledge_base", query=FENCE, organization_id="victim")
@@ -218,13 +218,15 @@ async def test_no_document_of_another_organization_is_read(
     victim = await create(search_database, "victim", name="Canary")
     await victim.index(Document("secret", ["canary"]))
     async with reached.client(Scope.ADMIN) as client:
-        nobodys = await called(client, "get_document_chunks", kb_id="65f000000000000000000000", document_id="secret")
+        nonexistent = await called(
+            client, "get_document_chunks", kb_id="65f000000000000000000000", document_id="secret"
+        )
         theirs = await called(client, "get_document_chunks", kb_id=victim.kb.kb_id, document_id="secret")
-        assert theirs == nobodys
+        assert theirs == nonexistent
         assert theirs.is_error
         own = knowledge.kb.kb_id
         assert await called(client, "get_document_chunks", kb_id=own, document_id="secret") == await called(
-            client, "get_document_chunks", kb_id=own, document_id="nobodys"
+            client, "get_document_chunks", kb_id=own, document_id="nonexistent"
         )
 
 

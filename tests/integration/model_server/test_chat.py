@@ -59,7 +59,7 @@ async def test_errors_and_garbage_come_as_they_were_ordered(http: httpx.AsyncCli
 
 
 async def test_a_model_without_a_script_is_unknown(http: httpx.AsyncClient) -> None:
-    assert (await say(http, model="scripted-nobody"))["error"]["code"] == "model_not_found"
+    assert (await say(http, model="scripted-unknown"))["error"]["code"] == "model_not_found"
     assert (await say(http, model="gpt-9"))["error"]["code"] == "model_not_found"
 
 

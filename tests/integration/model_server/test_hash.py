@@ -261,7 +261,7 @@ async def test_texts_served_are_recorded_by_hash_and_only_when_served_rightly(ht
     assert by_model.json() == {sha256("a"): 1, sha256("b"): 3}
 
 
-async def test_an_answer_nobody_waited_for_is_not_recorded_as_served(http: httpx.AsyncClient) -> None:
+async def test_an_answer_whose_client_left_is_not_recorded_as_served(http: httpx.AsyncClient) -> None:
     await program(http, {"kind": "hang", "hang_s": 3.5})
     with pytest.raises(httpx.ReadTimeout):
         await http.post("/v1/embeddings", json={"model": "hash-16", "input": ["lost"]}, timeout=0.1)

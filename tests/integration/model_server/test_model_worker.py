@@ -136,7 +136,7 @@ async def test_without_its_files_the_server_says_what_to_install_and_serves_the_
     assert [each.status_code for each in (healthy, *others)] == [200, 200, 200]
 
 
-async def test_a_model_that_nobody_asks_for_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_model_is_not_loaded_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
 
     def load_and_tell(cls: type[UseMultilingual]) -> UseMultilingual:

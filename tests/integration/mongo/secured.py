@@ -1,4 +1,4 @@
-"""A replica set that lets nobody in without TLS and a user, with the certificates that it takes."""
+"""A replica set that requires TLS and a user, with the certificates that it accepts."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A URI with TLS and a user, tried on a mongod that lets nobody in without them."""
+"""A URI with TLS and a user, tried on a mongod that requires both."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -106,7 +106,7 @@ async def test_a_client_certificate_is_a_user(secured: SecuredMongod, certificat
     await use(uri_of(secured, certificates, f"&authMechanism=MONGODB-X509&tlsCertificateKeyFile={certificates.client}"))
 
 
-async def test_without_the_right_ca_certificate_or_tls_nobody_gets_in(
+async def test_a_connection_without_the_right_ca_certificate_or_tls_is_refused(
     secured: SecuredMongod, certificates: Certificates
 ) -> None:
     stranger = uri_of(

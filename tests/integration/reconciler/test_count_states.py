@@ -74,7 +74,7 @@ async def test_documents_are_counted_by_state_over_all_organizations(database: D
     }
     await rows.delete_many({})
     await count_states(database)
-    assert gauge("kb_documents", state="failed") == 0, "nobody is left in it"
+    assert gauge("kb_documents", state="failed") == 0, "no document is left in it"
 
 
 def replace_id(command: SyncDocument, n: int) -> SyncDocument:

@@ -10,7 +10,7 @@ from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFac
 from kb_shared.mongo.keys import DocumentKey
 
 MARCH = datetime(2026, 3, 15, tzinfo=UTC)
-TAGS = TagsFacet(1, "d", ("nobodys-tag",))
+TAGS = TagsFacet(1, "d", ("tag-of-no-kb",))
 """Of no KB."""
 
 

@@ -1,4 +1,4 @@
-"""A deployment that names its chat models lets nobody spend its money on another."""
+"""A deployment that names its chat models pays for no other model."""
 
 from typing import Any
 

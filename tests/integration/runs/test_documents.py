@@ -103,7 +103,7 @@ async def test_a_key_that_may_only_search_reads_no_document_through_a_run(
 
 
 async def test_the_text_is_the_newest(asked: Asked) -> None:
-    await asked.hear("Signed by nobody yet.")
+    await asked.hear("Not signed yet.")
     await asked.hear(SENTENCE, name="signed.pdf", revision=2)
     run = await asked.run()
     assert data_of(run["messages"][1]["content"], run["messages"]) == {"document": "signed.pdf", "text": SENTENCE}
@@ -157,8 +157,8 @@ async def test_the_text_counts_against_the_budget_of_the_run(asked: Asked) -> No
 
 async def test_another_organizations_document_is_the_same_404_as_one_that_does_not_exist(asked: Asked) -> None:
     await hear_of_text(asked.database, "victim", "theirs", SENTENCE)
-    theirs, nobodys = await asked.refused("theirs"), await asked.refused("none")
-    assert theirs == nobodys == (404, "not-found", "No such document in this organization.")
+    theirs, nonexistent = await asked.refused("theirs"), await asked.refused("none")
+    assert theirs == nonexistent == (404, "not-found", "No such document in this organization.")
 
 
 async def test_a_deleted_document_is_not_found(asked: Asked) -> None:
@@ -184,8 +184,8 @@ async def test_a_model_that_obeys_what_the_document_says_reaches_nothing_else(
     other = await create(asked.database, ORGANIZATION, name="Other")
     victim = await create(asked.database, "victim", name="Victim")
     for each in (other, victim):
-        await each.index(Document("secret", ["canary: nobody may read this"]))
-    await hear_of_text(asked.database, "victim", "secret", "canary: nobody may read this")
+        await each.index(Document("secret", ["canary: for the victim alone"]))
+    await hear_of_text(asked.database, "victim", "secret", "canary: for the victim alone")
     orders = [
         {"query": "canary", "kb_id": other.kb.kb_id},
         {"query": "canary", "kb_ids": [victim.kb.kb_id], "organization_id": "victim"},
@@ -201,9 +201,9 @@ async def test_a_model_that_obeys_what_the_document_says_reaches_nothing_else(
     reached = {passage["kb_id"] for each in run["tool_calls"] for passage in each["passages"]}
     assert reached == {knowledge.kb.kb_id}
     told = [message["content"] for message in run["messages"] if message["role"] == "tool"]
-    assert "nobody may read" not in "".join(told)
+    assert "for the victim alone" not in "".join(told)
     shown = data_of(run["messages"][1]["content"], run["messages"])
-    assert shown["text"] == f"{text}  hidden", "without what nobody would see"
+    assert shown["text"] == f"{text}  hidden", "without invisible characters"
 
 
 async def test_a_thread_remembers_which_document_a_question_was_about_but_not_its_text(asked: Asked) -> None:

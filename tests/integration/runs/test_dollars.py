@@ -61,7 +61,7 @@ async def test_a_run_whose_model_may_cost_more_than_is_left_is_refused_and_a_sma
 async def test_a_chat_model_without_a_known_price_is_refused_before_a_run_begins(
     author: Author, chat: Chat, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-nobody")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-unused")
     chat.catalogue._bundled = {UNPRICED: BundledChatModel("openai", None, None, None, None, takes_schema=False)}
     agent = await author.make("/agents", name="A", model=UNPRICED)
     await limit(search_database, 5)

@@ -70,7 +70,7 @@ def _run(kb_id: str, model: str) -> Any:
 
 
 @pytest.mark.parametrize("ask", [search, search_over_mcp, run, streamed_run])
-async def test_whoever_searches_waits_for_the_turn_of_its_organization(
+async def test_a_search_waits_for_the_turn_of_its_organization(
     served: Author, knowledge: Knowledge, scripted: ScriptedModel, queue: FairQueue, ask: Ask
 ) -> None:
     await scripted.says(SEARCH, ANSWER)

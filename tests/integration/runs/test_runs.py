@@ -82,7 +82,7 @@ async def test_a_run_that_a_later_version_wrote_is_shown_as_far_as_it_is_known(
 
 
 async def test_documents_are_told_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
-    await knowledge.index(Document("unread", ["Nobody ever asks for this."], name="unread.md"))
+    await knowledge.index(Document("unread", ["No query is about this."], name="unread.md"))
     await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
     await asked.run({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "[1] again [1]"})
     path = f"/insights/knowledge-bases/{knowledge.kb.kb_id}/documents"
@@ -351,7 +351,7 @@ async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
     other = await create(search_database, ORGANIZATION, name="Other")
     victim = await create(search_database, "victim", name="Victim")
     for each in (other, victim):
-        await each.index(Document("secret", ["canary: nobody may read this"]))
+        await each.index(Document("secret", ["canary: for the victim alone"]))
     orders = [
         {"query": "canary", "kb_id": other.kb.kb_id},
         {"query": "canary", "kb_ids": [victim.kb.kb_id], "organization_id": "victim"},
@@ -372,7 +372,7 @@ async def test_a_model_that_obeys_what_a_passage_says_reaches_nothing_else(
     assert len(run["tool_calls"]) > 4, "it has obeyed"
     assert run["spus"] <= 4
     assert await spu_ledger.sum_spus(search_database, ORGANIZATION) - charged == run["spus"]
-    assert "canary: nobody" not in json.dumps(run)
+    assert "canary: for" not in json.dumps(run)
     reached = {passage["kb_id"] for each in run["tool_calls"] for passage in each["passages"]}
     assert reached == {knowledge.kb.kb_id}
 

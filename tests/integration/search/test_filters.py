@@ -1,4 +1,4 @@
-"""Filters mean the same to the search index, to MongoDB and to whoever reads the documentation."""
+"""Filters mean the same to the search index, to MongoDB and in the documentation."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass

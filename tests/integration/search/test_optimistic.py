@@ -1,4 +1,4 @@
-"""A search begins with the key and the KBs as they were when they were last looked at; nobody is to notice."""
+"""A search begins with the key and the KBs as they were when they were last read; callers do not notice."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable

@@ -86,7 +86,7 @@ def next_text(n: int, texts: Sequence[str], chance: random.Random) -> list[str]:
 
 @dataclass
 class Readings:
-    """What readers saw that nobody may see."""
+    """States of a document that readers saw and must never see."""
 
     versions: list[list[str]]
     reads: int = 0

@@ -245,8 +245,8 @@ async def test_a_kb_with_the_id_of_another_organization_in_its_rows_stays_closed
 async def test_searching_takes_a_key_with_the_scope(new_searcher: NewSearcher, knowledge: Knowledge) -> None:
     reader = await new_searcher(scope=Scope.READ)
     assert (await reader.post(knowledge, {"query": "x"})).status_code == 403
-    nobody = Searcher(reader.http, "kb_no_key")
-    assert (await nobody.post(knowledge, {"query": "x"})).status_code == 401
+    stranger = Searcher(reader.http, "kb_no_key")
+    assert (await stranger.post(knowledge, {"query": "x"})).status_code == 401
 
 
 async def test_no_query_stands_in_a_log_or_a_metric(searcher: Searcher, knowledge: Knowledge) -> None:

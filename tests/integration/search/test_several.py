@@ -60,7 +60,7 @@ async def test_a_document_in_two_of_them_comes_once(searcher: Searcher, search_d
     assert len(answer["results"]) == answer["total_count"] == 1
 
 
-async def test_without_names_all_of_the_organization_are_searched_and_nobody_elses(
+async def test_without_kb_ids_all_knowledge_bases_of_the_organization_are_searched_and_no_others(
     new_searcher: NewSearcher, search_database: Database
 ) -> None:
     mine = [await create(search_database, ORGANIZATION) for _ in range(2)]

@@ -39,7 +39,7 @@ def check(command_log: CommandLog, knowledge: Knowledge) -> None:
     """All commands since the log was cleared."""
     asked = command_log.commands
     known = TENANT_DATA | NOT_BY_ORGANIZATION | {knowledge.chunks.collection.name}
-    assert set(collections(asked)) <= known, "a collection that nobody said how to check"
+    assert set(collections(asked)) <= known, "a collection without a rule for this check"
     assert not [name for command in asked for name in queries_without_organization(command)]
     named = [name for command in asked for name in organizations_named(command)]
     assert named

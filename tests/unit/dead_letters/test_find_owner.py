@@ -1,4 +1,4 @@
-"""A dead letter is shown to nobody whom its key and its envelope do not both mean."""
+"""A dead letter is shown only to the organization that both its key and its envelope name."""
 
 import json
 

@@ -99,7 +99,7 @@ async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
     assert len(seller.asked) == 1
 
 
-async def test_who_leaves_takes_along_what_nobody_else_wants_and_was_not_asked_for() -> None:
+async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that_no_other_wants() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0.01)
     seller.open()

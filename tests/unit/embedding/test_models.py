@@ -98,7 +98,7 @@ def test_an_organizations_own_access_stands_in_for_the_environments() -> None:
     assert "sk-own" not in repr(own)
 
 
-def test_the_same_address_is_the_same_vector_space_whoever_pays() -> None:
+def test_the_same_address_is_the_same_vector_space_with_any_key() -> None:
     catalogue = ModelCatalogue(BUNDLED, local_models_api_base=None, environment=KEYS)
     own = catalogue.get("text-embedding-3-small", Access("sk-own"))
 

@@ -24,7 +24,7 @@ DEADLINE_S = 60.0
 
 @dataclass
 class Server:
-    """Computes texts one after the other, in the order they came, also those that nobody waits for any more."""
+    """Computes texts one after the other, in the order they came, also those that no caller waits for any more."""
 
     texts_per_s: float
     distance_s: float = 0.0

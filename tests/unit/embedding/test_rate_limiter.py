@@ -83,7 +83,7 @@ asks = st.lists(
 
 
 @given(asks=asks, limits=st.tuples(st.integers(6, 600), st.integers(600, 60_000)), latency_s=st.sampled_from([0, 0.01]))
-def test_no_more_is_spent_than_the_limits_allow_whoever_asks_when_and_gives_up(
+def test_no_more_is_spent_than_the_limits_allow_in_any_order_of_requests_and_cancellations(
     asks: list[tuple[int, float, int, int, float | None]], limits: tuple[int, int], latency_s: float
 ) -> None:
     world = World(replicas=4, latency_s=latency_s)
@@ -115,7 +115,7 @@ def test_no_more_is_spent_than_the_limits_allow_whoever_asks_when_and_gives_up(
     assert_within(
         [(each.at, each.tokens) for each in world.spent], per_minute=limits[1], largest=largest_tokens, late_s=late_s
     )
-    assert len(world.spent) >= sum(ask[4] is None for ask in asks), "nobody is forgotten"
+    assert len(world.spent) >= sum(ask[4] is None for ask in asks), "every request is served"
 
 
 def test_a_burst_and_the_lateness_of_spending_are_one_second_of_the_rate_together() -> None:
@@ -199,7 +199,7 @@ def test_many_small_asks_of_a_process_take_few_commands() -> None:
     assert world.mongo.commands < 5_000 / 40
 
 
-def test_a_pause_holds_for_all_replicas_and_costs_nobody_its_place() -> None:
+def test_a_pause_holds_for_all_replicas_and_no_request_loses_its_place() -> None:
     world = World(replicas=3)
     of = bucket(60)
 
@@ -257,7 +257,7 @@ def test_what_is_neither_limited_nor_closable_costs_no_command() -> None:
 
 
 @pytest.mark.parametrize("cancelled_at", [0.001, 0.5, 3.0])
-def test_whoever_gives_up_gives_back(cancelled_at: float) -> None:
+def test_a_cancelled_request_returns_its_tokens(cancelled_at: float) -> None:
     world = World(replicas=2, latency_s=0.01)
     of = bucket(tokens_per_minute=6_000)
 
@@ -289,7 +289,7 @@ def test_those_behind_one_that_gives_up_move_up() -> None:
     assert run(main).at <= 2
 
 
-def test_whoever_would_wait_too_long_is_told_so_at_once_and_nothing_is_taken() -> None:
+def test_a_request_that_would_wait_too_long_is_refused_at_once_and_takes_nothing() -> None:
     world = World(replicas=2)
     of = bucket(tokens_per_minute=6_000)
 
@@ -305,7 +305,7 @@ def test_whoever_would_wait_too_long_is_told_so_at_once_and_nothing_is_taken() -
     assert after.at == pytest.approx(10, abs=0.1)
 
 
-def test_whoever_stands_in_line_too_long_is_let_go() -> None:
+def test_a_request_that_stands_in_line_too_long_is_refused() -> None:
     world = World(replicas=1)
     of = bucket(6)
 
@@ -406,7 +406,7 @@ async def _broken(*_args: object, **_options: object) -> dict[str, object]:
     raise ConnectionError
 
 
-def test_lines_that_nobody_stands_in_are_forgotten() -> None:
+def test_empty_lines_are_forgotten() -> None:
     world = World(replicas=1)
 
     async def main() -> int:

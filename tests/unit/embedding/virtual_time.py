@@ -34,7 +34,7 @@ class _VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def freeze(seconds: float) -> None:
-    """Let time pass in which nobody of this loop does anything, as if the machine had been stopped."""
+    """Let time pass in which no task of this loop runs, as if the machine had been stopped."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, _VirtualTimeLoop)
     loop.freeze(seconds)

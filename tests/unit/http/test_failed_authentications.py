@@ -1,4 +1,4 @@
-"""Who fails to show a right key too often is told to wait, and harms nobody else by it."""
+"""A caller with too many wrong keys is told to wait, and no other caller is affected."""
 
 import pytest
 

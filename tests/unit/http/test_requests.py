@@ -1,4 +1,4 @@
-"""How an application of ours answers requests that nobody should send."""
+"""Answers of our applications to malformed and unexpected requests."""
 
 from collections.abc import AsyncIterator, Iterator, MutableMapping
 from contextlib import contextmanager

@@ -18,7 +18,7 @@ from kb_indexer.projection import apply
 from kb_shared.mongo.documents import Document
 
 ALL: dict[str, type[Payload]] = {**DOCUMENT_EVENTS, **INDEX_REQUESTS, **KB_EVENTS, **USAGE}
-SECRET = "nobody-may-read-this"
+SECRET = "no-log-may-contain-this"
 
 OCR = OcrCompleted(
     organization_id="acme",

@@ -1,4 +1,4 @@
-"""What was replaced is deleted only when nobody needs it any more."""
+"""Replaced chunks are deleted only when no search needs them any more."""
 
 import asyncio
 from datetime import UTC, datetime

@@ -22,7 +22,7 @@ workers = st.builds(Worker, alone=st.booleans(), comes_after=turns, stays_for=tu
 
 
 @given(st.lists(workers, max_size=8))
-def test_who_is_alone_has_nobody_beside_it_and_everybody_gets_in(crowd: list[Worker]) -> None:
+def test_a_worker_in_quarantine_is_alone_and_every_worker_gets_in(crowd: list[Worker]) -> None:
     asyncio.run(_all_work(crowd))
 
 

@@ -41,7 +41,7 @@ async def test_a_handled_record_is_done_with() -> None:
     assert dead_letters.letters == []
 
 
-async def test_a_record_nobody_can_use_goes_to_the_dead_letters_with_its_reason() -> None:
+async def test_an_unusable_record_goes_to_the_dead_letters_with_its_reason() -> None:
     dead_letters = FakeDeadLetters()
     handler = raising(Rejected("not_json", "line 1 column 1"))
     assert (await outcomes(a_job(), handler, dead_letters))[-1] is None
@@ -95,7 +95,7 @@ async def test_a_record_is_not_done_with_before_the_dead_letters_have_it() -> No
     assert len(dead_letters.letters) == 1
 
 
-async def test_a_cancellation_that_nobody_asked_for_is_a_bug_of_the_handler() -> None:
+async def test_a_cancellation_that_was_not_requested_is_a_bug_of_the_handler() -> None:
     dead_letters = FakeDeadLetters()
     assert (await outcomes(a_job(), raising(asyncio.CancelledError()), dead_letters))[-1] is None
     assert dead_letters.letters == [(0, "internal_error", "CancelledError")]

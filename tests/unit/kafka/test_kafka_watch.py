@@ -55,7 +55,7 @@ def watch(monkeypatch: pytest.MonkeyPatch, *admins: FakeAdmin) -> tuple[KafkaWat
 
     cluster = Cluster(list(admins))
     monkeypatch.setattr(group_watch, "admin_client", cluster.admin_client)
-    return KafkaWatch(KafkaConnection("nobody:1"), check_topics=fit, groups={"group": ["events"]}), cluster
+    return KafkaWatch(KafkaConnection("no-broker:1"), check_topics=fit, groups={"group": ["events"]}), cluster
 
 
 async def test_a_broker_that_is_gone_is_no_reason_while_another_answers(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,7 +69,7 @@ async def test_a_broker_that_is_gone_is_no_reason_while_another_answers(monkeypa
 async def test_topics_that_one_broker_does_not_tell_are_no_reason_while_another_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    answers = [TransientError("Kafka at nobody:1 does not answer (RequestTimedOutError)"), None]
+    answers = [TransientError("Kafka at no-broker:1 does not answer (RequestTimedOutError)"), None]
 
     async def check_topics() -> None:
         if (failure := answers.pop(0)) is not None:
@@ -77,7 +77,7 @@ async def test_topics_that_one_broker_does_not_tell_are_no_reason_while_another_
 
     moving = FakeAdmin(group_fails=GroupCoordinatorNotAvailableError())
     monkeypatch.setattr(group_watch, "admin_client", Cluster([moving]).admin_client)
-    watched = KafkaWatch(KafkaConnection("nobody:1"), check_topics=check_topics, groups={"group": ["events"]})
+    watched = KafkaWatch(KafkaConnection("no-broker:1"), check_topics=check_topics, groups={"group": ["events"]})
     await watched.check()
     assert await watched.why_not_ready() is None
 

@@ -148,7 +148,7 @@ async def test_an_error_that_passes_is_told_and_the_client_is_kept(clients: Clie
     await producer.stop()
 
 
-async def test_what_nobody_waits_for_any_more_is_not_sent_again(clients: Clients) -> None:
+async def test_a_message_whose_caller_left_is_not_sent_again(clients: Clients) -> None:
     producer, first = await started(clients)
     given_up, call = sending(producer, "a1"), sending(producer, "a2")
     await has(first, "a1", "a2")

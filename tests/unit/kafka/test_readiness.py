@@ -11,7 +11,7 @@ def consumer_that_polled(monkeypatch: pytest.MonkeyPatch, *, seconds_ago: float 
     polled_at = None if seconds_ago is None else time.monotonic() - seconds_ago
     monkeypatch.setattr(Consumer, "polled_at", property(lambda _: polled_at))
     return Consumer(
-        FakeHandler(), FakeDeadLetters(), topics=[TOPIC], group_id="group", connection=KafkaConnection("nobody:1")
+        FakeHandler(), FakeDeadLetters(), topics=[TOPIC], group_id="group", connection=KafkaConnection("no-broker:1")
     )
 
 

@@ -35,7 +35,7 @@ Claimant = str | tuple[str, str]
 
 
 class SchedulerRules(RuleBasedStateMachine):
-    """A model that knows only the promises: order, caps, turns, nobody forgotten."""
+    """A model that knows only the promises: order, caps, turns, no record forgotten."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ async def test_an_error_of_the_client_library_is_one_that_may_pass(monkeypatch: 
 
     monkeypatch.setattr(topics, "admin_client", admin_client)
     with pytest.raises(TransientError, match="AssertionError"):
-        await check_topics(KafkaConnection("nobody:1"), [])
+        await check_topics(KafkaConnection("no-broker:1"), [])
 
 
 async def test_settings_that_may_not_be_read_are_told_once_and_not_at_each_look() -> None:

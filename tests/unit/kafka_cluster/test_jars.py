@@ -22,7 +22,7 @@ def one_jar(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_only_the_jars_that_were_reviewed_are_run(one_jar: Path) -> None:
-    one_jar.with_name("b.jar").write_bytes(b"nobody knows")
+    one_jar.with_name("b.jar").write_bytes(b"other content")
     assert jars.class_path(one_jar.parent) == str(one_jar)
 
 

@@ -80,7 +80,7 @@ def test_certificate_and_key_that_do_not_belong_together_are_refused(tmp_path: P
         connection.check_files()
 
 
-def test_an_encrypted_key_needs_its_password_and_nobody_is_asked_for_it(tmp_path: Path) -> None:
+def test_an_encrypted_key_needs_its_password_and_there_is_no_prompt_for_it(tmp_path: Path) -> None:
     write_certificate(tmp_path / "a.crt", tmp_path / "a.key", name="a", password=b"of-the-key")
     (tmp_path / "password").write_text("of-the-key\n")
     files: dict[str, Any] = {"ssl_certificate_file": tmp_path / "a.crt", "ssl_key_file": tmp_path / "a.key"}

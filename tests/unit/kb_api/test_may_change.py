@@ -15,7 +15,7 @@ from kb_indexer.projection import apply
 from kb_shared.mongo.documents import Document
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
-NOBODY = Document("acme", "d")
+UNKNOWN_DOCUMENT = Document("acme", "d")
 
 
 def event(kind: str, revision: int, content: str) -> DocumentEvent:
@@ -65,7 +65,7 @@ def accepted(events: list[DocumentEvent]) -> dict[Facet, int]:
 def test_an_event_that_is_said_to_change_nothing_changes_nothing(
     projected: list[DocumentEvent], waiting: list[DocumentEvent], late: DocumentEvent
 ) -> None:
-    document = reduce(applied, projected, NOBODY)
+    document = reduce(applied, projected, UNKNOWN_DOCUMENT)
     if not may_change(late, document if projected else None, accepted(waiting)):
         without = reduce(applied, waiting, document)
         assert seen(applied(without, late)) == seen(without)
@@ -75,7 +75,7 @@ def test_an_event_that_is_said_to_change_nothing_changes_nothing(
 def test_an_event_that_changes_something_is_never_said_to_change_nothing(
     events: list[DocumentEvent], kind: str, is_projected: bool
 ) -> None:
-    document = reduce(applied, events, NOBODY)
+    document = reduce(applied, events, UNKNOWN_DOCUMENT)
     for revision in range(1, 7):
         newest = event(kind, revision, "c")
         changes = seen(applied(document, newest)) != seen(document)
@@ -86,7 +86,7 @@ def test_an_event_that_changes_something_is_never_said_to_change_nothing(
 @pytest.mark.parametrize("kind", ["text", "text and metadata", "tags", "metadata", "deleted"])
 def test_an_event_older_than_all_that_is_projected_of_it_changes_nothing(kind: str) -> None:
     """Also if that came over Kafka, so that no revision was accepted over HTTP."""
-    document = applied(NOBODY, event("text and metadata", 3, "a"))
+    document = applied(UNKNOWN_DOCUMENT, event("text and metadata", 3, "a"))
     assert not may_change(event(kind, 2, "b"), document, {})
     assert may_change(event(kind, 4, "b"), document, {})
     deleted = applied(document, event("deleted", 5, ""))

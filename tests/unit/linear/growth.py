@@ -9,7 +9,7 @@ LONGEST: Final = 16_000
 _SHORTEST: Final = 1_000
 _STEP: Final = 4
 _WORTH_MEASURING_S: Final = 0.02
-"""Less than this for the longest text costs nobody anything, and the clock of a busy machine can't compare it."""
+"""Less than this for the longest text does no harm, and the clock of a busy machine can't compare it."""
 _MOST_GROWTH: Final = 10.0
 """A linear function takes 4 times as long for 4 times the text, a quadratic one 16 times."""
 _MEASUREMENTS: Final = 5

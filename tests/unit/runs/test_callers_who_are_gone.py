@@ -18,7 +18,7 @@ REQUEST = Request({"type": "http"}, _never)
 
 
 class Work:
-    """Takes some turns of the event loop to end, as whoever closes a connection does."""
+    """Work that takes some turns of the event loop to end, like the closing of a connection."""
 
     def __init__(self) -> None:
         self.begun = self.ended = False
@@ -42,7 +42,7 @@ class Work:
 
 
 @pytest.mark.parametrize("way", [Work.whole, Work.streamed])
-async def test_work_comes_to_its_end_however_often_whoever_waits_for_it_is_cancelled(
+async def test_work_comes_to_its_end_however_often_its_caller_is_cancelled(
     way: Callable[[Work], "asyncio.Future[None]"],
 ) -> None:
     work = Work()

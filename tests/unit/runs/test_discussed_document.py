@@ -60,7 +60,7 @@ def test_neither_text_nor_name_leaves_its_fence(text: str, name: str, attack: st
         assert "document" in json.loads(lines[1])
 
 
-def test_what_nobody_sees_is_taken_out_of_text_and_name() -> None:
+def test_invisible_characters_are_removed_from_text_and_name() -> None:
     document = DiscussedDocument("d", "a\u202e.pdf", "te\u200bxt\U000e0041", truncated=False)
     delimiter = PromptDelimiter.create()
     assert json.loads(document.build_message(delimiter)["content"].split("\n")[2]) == {

@@ -95,7 +95,7 @@ def test_numbers_in_json_are_data_and_only_its_texts_cite() -> None:
     assert len(resolve_citations(deep, passages_of("a"), is_json=True).passages) == 1
 
 
-def test_what_nobody_sees_is_taken_out() -> None:
+def test_invisible_characters_are_removed() -> None:
     hidden = "\u202etxet\u202c \u200bzero\x00\x1b[0m \U000e0041tag \ufeff\u2066x\u2069\ufe01\U000e0123\u2062"
     assert remove_invisible_characters(hidden) == "txet zero[0m tag x"
     assert remove_invisible_characters(

@@ -81,5 +81,5 @@ def test_the_scores_told_are_those_of_the_indexes(vector: dict[str, float], text
         assert (one.vector, one.text) == (vector.get(one.chunk_id), text.get(one.chunk_id))
 
 
-def test_whoever_asks_for_an_identifier_is_not_given_what_repeats_it() -> None:
+def test_support_of_a_document_does_not_count_for_a_query_for_an_identifier() -> None:
     assert TEXT_ONLY_WEIGHTS[QueryShape.IDENTIFIER].support == 0
