@@ -215,7 +215,10 @@ class FanOut:
         jobs = jobs or {}
         candidates = membership(document, kbs or (), rows.keys() | jobs.keys())
         concerned = await asyncio.gather(
-            *(self._is_concerned(kb, document, rows.get(kb.kb_id), jobs.get(kb.kb_id), changed) for kb in candidates)
+            *(
+                self._is_concerned(kb, document, indexed=rows.get(kb.kb_id), job=jobs.get(kb.kb_id), changed=changed)
+                for kb in candidates
+            )
         )
         return [kb for kb, is_concerned in zip(candidates, concerned, strict=True) if is_concerned]
 
@@ -223,6 +226,7 @@ class FanOut:
         self,
         kb: KnowledgeBase,
         document: Document,
+        *,
         indexed: IndexedDocument | None,
         job: IndexJobState | None,
         changed: bool,

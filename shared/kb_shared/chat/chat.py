@@ -95,7 +95,8 @@ class Chat:
         """
         heard = _HeardText(on_text)
         return await self._guard.retry(
-            lambda: self._ask_once(organization_id, question, model, heard), may_repeat=lambda _: not heard.has_text
+            lambda: self._ask_once(organization_id, question, model=model, heard=heard),
+            may_repeat=lambda _: not heard.has_text,
         )
 
     async def close(self) -> None:
@@ -104,16 +105,18 @@ class Chat:
         await self._provider.close()
 
     async def _ask_once(
-        self, organization_id: str, question: Question, model: ChatModel, heard: "_HeardText"
+        self, organization_id: str, question: Question, *, model: ChatModel, heard: "_HeardText"
     ) -> Completion:
         async with (
             self._charging.charge_call(organization_id, question, model) as cost,
             self._guard.admit(_guarded(organization_id, model)) as call,
         ):
             await call.reserve_tokens(estimate_message_tokens(question.messages))
-            return await self._complete(question, model, heard, cost)
+            return await self._complete(question, model, heard=heard, cost=cost)
 
-    async def _complete(self, question: Question, model: ChatModel, heard: "_HeardText", cost: CallCost) -> Completion:
+    async def _complete(
+        self, question: Question, model: ChatModel, *, heard: "_HeardText", cost: CallCost
+    ) -> Completion:
         try:
             completion = await self._provider.complete(
                 question, model=model, timeout_s=self._timeout_s, on_text=heard.listener

@@ -79,7 +79,7 @@ class ChatProvider:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s):
-                completion = await self._ask(question, model, timeout_s, on_text)
+                completion = await self._ask(question, model, timeout_s=timeout_s, on_text=on_text)
         except TimeoutError:
             status_class: StatusClass = "timeout"
             failure: Exception = timed_out(model.name)
@@ -103,7 +103,9 @@ class ChatProvider:
         """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
         await self._named_addresses.close()
 
-    async def _ask(self, question: Question, model: ChatModel, timeout_s: float, on_text: OnText | None) -> Completion:
+    async def _ask(
+        self, question: Question, model: ChatModel, *, timeout_s: float, on_text: OnText | None
+    ) -> Completion:
         request = self._request(question, model, timeout_s)
         if on_text is None:
             with answers_up_to(_largest_answer(question, model, streamed=False)):

@@ -106,8 +106,8 @@ class Embedder:
         return await self._embed(
             texts,
             reached,
-            dimensions,
-            purpose,
+            dimensions=dimensions,
+            purpose=purpose,
             bucket=_bucket_of_kb(purpose, rate_limits),
             allowance=allowance,
             before_paying=before_paying,
@@ -137,7 +137,7 @@ class Embedder:
         reached = await self.models.get(purpose.organization_id, model)
         # Also where the vector is in the cache: what is detected now is paid for later.
         await self._spending.check_price(purpose.organization_id, known=reached.price is not None)
-        embedded = await self._embed([_PROBE], reached, None, purpose)
+        embedded = await self._embed([_PROBE], reached, dimensions=None, purpose=purpose)
         return len(embedded.vectors[0])
 
     def allowance(self, organization_id: str) -> AbstractAsyncContextManager[SpendAllowance]:
@@ -157,9 +157,9 @@ class Embedder:
         self,
         texts: Sequence[str],
         model: Model,
+        *,
         dimensions: int | None,
         purpose: Purpose,
-        *,
         bucket: Bucket | None = None,
         allowance: SpendAllowance | None = None,
         before_paying: BeforePaying | None = None,
@@ -173,7 +173,7 @@ class Embedder:
         if before_paying is not None and missing:
             await before_paying()
         if bucket is not None and missing:
-            await self._reserve(bucket, missing.values(), model, purpose)
+            await self._reserve(bucket, missing.values(), model=model, purpose=purpose)
         delivered: dict[str, Delivered] = {}
         if missing:
             async with (
@@ -181,7 +181,7 @@ class Embedder:
                 if allowance is not None
                 else self.allowance(purpose.organization_id) as spendable
             ):
-                delivered = await self._buyer.buy(missing, model, key, purpose, spendable)
+                delivered = await self._buyer.buy(missing, model, key, purpose=purpose, allowance=spendable)
         # Not before: a call that failed is repeated, and counts each text once.
         EMBEDDING_CACHE_HITS.labels(model.label).inc(found)
         vectors |= {chunk_hash: delivery.vector for chunk_hash, delivery in delivered.items()}
@@ -190,7 +190,7 @@ class Embedder:
         generated = sum(delivery.charged for delivery in delivered.values())
         return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found)
 
-    async def _reserve(self, bucket: Bucket, texts: Collection[str], model: Model, purpose: Purpose) -> None:
+    async def _reserve(self, bucket: Bucket, texts: Collection[str], *, model: Model, purpose: Purpose) -> None:
         texts_per_request = self._provider.pace(purpose.organization_id, model, purpose.input_type).texts
         requests = math.ceil(len(texts) / texts_per_request)
         await self._provider.reserve(bucket, requests=requests, tokens=estimate_text_tokens(texts))

@@ -74,13 +74,13 @@ class GuardedProvider:
         async with self._guard.admit(_guarded(key.organization_id, model, key.input_type)) as call:
             asked = texts[:1] if call.is_probe else texts
             await call.reserve_tokens(estimate_text_tokens(asked))
-            vectors, seconds = await self._embed_timed(asked, model, key, pace)
+            vectors, seconds = await self._embed_timed(asked, model, key=key, pace=pace)
         # After the circuit is closed: a request that the pace lets through during a probe would be refused.
         pace.answered(len(asked), seconds=seconds)
         return vectors
 
     async def _embed_timed(
-        self, texts: Sequence[str], model: Model, key: BatchKey, pace: Pace
+        self, texts: Sequence[str], model: Model, *, key: BatchKey, pace: Pace
     ) -> tuple[list[Vector], float]:
         """Return the vectors and the seconds until the answer; tell `pace` if it came too late."""
         clock = asyncio.get_running_loop().time

@@ -80,7 +80,7 @@ class Provider:
         EMBEDDING_API_CALLS.labels(model.label).inc()
         began = time.perf_counter()
         try:
-            entries = await self._ask(texts, model, dimensions, input_type)
+            entries = await self._ask(texts, model, dimensions=dimensions, input_type=input_type)
             vectors = vectors_of(entries, count=len(texts), dimensions=dimensions)
         except TimeoutError:
             status_class: StatusClass = "timeout"
@@ -111,12 +111,12 @@ class Provider:
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
-    async def _ask(self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType) -> Any:
+    async def _ask(self, texts: Sequence[str], model: Model, *, dimensions: int | None, input_type: InputType) -> Any:
         """Return `data` of an OpenAI answer."""
         if model.late_source is not None:
             vectors = await self._late_models.embed(model.late_source, texts, input_type)
             return [{"index": index, "embedding": vector} for index, vector in enumerate(vectors)]
-        request = self._request(texts, model, dimensions, input_type)
+        request = self._request(texts, model, dimensions=dimensions, input_type=input_type)
         with answers_up_to(_largest_answer(len(texts), dimensions)):
             # LiteLLM's own timeout is for each read: a server that sends a byte now and then would never reach it.
             async with asyncio.timeout(self.timeout_s):
@@ -124,7 +124,7 @@ class Provider:
                     return (await litellm.aembedding(**request)).data
 
     def _request(
-        self, texts: Sequence[str], model: Model, dimensions: int | None, input_type: InputType
+        self, texts: Sequence[str], model: Model, *, dimensions: int | None, input_type: InputType
     ) -> Mapping[str, Any]:
         request: dict[str, Any] = {
             "model": model.route,

@@ -76,7 +76,7 @@ async def store_purchase(database: Database, purchase: Purchase) -> set[str]:
 
     async def work(session: MongoSession) -> set[str]:
         # The cache was asked before the provider: only another replica can have bought one of them since.
-        return await _store_and_charge(database, session, purchase, ledger_ids, all_new=next(attempts) == 1)
+        return await _store_and_charge(database, session, purchase, ledger_ids=ledger_ids, all_new=next(attempts) == 1)
 
     end = monotonic() + STORE_PATIENCE_S
     try:
@@ -98,7 +98,7 @@ async def store_purchase(database: Database, purchase: Purchase) -> set[str]:
 
 
 async def _store_and_charge(
-    database: Database, session: MongoSession, purchase: Purchase, ledger_ids: Mapping[Purpose, str], *, all_new: bool
+    database: Database, session: MongoSession, purchase: Purchase, *, ledger_ids: Mapping[Purpose, str], all_new: bool
 ) -> set[str]:
     rows = [
         NewVector(bought.chunk_hash, to_binary(bought.vector), ledger_ids[bought.purpose]) for bought in purchase.bought

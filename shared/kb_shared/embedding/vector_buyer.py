@@ -28,7 +28,7 @@ class VectorBuyer:
         self._calls = CallsUnderWay()
 
     async def buy(
-        self, missing: Mapping[str, str], model: Model, key: BatchKey, purpose: Purpose, allowance: SpendAllowance
+        self, missing: Mapping[str, str], model: Model, key: BatchKey, *, purpose: Purpose, allowance: SpendAllowance
     ) -> dict[str, Delivered]:
         """Have `missing` embedded, in requests shared with all callers that want something at the same time.
 
@@ -115,10 +115,10 @@ class VectorBuyer:
             # Given up while it waits only: once it has answered, the answer is paid for.
             async with self._calls.call_for(missing):
                 vectors = await self._provider.embed([wanted.text for wanted in missing], model, key)
-            await self._store(missing[: len(vectors)], vectors, model, key)
+            await self._store(missing[: len(vectors)], vectors, model=model, key=key)
         return {wanted.chunk_hash: wanted.delivery.result().vector for wanted in batch}
 
-    async def _store(self, batch: Sequence[Wanted], vectors: Sequence[Vector], model: Model, key: BatchKey) -> None:
+    async def _store(self, batch: Sequence[Wanted], vectors: Sequence[Vector], *, model: Model, key: BatchKey) -> None:
         await reach("embed.after_answer")
         bought = [
             BoughtVector(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)

@@ -189,7 +189,7 @@ class RateLimiter:
         try:
             reservation = await asyncio.shield(reserving)
         except asyncio.CancelledError:
-            self._run_in_background(self._undo(bucket, reserving, requests, tokens))
+            self._run_in_background(self._undo(bucket, reserving, requests=requests, tokens=tokens))
             raise
         line.learn(reservation.closing)
         if not reservation.made:
@@ -212,14 +212,16 @@ class RateLimiter:
         """Give back the rest of the block, which no caller of this process needs."""
         block, line.block = line.block, None
         if block is not None and (block.requests or block.tokens):
-            self._run_in_background(self._give_back(bucket, block.reservation, block.requests, block.tokens))
+            self._run_in_background(
+                self._give_back(bucket, block.reservation, requests=block.requests, tokens=block.tokens)
+            )
 
-    async def _undo(self, bucket: Bucket, reserving: asyncio.Task[Reservation], requests: int, tokens: int) -> None:
+    async def _undo(self, bucket: Bucket, reserving: asyncio.Task[Reservation], *, requests: int, tokens: int) -> None:
         reservation = await reserving
         if reservation.made:
-            await self._give_back(bucket, reservation, requests, tokens)
+            await self._give_back(bucket, reservation, requests=requests, tokens=tokens)
 
-    async def _give_back(self, bucket: Bucket, reservation: Reservation, requests: int, tokens: int) -> None:
+    async def _give_back(self, bucket: Bucket, reservation: Reservation, *, requests: int, tokens: int) -> None:
         await rate_limits.give_back(self._database, bucket, reservation, requests=requests, tokens=tokens)
 
     def _run_in_background(self, giving_back: Coroutine[None, None, None]) -> None:
