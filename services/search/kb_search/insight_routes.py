@@ -85,17 +85,15 @@ async def documents(
 
     Documents that have left the knowledge base remain among the cited ones.
     """
-    organization_id = caller.organization_id
-    await knowledge_bases.get(database, KnowledgeBaseKey(organization_id, kb_id))
+    key = KnowledgeBaseKey(caller.organization_id, kb_id)
+    await knowledge_bases.get(database, key)
     since, until = _time_range(since, until)
     if by == "most_cited":
-        cited, total = await runs.most_cited(
-            database, organization_id, kb_id, since=since, until=until, skip=skip, limit=limit
-        )
+        cited, total = await runs.most_cited(database, key, since=since, until=until, skip=skip, limit=limit)
         found = [DocumentInsight.model_validate(asdict(one)) for one in cited]
     else:
         others, total = await uncited_documents.find_uncited(
-            database, organization_id, kb_id, since=since, until=until, skip=skip, limit=limit
+            database, key, since=since, until=until, skip=skip, limit=limit
         )
         found = [DocumentInsight(document_id=document_id, document_name=name) for document_id, name in others]
     return DocumentInsights(since=since, until=until, documents=found, total_count=total)

@@ -152,7 +152,7 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
     fields = _given(body)
     return await _change_tools(
-        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, tool_id, fields)
+        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, tool_id, fields=fields)
     )
 
 
@@ -161,7 +161,7 @@ async def change_named_tool(database: Database, caller: Writer, agent_id: str, b
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
     fields = _given(body)
     return await _change_tools(
-        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, body.tool_id, fields)
+        database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, body.tool_id, fields=fields)
     )
 
 

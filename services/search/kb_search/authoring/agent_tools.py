@@ -58,7 +58,7 @@ def append_tool(
 
 
 def replace_tool(
-    tools: Sequence[KnowledgeBaseTool], tool_id: str, fields: Mapping[str, Any]
+    tools: Sequence[KnowledgeBaseTool], tool_id: str, *, fields: Mapping[str, Any]
 ) -> list[KnowledgeBaseTool]:
     """Change a tool. Raises NotFound; RequestError 422 if the name is taken."""
     _find(tools, tool_id)

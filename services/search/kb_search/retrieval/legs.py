@@ -85,7 +85,7 @@ async def query_legs(
     """
     text_limit = round_up_limit(limit)
     uses_vectors = target.vector is not None
-    legs = {"vector": _query_vector_leg(target, limit, stopwatch)} if uses_vectors else {}
+    legs = {"vector": _query_vector_leg(target, limit=limit, stopwatch=stopwatch)} if uses_vectors else {}
     if query.uses_text and all_text_scores is None:
         text = query.text_for_index(target.kb.text_normalization)
         legs["text"] = _query_text_leg(target, text, limit=text_limit, stopwatch=stopwatch)
@@ -106,7 +106,7 @@ async def query_legs(
     )
 
 
-async def _query_vector_leg(target: SearchTarget, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
+async def _query_vector_leg(target: SearchTarget, *, limit: int, stopwatch: Stopwatch) -> Mapping[str, float]:
     assert target.vector is not None
     with stopwatch.stage("vector"), map_index_errors():
         scores = await index_queries.query_vector_index(

@@ -43,9 +43,7 @@ def build_reminder(name: str, delimiter: PromptDelimiter) -> Message:
     return {"role": "user", "content": f"The next question was about this document, whose text is left out:\n{data}"}
 
 
-async def read_discussed_document(
-    database: Database, organization_id: str, document_id: str, *, max_tokens: int
-) -> DiscussedDocument:
+async def read_discussed_document(database: Database, key: DocumentKey, *, max_tokens: int) -> DiscussedDocument:
     """Read a document of the organization, with as much of its text as fits into `max_tokens`.
 
     Raises:
@@ -53,18 +51,18 @@ async def read_discussed_document(
         RequestError: 409 `waiting-for-text`.
         TransientError: The text has just been replaced.
     """
-    facet = await _current_text(database, organization_id, document_id)
+    facet = await _current_text(database, key)
     text = await document_texts.find_beginning(
-        database, organization_id, facet.text_id, characters=max_characters_to_read(max_tokens)
+        database, key.organization_id, facet.text_id, characters=max_characters_to_read(max_tokens)
     )
     if text is None:
         raise TransientError("the text of the document has just been replaced")
     # In a thread: counting the tokens of a long text would block the event loop for too long.
-    return await asyncio.to_thread(cut_document, document_id, facet.name, text, max_tokens=max_tokens)
+    return await asyncio.to_thread(cut_document, key.document_id, facet.name, text, max_tokens=max_tokens)
 
 
-async def _current_text(database: Database, organization_id: str, document_id: str) -> TextFacet:
-    document = await documents.find(database, DocumentKey(organization_id, document_id))
+async def _current_text(database: Database, key: DocumentKey) -> TextFacet:
+    document = await documents.find(database, key)
     if document is None:
         raise NotFound("document")
     if document.text is not None:

@@ -29,7 +29,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
 
 RUNS_REMEMBERED: Final = 20
 """Number of runs of a thread whose messages the next run gets."""
@@ -83,7 +83,10 @@ class Preparation:
             model=await self.require_model(organization_id, source.model),
             instructions=source.instructions,
             history=await self._read_history(
-                organization_id, request.thread_id, delimiter, max_tokens=int(limits.max_tokens * HISTORY_SHARE)
+                organization_id,
+                request.thread_id,
+                delimiter=delimiter,
+                max_tokens=int(limits.max_tokens * HISTORY_SHARE),
             ),
             question=[*source.question, *messages],
             tools=source.tools,
@@ -129,18 +132,20 @@ class Preparation:
         if request.agent_id is not None:
             return _source_from_agent(await agents.get(self._database, organization_id, request.agent_id))
         if request.prompt_id is not None:
-            return await self._source_from_prompt(organization_id, request.prompt_id, request.named_kb_ids)
+            return await self._source_from_prompt(organization_id, request.prompt_id, kb_ids=request.named_kb_ids)
         kb_ids = request.named_kb_ids or []
         await self._check_knowledge_bases(organization_id, kb_ids)
         return _Source(model=request.model or self._settings.chat_model, tools=_build_tools(kb_ids))
 
-    async def _source_from_prompt(self, organization_id: str, prompt_id: str, named: Sequence[str] | None) -> _Source:
+    async def _source_from_prompt(
+        self, organization_id: str, prompt_id: str, *, kb_ids: Sequence[str] | None
+    ) -> _Source:
         prompt = await prompts.get(self._database, organization_id, prompt_id)
-        if named is not None:
-            await self._check_knowledge_bases(organization_id, named)
+        if kb_ids is not None:
+            await self._check_knowledge_bases(organization_id, kb_ids)
         return _Source(
             model=prompt.model,
-            tools=_build_tools(prompt.kb_ids if named is None else named),
+            tools=_build_tools(prompt.kb_ids if kb_ids is None else kb_ids),
             schema=json.loads(prompt.schema) if prompt.schema else None,
             question=[{"role": "user", "content": prompt.content}],
         )
@@ -150,7 +155,7 @@ class Preparation:
             await knowledge_bases.get(self._database, KnowledgeBaseKey(organization_id, kb_id))
 
     async def _read_history(
-        self, organization_id: str, thread_id: str | None, delimiter: PromptDelimiter, *, max_tokens: int
+        self, organization_id: str, thread_id: str | None, *, delimiter: PromptDelimiter, max_tokens: int
     ) -> list[Message]:
         if thread_id is None:
             return []
@@ -162,15 +167,17 @@ class Preparation:
         if document_id is None:
             return None
         max_tokens = self._settings.run_document_tokens
-        return await read_discussed_document(self._database, organization_id, document_id, max_tokens=max_tokens)
+        return await read_discussed_document(
+            self._database, DocumentKey(organization_id, document_id), max_tokens=max_tokens
+        )
 
     def _limits(self, request: RunRequest, source: _Source) -> RunLimits:
         asked, settings = request.budget, self._settings
         return RunLimits(
             max_iterations=request.max_iterations or source.max_iterations or DEFAULT_ITERATIONS,
-            max_tokens=int(_within_limit("max_tokens", asked.max_tokens, settings.run_max_tokens)),
-            max_spus=int(_within_limit("max_spus", asked.max_spus, settings.run_max_spus)),
-            max_seconds=_within_limit("max_seconds", asked.max_seconds, settings.run_max_seconds),
+            max_tokens=int(_within_limit("max_tokens", asked.max_tokens, allowed=settings.run_max_tokens)),
+            max_spus=int(_within_limit("max_spus", asked.max_spus, allowed=settings.run_max_spus)),
+            max_seconds=_within_limit("max_seconds", asked.max_seconds, allowed=settings.run_max_seconds),
         )
 
 
@@ -210,7 +217,7 @@ def _build_tools(kb_ids: Sequence[str]) -> list[KnowledgeTool]:
     return [KnowledgeTool(PROMPTS_TOOL, PROMPTS_TOOL_DESCRIPTION, list(dict.fromkeys(kb_ids)))] if kb_ids else []
 
 
-def _within_limit(name: str, asked: float | None, allowed: float) -> float:
+def _within_limit(name: str, asked: float | None, *, allowed: float) -> float:
     if asked is not None and asked > allowed:
         raise invalid_field(f"budget.{name}", f"Input should be at most {allowed:g}, the limit of this deployment")
     return allowed if asked is None else asked

@@ -12,6 +12,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "runs"
@@ -127,7 +128,7 @@ class CitedDocument:
 
 
 async def most_cited(
-    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
+    database: Database, key: KnowledgeBaseKey, *, since: datetime, until: datetime, skip: int, limit: int
 ) -> tuple[list[CitedDocument], int]:
     """Return one page of the documents that most runs of that time cite, and how many are cited in all."""
     by_run = {
@@ -146,7 +147,7 @@ async def most_cited(
     order = {"runs": DESCENDING, "citations": DESCENDING, "_id": ASCENDING}
     rows = await database[NAME].aggregate(
         [
-            *_citations(organization_id, kb_id, since=since, until=until),
+            *_citations(key, since=since, until=until),
             {"$group": by_run},
             {"$sort": {"started_at": ASCENDING}},
             {"$group": by_document},
@@ -164,21 +165,21 @@ async def most_cited(
     return [CitedDocument(document_id=row.pop("_id"), **row) for row in found["page"]], total
 
 
-def cited_documents_stage(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> Row:
+def cited_documents_stage(key: KnowledgeBaseKey, *, since: datetime, until: datetime) -> Row:
     """Return a stage that adds a `cited_document` for each document that runs of that time cite."""
     cited = {"$group": {"_id": "$citations.document_id"}}
     only_id = {"$project": {"_id": 0, "cited_document": "$_id"}}
-    pipeline = [*_citations(organization_id, kb_id, since=since, until=until), cited, only_id]
+    pipeline = [*_citations(key, since=since, until=until), cited, only_id]
     return {"$unionWith": {"coll": NAME, "pipeline": pipeline}}
 
 
-def _citations(organization_id: str, kb_id: str, *, since: datetime, until: datetime) -> list[Row]:
+def _citations(key: KnowledgeBaseKey, *, since: datetime, until: datetime) -> list[Row]:
     in_time = {"started_at": {"$gte": since, "$lt": until}}
     return [
-        {"$match": {"organization_id": organization_id, "citations.kb_id": kb_id, **in_time}},
+        {"$match": {"organization_id": key.organization_id, "citations.kb_id": key.kb_id, **in_time}},
         {"$project": {"started_at": 1, "citations": 1}},
         {"$unwind": "$citations"},
-        {"$match": {"citations.kb_id": kb_id}},
+        {"$match": {"citations.kb_id": key.kb_id}},
     ]
 
 

@@ -7,10 +7,11 @@ from pymongo import ASCENDING
 from kb_search.store import runs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.document_index import NAME
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 
 async def find_uncited(
-    database: Database, organization_id: str, kb_id: str, *, since: datetime, until: datetime, skip: int, limit: int
+    database: Database, key: KnowledgeBaseKey, *, since: datetime, until: datetime, skip: int, limit: int
 ) -> tuple[list[tuple[str, str]], int]:
     """Return one page of documents (id, name) in a KB that no run of that time cites, and how many there are in all."""
     by_document = {
@@ -21,9 +22,9 @@ async def find_uncited(
     }
     rows = await database[NAME].aggregate(
         [
-            {"$match": {"organization_id": organization_id, "kb_id": kb_id}},
+            {"$match": {"organization_id": key.organization_id, "kb_id": key.kb_id}},
             {"$project": {"document_id": 1, "document_name": 1}},
-            runs.cited_documents_stage(organization_id, kb_id, since=since, until=until),
+            runs.cited_documents_stage(key, since=since, until=until),
             {"$group": by_document},
             {"$match": {"is_cited": False}},
             {
