@@ -1,8 +1,7 @@
-import asyncio
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from kb_local.broker import Broker
 from kb_local.broker_contents import create_topics, resend_after_broker_loss
@@ -16,6 +15,7 @@ from kb_local.service import Service
 from kb_local.state import Home
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 PRODUCERS: Final = frozenset({"kb_api", "kb_indexer", "kb_reconciler"})
@@ -213,7 +213,7 @@ class Stack:
             await self._start_foundations()
             await self._fill_broker()
             self._make_services()
-            await run_all(*(service.start() for service in self.services.values()), self._start_gateway())
+            await run_all_or_cancel([*(service.start() for service in self.services.values()), self._start_gateway()])
         except BaseException:
             await self.stop()
             raise
@@ -222,9 +222,9 @@ class Stack:
         """Stop everything in order: writers before the servers that they write to."""
         if self.gateway is not None:
             await self.gateway.stop()
-        await run_all(*(service.stop() for service in self.services.values()))
+        await run_all_or_cancel(service.stop() for service in self.services.values())
         foundations = [server for server in self.servers if server is not self.mongod]
-        await run_all(*(server.stop() for server in foundations))
+        await run_all_or_cancel(server.stop() for server in foundations)
         if self.mongod is not None:
             await self.mongod.stop()
 
@@ -267,10 +267,10 @@ class Stack:
         """
         assert self.broker is not None, "this stack has not launched a broker"
         producers = [service for service in self.services.values() if service.package in PRODUCERS and service.running]
-        await run_all(*(service.stop() for service in producers))
+        await run_all_or_cancel(service.stop() for service in producers)
         await self.broker.start()
         await self._fill_broker()
-        await run_all(*(service.start() for service in producers))
+        await run_all_or_cancel(service.start() for service in producers)
 
     async def _fill_broker(self) -> None:
         await create_topics(self.kafka_connection, prefix=self.topic_prefix)
@@ -287,11 +287,13 @@ class Stack:
             self.broker = Broker(port=self.ports.reserve("broker"), log=self.home.log("broker"))
         if self._given_models_api_base is None:
             self.model_server = ModelServer(port=self.ports.reserve("model-server"), log=self.home.log("model-server"))
-        await run_all(
-            self._start_mongo(),
-            *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
-            *([self.model_server.start()] if self.model_server is not None else []),
-            *([self._zygote.start()] if self._owns_zygote and self._service_names else []),
+        await run_all_or_cancel(
+            [
+                self._start_mongo(),
+                *([self.broker.start()] if self.broker is not None and self._given_kafka is None else []),
+                *([self.model_server.start()] if self.model_server is not None else []),
+                *([self._zygote.start()] if self._owns_zygote and self._service_names else []),
+            ]
         )
 
     async def _start_mongo(self) -> None:
@@ -350,13 +352,3 @@ class Stack:
         if name in self.services:
             return self.services[name].url
         return f"http://127.0.0.1:{self.ports.reserve(name.replace('_', '-'))}"
-
-
-async def run_all(*work: Coroutine[Any, Any, Any]) -> None:
-    """Run all concurrently; the first error cancels the others and is raised unchanged."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for coroutine in work:
-                group.create_task(coroutine)
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None

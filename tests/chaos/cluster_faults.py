@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from kb_local.errors import ServerNotReady
 from kb_local.replica_set import ReplicaSet
 from kb_local.server import Server
-from kb_local.stack import run_all
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from tests.chaos.clock import Clock
 from tests.chaos.outages import Outage, Outages, ServerFault
 from tests.kafka_cluster.cluster import KafkaBrokers
@@ -49,9 +49,11 @@ class ClusterFaults:
     async def fail(self) -> None:
         """Carry out all outages; afterwards every server runs again, though it may lag behind the others."""
         brokers, members = self.clusters.brokers, self.clusters.members
-        await run_all(
-            *([] if brokers is None else [self._all(self.outages.brokers, brokers.brokers, brokers.controller)]),
-            *([] if members is None else [self._all(self.outages.members, members.members, members.primary)]),
+        await run_all_or_cancel(
+            [
+                *([] if brokers is None else [self._all(self.outages.brokers, brokers.brokers, brokers.controller)]),
+                *([] if members is None else [self._all(self.outages.members, members.members, members.primary)]),
+            ]
         )
 
     async def _all(

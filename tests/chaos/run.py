@@ -14,8 +14,9 @@ import httpx
 from kb_contracts.documents import DocumentEvent
 from kb_local.cpu_share import limit_cpu
 from kb_local.server import Server
-from kb_local.stack import Stack, run_all
+from kb_local.stack import Stack
 from kb_local.zygote import Zygote
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.caller import Caller
 from tests.chaos.clock import Clock
@@ -145,7 +146,9 @@ class _Chaos:
         async with asyncio.TaskGroup() as group:
             for reader in self.readers:
                 group.create_task(self._read_until(reader, stop))
-            await run_all(self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail())
+            await run_all_or_cancel(
+                [self._change(clock, faults), faults.fail_processes(), faults.fail_provider(), outages.fail()]
+            )
             await self.clusters.heal()
             await self.caller.wait_until_acknowledged()
             await self._publish_again_if_lost(faults)
@@ -258,7 +261,7 @@ class _Chaos:
                 faults.violations.append(f"{name} stopped with status {status}")
         await expire_leases(self.system.database, relays=True)
         await close_circuits(self.system.database)
-        await run_all(*(stack.services[name].start() for name in producers))
+        await run_all_or_cancel(stack.services[name].start() for name in producers)
 
     async def _wait_until_quiescent(self) -> list[str]:
         try:

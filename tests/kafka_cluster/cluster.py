@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from kb_local.ports import free_port
-from kb_local.stack import run_all
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from tests.kafka_cluster.broker import KafkaBroker
 from tests.kafka_cluster.certificates import Certificate, CertificateAuthority
 from tests.kafka_cluster.jars import class_path
@@ -81,12 +81,12 @@ class KafkaBrokers:
     async def start(self) -> None:
         """Start all brokers and return when all of them take part; on an error none is left running."""
         cluster_id = base64.urlsafe_b64encode(b"\x01" + uuid4().bytes[1:]).decode().rstrip("=")
-        await run_all(*(asyncio.to_thread(broker.format, cluster_id) for broker in self.brokers))
+        await run_all_or_cancel(asyncio.to_thread(broker.format, cluster_id) for broker in self.brokers)
         try:
             # None is ready before a majority of them has elected a controller.
             for broker in self.brokers:
                 broker.launch()
-            await run_all(*(broker.wait_ready() for broker in self.brokers))
+            await run_all_or_cancel(broker.wait_ready() for broker in self.brokers)
             await self.until_in_sync()
         except BaseException:
             await self.stop()
@@ -95,7 +95,7 @@ class KafkaBrokers:
     async def stop(self) -> None:
         """Kill all brokers; their data is no longer needed."""
         self._admin = None
-        await run_all(*(broker.kill() for broker in self.brokers))
+        await run_all_or_cancel(broker.kill() for broker in self.brokers)
 
     def bootstrap(self, listener: Listener = Listener.PLAINTEXT) -> str:
         """Return the addresses of all brokers, as `host:port,host:port`."""
@@ -168,7 +168,7 @@ class KafkaBrokers:
         dead = [broker for broker in self.brokers if not broker.running]
         for broker in dead:
             broker.launch()
-        await run_all(*(broker.wait_ready() for broker in dead))
+        await run_all_or_cancel(broker.wait_ready() for broker in dead)
         await self.until_in_sync()
 
     async def until_in_sync(self) -> None:

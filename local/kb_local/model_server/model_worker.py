@@ -4,14 +4,15 @@ import asyncio
 import itertools
 import os
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from kb_local.model_server.openai_api import ClientDisconnected, Embedded
 from kb_local.model_server.text_model import TextModel, WordPieces, batches
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 TEXTS_TOKENIZED_AT_ONCE = 64
 NICENESS_OF_FURTHER_THREADS = 5
@@ -75,7 +76,7 @@ class ModelWorker:
                     raise ClientDisconnected
                 vectors[positions] = await self._run(model.embed, [tokenized[position] for position in positions])
 
-        await _run_all(embed_what_waits() for _ in range(self._batches_at_once))
+        await run_all_or_cancel(embed_what_waits() for _ in range(self._batches_at_once))
         return Embedded(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
 
     def close(self) -> None:
@@ -97,16 +98,6 @@ class ModelWorker:
 
     async def _run(self, work: Callable[[Given], Result], given: Given) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._threads, work, given)
-
-
-async def _run_all(work: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Run all concurrently; the first error cancels the others and is raised unchanged."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            for coroutine in work:
-                group.create_task(coroutine)
-    except ExceptionGroup as failures:
-        raise failures.exceptions[0] from None
 
 
 def _usable_cores() -> int:

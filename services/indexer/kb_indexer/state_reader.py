@@ -5,11 +5,11 @@ nothing to do may rest on them. They are no older than what this process has wri
 transactions.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo import document_index, document_texts, documents, index_jobs, knowledge_bases, vectors
 from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup, in_parts
 from kb_shared.mongo.database import Database
@@ -58,7 +58,7 @@ class StateReader:
             async with majority_reads(self._database) as majority:
                 return await knowledge_bases.find_of_organization(majority, organization_id)
 
-        return dict(zip(organization_ids, await asyncio.gather(*map(ask, organization_ids)), strict=True))
+        return dict(zip(organization_ids, await run_all_or_cancel(map(ask, organization_ids)), strict=True))
 
     async def _indexed(self, wanted: Sequence[MembershipKey]) -> Mapping[MembershipKey, IndexedDocument]:
         async def ask(kb: KnowledgeBaseKey, document_ids: Collection[str]) -> Mapping[MembershipKey, IndexedDocument]:

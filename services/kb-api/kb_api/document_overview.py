@@ -1,10 +1,10 @@
 """A document with all the KBs it is in, has to enter or has to leave."""
 
-import asyncio
 from dataclasses import dataclass
 
 from kb_api import document_revisions
 from kb_api.documents_of_knowledge_base import ListedDocument, find_document
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.errors import NotFound
 from kb_shared.membership import membership
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, outbox
@@ -36,6 +36,6 @@ async def load_overview(database: Database, organization_id: str, *, document_id
     jobs = await index_jobs.find_states(database, organization_id, [document_id])
     known = {row.kb_id for row in indexed.get(document_id, ())} | jobs.get(document_id, {}).keys()
     concerned = membership(document, await knowledge_bases.find_of_organization(database, organization_id), known)
-    states = await asyncio.gather(*(find_document(database, kb, document_id) for kb in concerned))
+    states = await run_all_or_cancel(find_document(database, kb, document_id) for kb in concerned)
     unsendable = await outbox.find_unsendable_of_document(database, organization_id, document_id)
     return DocumentOverview(document, accepted_revision, unsendable, list(zip(concerned, states, strict=True)))

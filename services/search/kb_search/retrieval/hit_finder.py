@@ -6,7 +6,6 @@ from typing import Final, TypeVar
 
 from pymongo.errors import OperationFailure
 
-from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.coalescing import ChunkPosition
 from kb_search.retrieval.legs import RankedCandidates, SearchTarget, query_legs
 from kb_search.retrieval.optimistic_read import OptimisticRead, StaleRead
@@ -15,6 +14,7 @@ from kb_search.retrieval.results import neighbour_width
 from kb_search.retrieval.selection import MAX_CANDIDATES, Hit, ResultPage, cut_page, leg_limit
 from kb_search.retrieval.snapshot import ReadSnapshot
 from kb_search.retrieval.stopwatch import Stopwatch
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.errors import KbError, RequestError
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot

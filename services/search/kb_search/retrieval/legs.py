@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.fusion import TEXT_ONLY_WEIGHTS, WEIGHTS, Candidate, classify_query, fuse
 from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.search_index import map_index_errors, require_queryable
 from kb_search.retrieval.selection import MAX_CANDIDATES, round_up_limit
 from kb_search.retrieval.stopwatch import Stopwatch
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo import index_queries
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Row

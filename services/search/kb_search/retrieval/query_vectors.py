@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kb_search.concurrent_tasks import run_all
 from kb_search.retrieval.spu_tally import count_query_embedding
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.embedding.embedder import BeforePaying, Embedder
 from kb_shared.embedding.purchases import Purpose

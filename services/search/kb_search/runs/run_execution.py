@@ -11,7 +11,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final
 
-from kb_search.concurrent_tasks import run_all_or_cancel
 from kb_search.runs import loop
 from kb_search.runs.addresses import find_addresses
 from kb_search.runs.answer_schema import find_violations
@@ -27,6 +26,7 @@ from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, Question, ToolCall
 from kb_shared.chat.provider import broken_off, estimate_message_tokens
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
 from kb_shared.stored_time import now

@@ -21,10 +21,15 @@ async def run_all(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 
 
 async def run_all_or_cancel(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """Run all concurrently and return their results; cancel the others when one fails or the caller is cancelled."""
+    """Run all concurrently and return their results.
+
+    When one fails or the caller is cancelled, the others are cancelled, and have ended when the failure is raised.
+    """
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
     try:
         return await asyncio.gather(*tasks)
-    finally:
+    except BaseException:
         for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from kb_search.concurrent_tasks import run_all
+from kb_shared.concurrency.concurrent_tasks import run_all, run_all_or_cancel
 
 
 async def answer(value: int, after: asyncio.Event) -> int:
@@ -52,3 +52,36 @@ async def test_who_leaves_before_anything_has_begun_leaves_nothing_behind() -> N
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def test_a_failure_cancels_the_others_which_have_ended_when_it_is_raised() -> None:
+    ended: list[str] = []
+
+    async def wait_forever() -> int:
+        try:
+            return await answer(1, asyncio.Event())
+        finally:
+            await asyncio.sleep(0)
+            ended.append("waiting")
+
+    with pytest.raises(ValueError, match="first"):
+        await run_all_or_cancel([wait_forever(), fail("first")])
+    assert ended == ["waiting"]
+
+
+async def test_a_cancelled_caller_cancels_all_tasks() -> None:
+    ended: list[int] = []
+
+    async def wait_forever(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(number)
+
+    task = asyncio.create_task(run_all_or_cancel(wait_forever(number) for number in range(2)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == [0, 1]
