@@ -82,7 +82,7 @@ async def test_a_run_that_a_later_version_wrote_is_shown_as_far_as_it_is_known(
 
 
 async def test_documents_are_told_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
-    await knowledge.index(Document("unread", ["No query is about this."], name="unread.md"))
+    await knowledge.index(Document("unread", ["No run ever cites this."], name="unread.md"))
     await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
     await asked.run({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "[1] again [1]"})
     path = f"/insights/knowledge-bases/{knowledge.kb.kb_id}/documents"
