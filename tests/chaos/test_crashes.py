@@ -46,13 +46,13 @@ async def _run(
 
 
 @pytest.mark.parametrize("failpoint", NAMES)
-def test_documents_come_right_after_a_kill_at(failpoint: str, crashes: Crashes) -> None:
+def test_documents_are_indexed_correctly_after_a_kill_at(failpoint: str, crashes: Crashes) -> None:
     outcome = crashes.by_failpoint[failpoint]
     assert outcome.exit_status == -signal.SIGKILL, "it never got there"
     assert outcome.problems == ()
 
 
-def test_kills_leave_no_stray_no_double_charge_and_every_message_with_somebody(crashes: Crashes) -> None:
+def test_kills_leave_no_stray_chunk_no_double_charge_and_no_lost_message(crashes: Crashes) -> None:
     assert crashes.other_problems == []
 
 

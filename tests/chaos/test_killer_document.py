@@ -18,7 +18,7 @@ INNOCENTS = [f"innocent-{n}" for n in range(6)]
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
-async def test_what_indexers_die_of_is_given_up_and_nothing_that_was_beside_it(
+async def test_a_document_that_kills_indexers_is_given_up_and_no_document_beside_it(
     servers: Servers, tmp_path: Path
 ) -> None:
     async with one_indexer(servers, tmp_path) as opened:

@@ -33,7 +33,7 @@ def whole_again() -> Iterator[None]:
     patch.stopall()
 
 
-def test_every_mutant_has_somebody_to_catch_it() -> None:
+def test_every_mutant_has_a_detector() -> None:
     assert DETECTORS.keys() == MUTANTS.keys()
 
 

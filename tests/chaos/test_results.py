@@ -10,7 +10,7 @@ def _verdict(*problems: str) -> Verdict:
     return Verdict(problems, reads=500, refused_reads=0, stuck=False, took_s=31.4)
 
 
-def test_what_is_green_already_under_the_same_conditions_is_not_run_again(tmp_path: Path) -> None:
+def test_a_seed_that_passed_under_the_same_conditions_is_not_run_again(tmp_path: Path) -> None:
     results = tmp_path / "results.json"
     assert find_green_seeds(results, CONDITIONS) == set()
     record(results, 1, CONDITIONS, _verdict())

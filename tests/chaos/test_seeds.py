@@ -20,7 +20,7 @@ def chaos_servers(mongod: MongoDeployment | Mongod, model_server: ModelServer, z
 
 
 @pytest.mark.long
-async def test_all_comes_right_after_a_short_time_of_everything_going_wrong(
+async def test_all_invariants_hold_after_a_short_time_of_all_faults_together(
     chaos_servers: ChaosServers, tmp_path: Path
 ) -> None:
     verdict = await run(chaos_servers, tmp_path, SHORT_SEED, seconds=SHORT, replicas=2, reconciler=False)
@@ -31,6 +31,6 @@ async def test_all_comes_right_after_a_short_time_of_everything_going_wrong(
 @pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", [*REGRESSIONS, *range(100, 120)])
-async def test_all_comes_right_after(seed: int, chaos_servers: ChaosServers, tmp_path: Path) -> None:
+async def test_all_invariants_hold_after(seed: int, chaos_servers: ChaosServers, tmp_path: Path) -> None:
     verdict = await run(chaos_servers, tmp_path, seed, seconds=20, replicas=2, reconciler=bool(seed % 2))
     assert verdict.problems == []

@@ -78,7 +78,7 @@ def test_the_model_reads_the_text_and_does_what_it_demands(
 
 
 @pytest.mark.parametrize("attack", [each for each in ATTACKS if not each.is_obeyed], ids=lambda each: each.attack_id)
-def test_what_no_model_obeys_is_a_demand_where_it_is_read_as_it_stands(attack: Attack) -> None:
+def test_instructions_of_an_attack_are_found_in_its_plain_text(attack: Attack) -> None:
     instructions = find_instructions(attack.text)
     assert any(attack.does in each for each in [*instructions.words, *map(str, instructions.calls)])
 

@@ -73,7 +73,9 @@ async def test_w9_documents_whose_chunks_were_lost_are_found_by_counting_however
     await tenant.assert_settled()
 
 
-async def test_w9_a_document_that_left_unheard_is_found_where_it_still_is(tenant: Tenant, indexer: Replica) -> None:
+async def test_w9_a_document_that_lost_its_tag_in_a_crash_is_removed_by_the_reconciler(
+    tenant: Tenant, indexer: Replica
+) -> None:
     """Elsewhere only the knowledge bases of a document's present tags were looked at."""
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", paragraph(1)))

@@ -39,7 +39,7 @@ MUTANTS: Final = (
         caught_by=in_file(
             f"{_TESTS}/test_fan_out.py",
             "test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_did_not",
-            "test_a_stale_event_sends_what_is_behind_all_the_same",
+            "test_a_stale_event_requests_drifted_documents_all_the_same",
         ),
     ),
     Mutant(
@@ -384,7 +384,8 @@ MUTANTS: Final = (
         old="                await asyncio.sleep(GRACE_S)\n",
         new="",
         caught_by=in_file(
-            f"{_UNIT}/test_searchable.py", "test_who_asked_the_index_just_before_still_reads_what_was_replaced"
+            f"{_UNIT}/test_searchable.py",
+            "test_a_search_that_asked_the_index_before_it_changed_still_reads_the_replaced_chunks",
         ),
     ),
     Mutant(

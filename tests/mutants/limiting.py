@@ -16,7 +16,7 @@ _FAIR_QUEUE: Final = "shared/kb_shared/concurrency/fair_queue.py"
 _PAYING: Final = "tests/integration/chat/test_paying.py"
 _WATCH: Final = "tests/integration/kb_api/test_watch_budgets.py"
 _LIMITS_OF_API: Final = "tests/integration/kb_api/test_limits.py"
-_NO_RIGHT_KEY: Final = "test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets"
+_NO_RIGHT_KEY: Final = "test_failed_authentications_have_a_limit_that_never_applies_to_a_valid_key"
 _QUOTAS_OF_SEARCH: Final = "tests/integration/runs/test_quotas.py"
 _SIZE_LIMITS: Final = "tests/integration/indexer/test_size_limits.py"
 
@@ -118,7 +118,7 @@ MUTANTS: Final = (
         new="        if False:\n",
         caught_by=in_file(
             "tests/integration/http/test_request_limits.py",
-            "test_what_a_replica_admits_by_itself_the_others_hear_of",
+            "test_requests_that_a_replica_admits_locally_count_in_the_others",
         ),
     ),
     Mutant(
@@ -128,7 +128,7 @@ MUTANTS: Final = (
         new="owed_s=0.0, cost_s=cost_s",
         caught_by=in_file(
             "tests/integration/http/test_request_limits.py",
-            "test_the_last_that_are_admitted_are_told_of_without_another_request",
+            "test_the_last_locally_admitted_requests_are_stored_without_another_request",
         ),
     ),
     Mutant(

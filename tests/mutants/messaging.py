@@ -197,7 +197,8 @@ MUTANTS: Final = (
         old="if len(queue) == 1 and ordering_key not in self._running:",
         new="if len(queue) == 1:",
         caught_by=in_file(
-            f"{_UNIT}/test_scheduling.py", "test_what_comes_for_a_place_at_work_waits_until_it_has_finished"
+            f"{_UNIT}/test_scheduling.py",
+            "test_an_item_waits_until_the_one_before_it_with_its_ordering_key_has_finished",
         ),
     ),
     Mutant(

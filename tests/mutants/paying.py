@@ -42,14 +42,14 @@ MUTANTS: Final = (
         _CACHE,
         old='{"$setOnInsert": row}',
         new='{"$set": row}',
-        caught_by=in_file(_TESTS, "test_who_comes_second_keeps_what_another_process_stored_after_it_began"),
+        caught_by=in_file(_TESTS, "test_a_call_uses_the_vectors_that_another_process_stored_after_it_began"),
     ),
     Mutant(
         "ledger-charges-what-others-have-paid-for",
         _PURCHASES,
         old="charges = _charges(new, ledger_ids",
         new="charges = _charges(rows, ledger_ids",
-        caught_by=in_file(_TESTS, "test_who_comes_second_keeps_what_another_process_stored_after_it_began"),
+        caught_by=in_file(_TESTS, "test_a_call_uses_the_vectors_that_another_process_stored_after_it_began"),
     ),
     Mutant(
         "ledger-charges-the-first-for-all",

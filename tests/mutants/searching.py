@@ -51,7 +51,7 @@ MUTANTS: Final = (
         old='        return version is None and row["until"] is None\n',
         new='        return row["until"] is None\n',
         caught_by=in_file(
-            f"{_UNIT}/test_versions_of_neighbours.py", "test_beside_what_was_replaced_stands_what_was_replaced_with_it"
+            f"{_UNIT}/test_versions_of_neighbours.py", "test_neighbours_of_a_replaced_chunk_were_replaced_with_it"
         ),
     ),
     Mutant(
@@ -75,7 +75,8 @@ MUTANTS: Final = (
         old="    return bool(retired) and any(",
         new="    return not retired and any(",
         caught_by=in_file(
-            f"{_UNIT}/test_selection.py", "test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document"
+            f"{_UNIT}/test_selection.py",
+            "test_a_replaced_chunk_may_be_superseded_only_by_an_unread_hit_of_its_document",
         )
         + in_file(
             f"{_TESTS}/test_meanwhile.py", "test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it"
@@ -86,7 +87,9 @@ MUTANTS: Final = (
         _SELECTION,
         old="        size += 1\n    return size",
         new="        break\n    return size",
-        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_none_is_left_unread_that_is_as_good_as_the_last_one_read")
+        caught_by=in_file(
+            f"{_UNIT}/test_selection.py", "test_no_hit_with_the_score_of_the_last_one_read_is_left_unread"
+        )
         + in_file(f"{_TESTS}/test_modes.py", "test_pages_of_chunks_that_are_all_the_same_neither_repeat_nor_miss_one"),
     ),
     Mutant(

@@ -71,7 +71,7 @@ def test_the_later_work_ends_the_more_the_limit_is_lowered() -> None:
     assert left == [16, 8, 4]
 
 
-def test_a_little_late_it_is_lowered_as_gently_as_asked_for_and_as_sharply_as_it_is_late() -> None:
+def test_the_limit_is_lowered_in_proportion_to_the_delay_between_the_two_given_bounds() -> None:
     left = []
     for seconds in (1.1, 2.0, 1_000.0):
         adaptive = AdaptiveLimit(first=MOST, most=MOST, aim_s=1.0, sharpest_decrease=SHARPEST, gentlest_decrease=0.75)

@@ -143,7 +143,7 @@ async def test_an_organization_is_alone_again_when_the_others_have_not_called_fo
     assert requests.active["acme"] == 4, "and those that wait go on as soon as one has ended"
 
 
-async def test_others_call_whether_or_not_the_organization_itself_does(
+async def test_calls_of_an_organization_itself_do_not_count_as_calls_of_others(
     queue: FairQueue, requests: Requests, clock: Clock
 ) -> None:
     assert not queue.others_call("acme")

@@ -8,7 +8,7 @@ from kb_shared.providers.public_addresses import NotPublic, is_public, public_ad
 
 
 @pytest.mark.parametrize("address", ["8.8.8.8", "2001:4860:4860::8888", "::ffff:8.8.8.8", "64:ff9b::808:808"])
-def test_public_addresses(address: str) -> None:
+def test_public_addresses_are_accepted(address: str) -> None:
     assert is_public(address)
 
 

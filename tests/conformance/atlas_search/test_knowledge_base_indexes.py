@@ -107,7 +107,7 @@ async def test_words_are_found_in_texts_and_headings_and_every_filter_filters(th
         assert await found(things, operator) == expected, operator
 
 
-async def test_what_is_all_negative_finds_what_has_no_value_too(things: Collection) -> None:
+async def test_an_all_negative_query_also_finds_documents_without_a_value(things: Collection) -> None:
     await ready(things, knowledge_base())
     await fill(things)
     without = {"in": {"path": "metadata_pairs", "value": ["key=s:text", "key=n:7"]}}

@@ -238,7 +238,7 @@ async def test_a_dynamic_mapping_indexes_values_by_their_types(things: Collectio
     assert await search_ids(things, equals("s", "some words")) == []
 
 
-async def test_what_is_named_goes_before_what_is_dynamic(things: Collection) -> None:
+async def test_a_mapping_of_a_named_field_goes_before_the_dynamic_mapping(things: Collection) -> None:
     await things.insert_one({"_id": 1, "kind": "two words", "other": "two words"})
     await create_ready_texts(things, mappings({"kind": {"type": "token"}}, dynamic=True))
 

@@ -115,7 +115,7 @@ async def test_a_caller_who_is_cancelled_twice_leaves_no_connection_open() -> No
         await hostile.was_left()
 
 
-async def test_pieces_that_come_at_once_leave_everybody_else_a_turn_between_two() -> None:
+async def test_other_tasks_run_between_two_pieces_that_come_at_once() -> None:
     pieces = [*(chat_piece(f"word{number} ") for number in range(1_000)), chat_piece("", finish_reason="stop")]
     body = "".join(f"data: {json.dumps(piece)}\n\n" for piece in pieces) + "data: [DONE]\n\n"
     turn, of_pieces = 0, set()

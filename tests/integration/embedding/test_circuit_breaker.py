@@ -151,7 +151,7 @@ async def test_a_probe_that_is_cancelled_makes_way_for_another(
     await call(replicas[1])
 
 
-async def test_a_way_that_works_costs_a_look_a_second(
+async def test_a_closed_circuit_costs_one_read_a_second(
     replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
 ) -> None:
     for _ in range(100):

@@ -208,7 +208,7 @@ async def test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_onc
     assert counted("kb_spu_charged_total", operation_type="index") - charged == 25
 
 
-async def test_who_comes_second_keeps_what_another_process_stored_after_it_began(
+async def test_a_call_uses_the_vectors_that_another_process_stored_after_it_began(
     make_embedder: Callable[..., Embedder], indexing: Purpose, database: Database
 ) -> None:
     embedder, another = make_embedder(), make_embedder()
@@ -499,7 +499,7 @@ async def used(database: Database) -> int:
     return int(row["used"])
 
 
-async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
+async def test_texts_paid_for_a_caller_that_left_count_against_the_budget(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
@@ -522,7 +522,7 @@ async def test_what_is_paid_for_somebody_who_has_left_counts_against_the_budget(
     assert (await used(database), await ledger_of(database)) == (9, 9)
 
 
-async def test_what_one_who_has_left_wanted_first_is_paid_for_by_the_room_it_had(
+async def test_texts_that_a_cancelled_caller_wanted_first_are_charged_to_its_reservation(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vector_buyer, "GATHERED_FOR_S", 0.5)

@@ -74,7 +74,7 @@ async def test_a_piece_of_a_window_is_bought_once_and_charged_as_any_other_text(
     assert [row["count"] async for row in database[spu_ledger.NAME].find()] == [3]
 
 
-async def test_a_query_is_embedded_by_the_same_model_as_it_is(embedder: Embedder, indexing: Purpose) -> None:
+async def test_a_query_is_embedded_by_the_same_model_without_a_window(embedder: Embedder, indexing: Purpose) -> None:
     asked = await embed(embedder, replace(indexing, operation="search", input_type="query"), "1:2:three")
     assert int(asked.vectors[0].argmax()) == ord("1")
 

@@ -173,7 +173,7 @@ async def test_an_address_that_an_organization_named_is_asked_only_if_it_is_publ
         await provider.close()
 
 
-async def test_what_is_connected_to_is_what_was_checked_and_not_what_the_name_means_by_then(
+async def test_a_connection_goes_to_the_checked_address_though_the_name_has_another_by_then(
     echo: Echo, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def checked(host: str, port: int) -> list[str]:

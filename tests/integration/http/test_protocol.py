@@ -99,7 +99,7 @@ async def test_requests_that_follow_an_offer_on_the_same_connection_are_answered
         pytest.param([CHUNKED[:-2] + ASKING, b"5\r\nhel", b"lo\r\n0\r\n", b"X: " + MUCH], id="trailer"),
     ],
 )
-async def test_what_has_no_end_beside_the_body_is_refused_before_it_fills_the_memory(
+async def test_an_endless_head_or_trailer_is_refused_before_it_fills_the_memory(
     port: int, pieces: Sequence[bytes]
 ) -> None:
     head, _, body = (await answer(port, *pieces)).partition("\r\n\r\n")
@@ -118,7 +118,7 @@ async def test_what_follows_a_body_is_no_header_of_its_request(port: int) -> Non
     assert (await answer(port, asking, body)).endswith("none")
 
 
-async def test_malformed_behind_a_request_does_not_cut_into_its_answer(port: int) -> None:
+async def test_malformed_bytes_after_a_request_do_not_cut_into_its_answer(port: int) -> None:
     # It has come before the application begins to answer.
     got = await answer(port, b"GET /length HTTP/1.1\r\nHost: a\r\n\r\nmalformed\r\n\r\n", requests=2)
     first, _, rest = got.partition("0 bytes")
@@ -126,7 +126,7 @@ async def test_malformed_behind_a_request_does_not_cut_into_its_answer(port: int
     assert rest.startswith("HTTP/1.1 400")
 
 
-async def test_a_long_body_is_no_head_however_small_its_pieces_are(port: int) -> None:
+async def test_the_limit_of_a_head_does_not_apply_to_a_long_body_in_small_pieces(port: int) -> None:
     pieces = in_pieces(b"1\r\nx\r\n" * 15_000, of=30_000)
     assert (await answer(port, CHUNKED, *pieces, b"0\r\n\r\n")).endswith("15000 bytes")
     whole = POST + b"Content-Length: 200000\r\n\r\n" + b"x" * 200_000
@@ -148,7 +148,7 @@ async def test_a_connection_may_bring_any_number_of_requests(port: int) -> None:
         POST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
     ],
 )
-async def test_what_is_no_http_is_told_so_in_a_problem(port: int, malformed: bytes) -> None:
+async def test_bytes_that_are_not_http_are_answered_with_a_problem(port: int, malformed: bytes) -> None:
     head, _, body = (await answer(port, malformed)).partition("\r\n\r\n")
     assert head.startswith("HTTP/1.1 400")
     assert "content-type: application/problem+json" in head

@@ -37,13 +37,13 @@ async def owed_s(database: Database, name: str) -> float:
     return float(row["requests_ms"]) / 1000 if row else 0.0
 
 
-async def test_who_asks_seldom_is_held_to_a_limit_by_all_replicas_at_once(database: Database) -> None:
+async def test_a_limit_of_few_requests_holds_for_all_replicas_at_once(database: Database) -> None:
     replicas = [limits(database, of_key=1) for _ in range(3)]
     assert [await is_taken(replica) for replica in replicas] == [True, False, False]
     assert await is_taken(replicas[1], OTHER), "the limit of a key is its own"
 
 
-async def test_what_a_replica_admits_by_itself_the_others_hear_of(
+async def test_requests_that_a_replica_admits_locally_count_in_the_others(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one, other = limits(database, of_key=6), limits(database, of_key=6)
@@ -55,7 +55,7 @@ async def test_what_a_replica_admits_by_itself_the_others_hear_of(
     assert not await is_taken(other)
 
 
-async def test_the_last_that_are_admitted_are_told_of_without_another_request(database: Database) -> None:
+async def test_the_last_locally_admitted_requests_are_stored_without_another_request(database: Database) -> None:
     replica = limits(database, of_key=2)
     # Of thirty seconds each, in a burst of ten.
     assert await is_taken(replica)

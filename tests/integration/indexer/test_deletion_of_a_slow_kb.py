@@ -25,7 +25,9 @@ def begin(indexer: Replica) -> list[asyncio.Task[None]]:
     ]
 
 
-async def test_its_calls_are_cancelled_and_its_slots_are_free(shared_database: Database, tenant: Tenant) -> None:
+async def test_provider_calls_of_a_deleted_kb_are_cancelled_and_its_slots_are_free(
+    shared_database: Database, tenant: Tenant
+) -> None:
     async with indexing_at(shared_database, drips(0.05)) as (indexer, hostile):
         # What both want is asked for in the same calls.
         kbs = [await tenant.create_kb("a"), await tenant.create_kb("b")]
@@ -46,7 +48,7 @@ async def test_its_calls_are_cancelled_and_its_slots_are_free(shared_database: D
     assert await tenant.spus() == 0
 
 
-async def test_the_calls_of_a_kb_that_stays_go_on(shared_database: Database, tenant: Tenant) -> None:
+async def test_provider_calls_of_another_kb_go_on(shared_database: Database, tenant: Tenant) -> None:
     may_answer = asyncio.Event()
     behaviour = waits(may_answer, gives_vectors(DIMENSIONS))
     async with indexing_at(shared_database, behaviour) as (indexer, hostile):

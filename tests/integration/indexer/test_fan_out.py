@@ -86,7 +86,7 @@ async def test_while_documents_are_at_work_events_that_arrive_later_begin_togeth
     assert len(begun) == 3
 
 
-async def test_a_stale_event_sends_what_is_behind_all_the_same(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_stale_event_requests_drifted_documents_all_the_same(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT, revision=1))
     async with failpoints.during("fan_out.after_projection", crash):
@@ -99,9 +99,7 @@ async def test_a_stale_event_sends_what_is_behind_all_the_same(tenant: Tenant, i
     assert commands(indexer) == [(kb.kb_id, "d")]
 
 
-async def test_an_event_that_changed_nothing_and_leaves_nothing_behind_sends_nothing(
-    tenant: Tenant, indexer: Replica
-) -> None:
+async def test_an_event_that_changed_nothing_and_left_no_drift_sends_nothing(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
     event = tenant.ocr("d", TEXT)
     await indexer.publish(event)

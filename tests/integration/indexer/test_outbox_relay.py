@@ -121,7 +121,7 @@ async def until_all_sent(database: Database) -> None:
     await until(all_sent)
 
 
-async def test_a_look_reads_one_index_as_it_lies(database: Database) -> None:
+async def test_a_poll_of_the_outbox_reads_one_index_without_sorting(database: Database) -> None:
     """Twenty looks a second, all day: merging what the buckets hold was most of what an idle deployment cost."""
     for number in range(40):
         await add(database, f"d{number}", 1)

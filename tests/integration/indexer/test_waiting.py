@@ -52,7 +52,7 @@ def chunked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("why", ["provider_auth", "rate_limited", "budget_exhausted"])
-async def test_what_waits_is_not_chunked_again_before_its_time(
+async def test_a_waiting_document_is_not_chunked_before_it_is_due(
     tenant: Tenant, indexer: Replica, provider: Provider, chunked: Iterator[list[str]], why: str
 ) -> None:
     noted = next(chunked)

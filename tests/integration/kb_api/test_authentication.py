@@ -25,7 +25,7 @@ def authentication(organization: Organization, database: Any = None) -> Authenti
     )
 
 
-async def test_callers_of_one_moment_are_told_apart_by_one_question(
+async def test_concurrent_callers_are_authenticated_by_one_query(
     new_organization: NewOrganization, search_node: Any
 ) -> None:
     acme, other = await new_organization(), await new_organization()

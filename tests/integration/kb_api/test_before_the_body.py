@@ -188,7 +188,7 @@ async def test_an_organization_has_few_large_bodies_in_memory_at_once(
         assert theirs.status_code == 422
 
 
-def test_what_lasts_has_places_of_its_own(api: KbApi) -> None:
+def test_long_running_requests_have_a_concurrency_limit_of_their_own(api: KbApi) -> None:
     @long_running
     async def stream() -> None: ...
 

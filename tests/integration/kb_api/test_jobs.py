@@ -132,7 +132,7 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
     assert renewed["job_id"] != started["job_id"]
 
 
-async def test_what_makes_a_knowledge_base_right_cannot_be_cancelled(organization: Organization, kb_id: str) -> None:
+async def test_a_scan_after_resuming_cannot_be_cancelled(organization: Organization, kb_id: str) -> None:
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/resume")
     row = await organization.database["backfills"].find_one({"kb_id": kb_id, "kind": "resume"})

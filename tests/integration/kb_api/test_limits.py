@@ -39,7 +39,7 @@ async def test_administrative_calls_have_a_limit_and_documents_have_none(limited
     assert await limited.refused("GET", "/documents/none") == (404, "not-found")
 
 
-async def test_failures_to_show_a_right_key_have_a_limit_that_no_right_key_meets(limited: Organization) -> None:
+async def test_failed_authentications_have_a_limit_that_never_applies_to_a_valid_key(limited: Organization) -> None:
     wrong = replace(limited, key=limited.key[:-1] + ("0" if limited.key[-1] != "0" else "1"))
     assert await wrong.refused("GET", "/documents/none") == (401, "unauthenticated")
     refused = await wrong.request("GET", "/documents/none")

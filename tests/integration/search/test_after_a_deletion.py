@@ -81,7 +81,7 @@ def contents(answer: dict[str, Any]) -> set[str]:
 
 @pytest.mark.parametrize("small_up_to", [1_000, 0])
 @pytest.mark.parametrize("criteria", [{}, {"metadata_filter": {"year": 2025}}])
-async def test_what_is_there_is_found_behind_what_has_left(
+async def test_remaining_documents_are_found_behind_deleted_ones(
     searcher: Searcher,
     after_a_deletion: Knowledge,
     monkeypatch: pytest.MonkeyPatch,

@@ -19,7 +19,7 @@ async def cite(database: Database, kb_id: str, document_ids: list[str], *, organ
     await database[runs.NAME].insert_one(row)
 
 
-async def test_what_is_asked_for_documents_that_are_never_cited_does_not_grow_with_those_that_are(
+async def test_commands_for_documents_that_are_never_cited_do_not_grow_with_cited_ones(
     watched: Searcher, knowledge: Knowledge, search_database: Database, command_log: CommandLog
 ) -> None:
     other = await create(search_database, ORGANIZATION)

@@ -41,7 +41,7 @@ async def test_a_query_asked_again_costs_one_look_at_each_index_and_one_at_key_k
     assert (far["scores"]["vector"], far["relevance"]) == (None, pytest.approx(relevance(QUERY, far["content"])))
 
 
-async def test_first_searches_of_one_moment_ask_once_who_asks_and_of_what(
+async def test_concurrent_first_searches_share_the_queries_for_key_and_kb(
     watched: Searcher, library: Knowledge, command_log: CommandLog
 ) -> None:
     command_log.clear()

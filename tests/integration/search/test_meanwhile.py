@@ -75,7 +75,7 @@ async def test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_
     assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=10)) == {stays, *others[:9]}
 
 
-async def test_what_was_replaced_gives_way_also_to_what_is_not_relevant_enough_to_be_shown(
+async def test_a_live_chunk_below_min_score_still_hides_the_chunks_that_it_replaced(
     searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     texts = sorted((f"text {n}" for n in range(200)), key=lambda text: relevance(QUERY, text), reverse=True)
@@ -89,9 +89,7 @@ async def test_what_was_replaced_gives_way_also_to_what_is_not_relevant_enough_t
 
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
-async def test_of_few_chunks_it_is_known_how_many_there_are(
-    searcher: Searcher, knowledge: Knowledge, mode: str
-) -> None:
+async def test_the_count_of_few_chunks_is_exact(searcher: Searcher, knowledge: Knowledge, mode: str) -> None:
     await knowledge.index(Document("d", [f"text {n}" for n in range(12)]))
     answer = await searcher.search(knowledge, "text", mode=mode, top_k=5)
     assert (answer["total_count"], answer["total_count_is_exact"]) == (12, True)

@@ -35,7 +35,7 @@ async def test_words_find_what_vectors_do_not_and_the_other_way_round(searcher: 
     assert (await searcher.search(library, "xyzzy", mode="text"))["results"] == []
 
 
-async def test_both_is_what_is_done_unless_said_otherwise(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_search_is_hybrid_by_default(searcher: Searcher, library: Knowledge) -> None:
     answer = await searcher.search(library, f"{NEAR} kayak")
     explicit = await searcher.search(library, f"{NEAR} kayak", mode="hybrid")
     assert contents(answer) == contents(explicit)
@@ -46,7 +46,7 @@ async def test_both_is_what_is_done_unless_said_otherwise(searcher: Searcher, li
         assert 0 < result["scores"]["fused"] <= 2 / (K + 1)
 
 
-async def test_an_identifier_leans_on_words(searcher: Searcher, library: Knowledge) -> None:
+async def test_the_text_leg_weighs_more_for_an_identifier(searcher: Searcher, library: Knowledge) -> None:
     [first, *_] = (await searcher.search(library, "INV-4711"))["results"]
     assert first["content"] == NAMED
     assert first["scores"]["fused"] >= WEIGHTS[QueryShape.IDENTIFIER].text / (K + 1)
@@ -94,7 +94,7 @@ async def test_the_knowledge_bases_own_minimum_does_not_remove_what_the_words_fo
     assert contents(await searcher.search(strict, "kayak", mode="vector")) == []
 
 
-async def test_more_that_the_words_found_than_a_page_holds_is_counted_and_turned_to(
+async def test_text_hits_beyond_the_first_page_are_counted_and_shown_on_later_pages(
     searcher: Searcher, knowledge: Knowledge
 ) -> None:
     await knowledge.index(Document("d", [f"kayak {n}" for n in range(130)]))

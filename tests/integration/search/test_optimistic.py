@@ -154,7 +154,7 @@ async def test_what_is_charged_for_a_search_that_begins_again_is_told_once(
     assert SEARCH_RESTARTS._value.get() == restarts + 1
 
 
-async def test_what_changes_all_the_time_is_given_up(
+async def test_a_search_of_a_kb_that_changes_all_the_time_is_given_up(
     searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_vector_index, rows, names = index_queries.query_vector_index, search_database[knowledge_bases.NAME], count()
@@ -218,7 +218,7 @@ async def test_what_was_changed_of_a_kb_holds_for_the_next_search(
     assert (await searcher.search(library, QUERY))["kb_status"] == "error"
 
 
-async def test_that_a_kb_was_searched_is_no_reason_to_search_it_again(
+async def test_noting_the_time_of_a_search_does_not_restart_another_search(
     watched: Searcher, library: Knowledge, search_database: Database, command_log: CommandLog
 ) -> None:
     await watched.search(library, QUERY, mode="text")

@@ -138,7 +138,7 @@ async def test_a_chunk_of_a_document_in_two_of_them_comes_once_as_a_match_or_a_n
     assert of_d == [("d", 0, True), ("d", 1, True), ("d", 2, False)]
 
 
-async def test_one_that_fails_only_at_first_stays_out_of_an_answer_that_takes_asking_twice(
+async def test_a_kb_that_fails_in_the_first_round_stays_out_of_the_second(
     searcher: Searcher, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowded, flaky = [await create(search_database, ORGANIZATION) for _ in range(2)]

@@ -65,7 +65,7 @@ async def test_a_little_that_becomes_much_is_refused_before_it_is_in_memory(enco
     assert server.stream.closed
 
 
-async def test_it_is_told_apart_also_where_a_library_makes_an_error_of_its_own_of_it() -> None:
+async def test_an_answer_over_the_limit_is_recognised_behind_an_error_of_a_library() -> None:
     async with httpx.AsyncClient(transport=CappedTransport(Server([b"x" * 100]))) as client:
 
         async def ask(up_to: int) -> None:

@@ -24,7 +24,7 @@ from kb_shared.providers.provider_errors import MEANING_OF_CLASS, Failure, Meani
         (Failure(), "5xx", "provider_5xx"),
     ],
 )
-def test_what_passes_is_to_be_tried_again(failure: Failure, status_class: str, error_type: str) -> None:
+def test_a_transient_failure_is_a_provider_unavailable(failure: Failure, status_class: str, error_type: str) -> None:
     counted, error = classified("m", replace(failure, retry_after_s=7))
 
     assert counted == status_class
@@ -43,7 +43,7 @@ def test_what_passes_is_to_be_tried_again(failure: Failure, status_class: str, e
         (Failure(["RateLimitError"], 429, code="insufficient_quota"), "provider_quota"),
     ],
 )
-def test_what_no_text_can_fix_is_the_keys(failure: Failure, error_type: str) -> None:
+def test_a_failure_that_no_text_can_fix_is_a_refused_key(failure: Failure, error_type: str) -> None:
     _, error = classified("m", failure)
 
     assert isinstance(error, ProviderKeyRefused)
@@ -61,7 +61,7 @@ def test_what_no_text_can_fix_is_the_keys(failure: Failure, error_type: str) -> 
         Failure(["ContentPolicyViolationError", "BadRequestError"], 400),
     ],
 )
-def test_what_other_texts_may_fix_is_the_batchs(failure: Failure) -> None:
+def test_a_failure_that_other_texts_may_fix_is_a_refused_batch(failure: Failure) -> None:
     counted, error = classified("m", failure)
 
     assert counted == "4xx"
@@ -77,7 +77,7 @@ def test_what_other_texts_may_fix_is_the_batchs(failure: Failure) -> None:
         Failure(["APIError"], 307),
     ],
 )
-def test_what_stays_refused_whatever_the_texts_is_permanent(failure: Failure) -> None:
+def test_a_failure_that_remains_with_all_texts_is_a_permanent_refusal(failure: Failure) -> None:
     _, error = classified("m", failure)
 
     assert type(error) is ProviderRefused

@@ -238,7 +238,7 @@ def test_a_pause_holds_where_there_is_no_limit() -> None:
     assert later.at == later.asked_at
 
 
-def test_a_provider_can_not_shut_the_way_to_itself_for_ever() -> None:
+def test_a_provider_can_not_pause_its_requests_for_ever() -> None:
     world = World(replicas=1)
     of = bucket()
 
@@ -249,7 +249,7 @@ def test_a_provider_can_not_shut_the_way_to_itself_for_ever() -> None:
     assert run(main).at == pytest.approx(LONGEST_PAUSE_S, abs=1)
 
 
-def test_what_is_neither_limited_nor_closable_costs_no_command() -> None:
+def test_a_bucket_without_limit_and_pause_costs_no_command() -> None:
     world = World(replicas=1)
 
     run(lambda: world.spend(0, Bucket.of_knowledge_base("acme", "0" * 24, {}), tokens=10))

@@ -131,7 +131,7 @@ def test_what_the_chunks_carry_of_the_document_is_renewed_without_indexing() -> 
         assert decide(changed, k, indexed(d, k)) is Action.REFRESH
 
 
-def test_a_new_revision_of_the_same_content_is_only_taken_down() -> None:
+def test_a_new_revision_of_the_same_content_is_only_acknowledged() -> None:
     d, k = document("a"), kb("a")
     assert decide(document("a", revision=2), k, indexed(d, k)) is Action.ACKNOWLEDGE
     assert decide(document("a", "b", revision=2), k, indexed(d, k)) is Action.REFRESH

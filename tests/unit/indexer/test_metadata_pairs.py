@@ -38,7 +38,7 @@ def test_two_values_have_the_same_pair_if_and_only_if_they_are_equal_and_of_one_
         (datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC), "k=d:1000"),
     ],
 )
-def test_pairs_look_so_for_ever_because_indexes_hold_them(value: Any, pair: str) -> None:
+def test_the_format_of_a_pair_never_changes_because_indexes_hold_pairs(value: Any, pair: str) -> None:
     assert metadata_pair("k", value) == pair
 
 

@@ -17,7 +17,9 @@ LONGEST_SEARCH_S = 2.0
 """From the answer of the search index to the read of what it found, at most."""
 
 
-def test_who_asked_the_index_just_before_still_reads_what_was_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_search_that_asked_the_index_before_it_changed_still_reads_the_replaced_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     last_answer_with_old_ids, deleted = 0.0, 0.0
 
     async def trailing(*_: object, **__: object) -> list[str]:

@@ -56,7 +56,7 @@ async def open_assignment(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Open
         assert setting.failures == []
 
 
-async def test_records_of_one_place_run_one_after_the_other_in_order(open_assignment: OpenAssignment) -> None:
+async def test_records_of_one_ordering_key_run_one_after_the_other_in_order(open_assignment: OpenAssignment) -> None:
     running: dict[str, int] = defaultdict(int)
 
     async def effect(entry: Record) -> None:
@@ -74,7 +74,7 @@ async def test_records_of_one_place_run_one_after_the_other_in_order(open_assign
     assert [n for n in setting.handler.handled if not n % 2] == list(range(0, 20, 2))
 
 
-async def test_a_place_in_trouble_stops_neither_other_places_nor_itself_for_good_and_is_not_committed_past(
+async def test_a_failing_ordering_key_stops_no_other_is_tried_again_and_is_not_committed_past(
     open_assignment: OpenAssignment,
 ) -> None:
     fixed = asyncio.Event()
@@ -114,7 +114,7 @@ async def test_an_assignment_whose_commits_end_by_a_bug_fails(
     setting.failures.clear()
 
 
-async def test_places_in_trouble_hold_no_slots(open_assignment: OpenAssignment) -> None:
+async def test_failing_ordering_keys_hold_no_slots(open_assignment: OpenAssignment) -> None:
     async def effect(entry: Record) -> None:
         if entry.offset < 8:
             raise TransientError("not now")

@@ -180,7 +180,7 @@ async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_t
     await assignment.close(drain_s=0)
 
 
-async def test_a_survey_outlives_partitions_that_are_taken_away_between_its_questions_and_is_counted(
+async def test_a_position_check_that_fails_because_partitions_were_revoked_is_counted_and_not_fatal(
     client: FakeClient,
 ) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)

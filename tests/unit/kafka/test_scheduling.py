@@ -323,7 +323,7 @@ def test_with_one_slot_bulk_work_does_not_starve_live_work() -> None:
     assert scheduler.start_next() == "live"
 
 
-def test_what_comes_for_a_place_at_work_waits_until_it_has_finished() -> None:
+def test_an_item_waits_until_the_one_before_it_with_its_ordering_key_has_finished() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     scheduler.add("first", ordering_key("a"))
     assert scheduler.start_next() == "first"
@@ -333,7 +333,7 @@ def test_what_comes_for_a_place_at_work_waits_until_it_has_finished() -> None:
     assert scheduler.start_next() == "second"
 
 
-def test_one_place_keeps_its_order_across_lanes() -> None:
+def test_one_ordering_key_keeps_its_order_across_lanes() -> None:
     scheduler = Scheduler[str](max_in_flight=10, per_group=10)
     scheduler.add("bulk first", ordering_key("a"), Lane.BULK)
     scheduler.add("then live", ordering_key("a"), Lane.LIVE)

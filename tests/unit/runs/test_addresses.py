@@ -63,7 +63,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(|\]:")
         ("So [1], or [2]; `rows[1]` and vec![0].", "So [1], or [2]; `rows[1]` and vec![0]."),
     ],
 )
-def test_an_answer_leads_only_where_the_run_has_been_and_only_by_a_click(written: str, shown: str) -> None:
+def test_an_answer_links_only_to_known_addresses_and_shows_no_images(written: str, shown: str) -> None:
     assert neutralize_addresses(written, KNOWN) == shown
     for size in (1, 4):
         stream = AddressStreamFilter(KNOWN)

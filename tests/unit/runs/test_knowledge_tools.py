@@ -69,7 +69,7 @@ def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
 
 
 @given(st.text())
-def test_nothing_but_that_comes_of_any_arguments(arguments: str) -> None:
+def test_any_other_text_as_arguments_is_an_unusable_call(arguments: str) -> None:
     with pytest.raises(UnusableCall):
         parse_call(call(arguments), TOOLS)
 

@@ -51,6 +51,6 @@ def test_pieces_come_to_the_same_as_the_whole_and_cite_only_what_is_known(pieces
 
 
 @pytest.mark.parametrize("text", ["So it is", "So [1]: `rows[0]` and so", "A list [1, 2], then"])
-def test_what_can_become_no_mark_is_passed_on_at_once(text: str) -> None:
+def test_text_that_can_not_become_a_mark_is_passed_on_at_once(text: str) -> None:
     stream = MarkStreamFilter(is_known)
     assert "".join(map(stream.feed, text)) == text

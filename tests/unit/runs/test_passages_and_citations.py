@@ -51,7 +51,7 @@ def test_citations_are_passages_of_the_run_in_the_order_of_their_mention_and_oth
 
 
 @given(st.text(), st.integers(0, 5))
-def test_every_citation_is_of_the_book_whatever_the_answer_says(answer: str, count: int) -> None:
+def test_every_citation_is_a_passage_of_the_run_whatever_the_answer_says(answer: str, count: int) -> None:
     found = resolve_citations(answer + "[1][2]", passages_of(*map(str, range(count))))
     assert all(1 <= each.number <= count for each in found.passages)
 

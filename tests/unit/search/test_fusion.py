@@ -34,7 +34,7 @@ def test_all_that_was_found_is_ranked_once_whatever_order_it_comes_in(
 
 
 @given(scores, scores, weights)
-def test_who_is_better_in_both_is_better_in_all(
+def test_a_chunk_that_is_better_in_both_legs_is_better_in_the_fusion(
     vector: dict[str, float], text: dict[str, float], weights: Weights
 ) -> None:
     fused = {one.chunk_id: one.fused for one in fuse(vector, text, weights)}
@@ -66,12 +66,12 @@ def test_equal_scores_share_a_rank_and_so_do_those_that_rounding_parts() -> None
     "query",
     ["INV-2024-0017", "ISO 9001", "kb_shared.mongo.vectors", "getUserById", "v1.2.3", "10.0.0.1", '"E4711".', "AB-CD"],
 )
-def test_identifiers_lean_on_words(query: str) -> None:
+def test_the_text_leg_weighs_more_for_identifiers(query: str) -> None:
     assert classify_query(query) is QueryShape.IDENTIFIER
 
 
 @pytest.mark.parametrize("query", ["what does error E4711 mean", "reset the SSL_CERT variable", "offers of 2024"])
-def test_identifiers_among_words_are_told(query: str) -> None:
+def test_a_query_of_identifiers_and_words_has_the_mixed_shape(query: str) -> None:
     assert classify_query(query) is QueryShape.MIXED
 
 
@@ -79,7 +79,7 @@ def test_identifiers_among_words_are_told(query: str) -> None:
     "query",
     ["How can I retry a call?", "HOW CAN I RETRY?", "Grüße aus München", "東京 の 天気", "well-known terms", "", "?!"],
 )
-def test_words_are_words(query: str) -> None:
+def test_a_query_without_identifiers_has_the_shape_of_words(query: str) -> None:
     assert classify_query(query) is QueryShape.WORDS
 
 

@@ -207,12 +207,12 @@ def test_ranks_of_several_knowledge_bases_are_fused_and_a_chunk_in_two_comes_onc
     assert [hit.chunk["_id"] for hit in page(third, first).hits] == ["d:0", "e:0", "d:1"]
 
 
-def test_a_fifth_more_and_ten_are_asked_for_than_the_page_needs() -> None:
+def test_an_index_is_asked_for_a_fifth_and_ten_more_hits_than_the_page_needs() -> None:
     assert candidates_to_read(5) == leg_limit(5, fused=False) == 16
     assert candidates_to_read(1020) == leg_limit(1020, fused=False) == 1234
 
 
-def test_a_fifth_more_than_the_page_needs_is_read_at_first_and_all_where_these_few_are_all() -> None:
+def test_the_first_read_is_a_fifth_more_than_the_page_needs_or_all_hits_if_they_are_few() -> None:
     many = ranked({f"d:{number}": 1 - number / 100 for number in range(40)})
     read = partial(first_read_size, are_all=False, by_relevance=False)
     assert [read(many, wanted) for wanted in (1, 5, 10)] == [2, 6, 12]
@@ -222,7 +222,7 @@ def test_a_fifth_more_than_the_page_needs_is_read_at_first_and_all_where_these_f
     assert read(many[:17], 5, are_all=True) == 6
 
 
-def test_what_was_replaced_gives_way_only_to_what_was_not_read_of_its_document() -> None:
+def test_a_replaced_chunk_may_be_superseded_only_by_an_unread_hit_of_its_document() -> None:
     candidates = ranked({"d:0": 0.9, "e:0": 0.8, "d:1": 0.7})
     live, replaced = row("d:0"), row("d:0", until=1, retired_for_ms=5)
     for chunk, expected in ((live, False), (replaced, True)):
@@ -235,12 +235,12 @@ def test_the_first_pages_of_a_fused_search_rank_the_same_hits() -> None:
     assert leg_limit(1020, fused=True) >= candidates_to_read(1020)
 
 
-def test_the_words_alone_are_asked_for_as_many_as_with_vectors() -> None:
+def test_a_text_search_asks_for_as_many_text_hits_as_a_hybrid_search() -> None:
     assert round_up_limit(candidates_to_read(5)) == round_up_limit(candidates_to_read(75)) == leg_limit(5, fused=True)
     assert round_up_limit(5_000) == 5_000
 
 
-def test_none_is_left_unread_that_is_as_good_as_the_last_one_read() -> None:
+def test_no_hit_with_the_score_of_the_last_one_read_is_left_unread() -> None:
     candidates = ranked({"d:0": 0.9, "d:1": 0.8, "d:2": 0.8, "d:3": 0.8, "d:4": 0.7})
     assert [extend_over_ties(candidates, size) for size in range(7)] == [0, 1, 4, 4, 4, 5, 6]
     assert extend_over_ties([], 3) == 3
