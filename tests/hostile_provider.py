@@ -45,11 +45,11 @@ class HostileProvider:
     def api_base(self) -> str:
         return f"{self.address}/v1"
 
-    async def was_asked(self, times: int = 1) -> None:
+    async def wait_for_requests(self, times: int = 1) -> None:
         """Wait until it was asked so many times."""
         await until(lambda: len(self.asked) >= times, what=f"{times} requests to the hostile provider")
 
-    async def was_left(self) -> None:
+    async def wait_until_disconnected(self) -> None:
         """Wait until no request waits for an answer any more, for less than a call takes to time out."""
         await until(lambda: self.waited_for == 0, what="no request waits for the hostile provider", within_s=30)
 
@@ -90,7 +90,7 @@ async def hostile_provider(behaviour: Behaviour) -> AsyncIterator[HostileProvide
     finally:
         server.close()
         hostile.closing.set()
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
 
 
 def embeddings(texts: int, dimensions: int) -> bytes:
@@ -151,7 +151,7 @@ def gives_vectors(dimensions: int) -> Behaviour:
 
 
 @dataclass(slots=True)
-class OneAfterTheOther:
+class SequentialProvider:
     """The behaviour of an honest provider that computes few texts a second, even when no client waits for them."""
 
     texts_per_s: float

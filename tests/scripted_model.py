@@ -29,7 +29,7 @@ class ScriptedModel:
         found: list[dict[str, Any]] = (await self._report())["requests"]
         return found
 
-    async def was_asked(self, times: int = 1) -> None:
+    async def wait_for_requests(self, times: int = 1) -> None:
         """Wait until it was asked so many times."""
 
         async def asked() -> bool:
@@ -37,11 +37,11 @@ class ScriptedModel:
 
         assert await poll_until(asked, timeout_s=PATIENCE_S)
 
-    async def answers_now(self) -> None:
+    async def release_answers(self) -> None:
         """End the delays of the answers that it has been asked for."""
         (await self.http.post(f"/admin/chat/{self.name}/release")).raise_for_status()
 
-    async def was_left_by_all(self) -> None:
+    async def wait_until_all_disconnected(self) -> None:
         """Wait until no client waits for an answer any more; return at once if no request came."""
 
         async def left() -> bool:
@@ -50,7 +50,7 @@ class ScriptedModel:
 
         assert await poll_until(left, timeout_s=PATIENCE_S)
 
-    async def was_left(self) -> None:
+    async def wait_until_disconnected(self) -> None:
         """Wait until a caller went away before the end of its answer."""
 
         async def left() -> bool:

@@ -116,10 +116,10 @@ def _no_token_on_jobs() -> None:
 
     claimed_with_token = work._as_claimed
 
-    def as_claimed(job: IndexJob) -> dict[str, Any]:
+    def claim_without_token(job: IndexJob) -> dict[str, Any]:
         return {name: value for name, value in claimed_with_token(job).items() if name != "token"}
 
-    patch.object(work, "_as_claimed", as_claimed).start()
+    patch.object(work, "_as_claimed", claim_without_token).start()
 
 
 def _no_revision_check() -> None:

@@ -31,7 +31,7 @@ async def test_a_document_that_kills_indexers_is_given_up_and_no_document_beside
         events = [upstream.ocr(i, [paragraph(i)], tags=["a"]) for i in (KILLER, *INNOCENTS)]
         await opened.events.publish_all(events)
 
-        kills = await _kill_who_works_on_it(opened)
+        kills = await _kill_indexer_at_work(opened)
 
         await program_provider(opened.stack, {})
         await until_quiescent(opened)
@@ -41,7 +41,7 @@ async def test_a_document_that_kills_indexers_is_given_up_and_no_document_beside
         assert set(await opened.database.document_index.distinct("document_id")) == set(INNOCENTS)
 
 
-async def _kill_who_works_on_it(opened: System) -> int:
+async def _kill_indexer_at_work(opened: System) -> int:
     """Kill the indexer each time it is at work on the killer, until it is given up; return how often that was."""
     kills = 0
     indexer = opened.stack.services["kb_indexer"]

@@ -28,7 +28,7 @@ AT_WORK_ON = IndexJob(
 
 
 @pytest.fixture
-def whole_again() -> Iterator[None]:
+def stop_patches() -> Iterator[None]:
     yield
     patch.stopall()
 
@@ -37,13 +37,13 @@ def test_every_mutant_has_a_detector() -> None:
     assert DETECTORS.keys() == MUTANTS.keys()
 
 
-@pytest.mark.usefixtures("whole_again")
+@pytest.mark.usefixtures("stop_patches")
 @pytest.mark.parametrize("mutant", MUTANTS)
 def test_what_a_mutant_takes_out_is_there(mutant: str) -> None:
     MUTANTS[mutant]()
 
 
-@pytest.mark.usefixtures("whole_again")
+@pytest.mark.usefixtures("stop_patches")
 def test_the_mutant_without_tokens_writes_jobs_whatever_their_token_is() -> None:
     safe = work._as_claimed(AT_WORK_ON)
     MUTANTS["no-token-on-jobs"]()

@@ -24,11 +24,11 @@ def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> 
         assert all(0 <= fault.at_s <= fault.until_s <= seconds for fault in faults)
         assert all(one.until_s <= other.at_s for one, other in pairwise(faults))
     assert all(getattr(fault, "replica", 0) < replicas for fault in plan.process_faults)
-    _assert_no_revision_means_two_things(plan)
+    _assert_revisions_are_unambiguous(plan)
     _assert_knowledge_bases_are_there_when_changed(plan)
 
 
-def _assert_no_revision_means_two_things(plan: Plan) -> None:
+def _assert_revisions_are_unambiguous(plan: Plan) -> None:
     """The oracle requires it: only the projection decides which of two equal revisions wins."""
     meanings = defaultdict(set)
     for change in plan.changes:

@@ -95,7 +95,7 @@ def _console(block: Block) -> Iterator[Command]:
     while number < len(lines):
         assert lines[number].startswith(PROMPT), f"line {block.line + 1 + number} is output of no command"
         first, text = number, lines[number].removeprefix(PROMPT)
-        while _goes_on(text):
+        while _is_incomplete(text):
             number += 1
             text += "\n" + lines[number]
         number += 1
@@ -106,7 +106,7 @@ def _console(block: Block) -> Iterator[Command]:
         yield Command(block.line + 1 + first, text, "\n".join(output))
 
 
-def _goes_on(text: str) -> bool:
+def _is_incomplete(text: str) -> bool:
     if here := _HERE_DOCUMENT.search(text):
         return text.splitlines()[-1] != here["end"]
     if text.endswith("\\"):

@@ -63,7 +63,7 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
     kb_id = await world.create_knowledge_base(tag)
     document_id = f"among-malformed-{tag}"
     good = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
-    await _let_others_have_a_text(world, document_id)
+    await _publish_text_of_other_organization(world, document_id)
 
     key = f"{good.organization_id}/{document_id}".encode()
     malformed = _malformed_records(good)
@@ -99,7 +99,7 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
     assert sorted(rejected.values()) == sorted(reason for _, reason in malformed)
 
 
-async def _let_others_have_a_text(world: World, document_id: str) -> None:
+async def _publish_text_of_other_organization(world: World, document_id: str) -> None:
     event = world.upstream.ocr(document_id, [], tags=["theirs"])
     theirs = event.model_copy(update={"organization_id": "others", "text": FOREIGN_TEXT})
     await world.system.events.publish(theirs)

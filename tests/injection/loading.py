@@ -19,13 +19,13 @@ _CITED: Final = re.compile(r"\[\s*(\d+(?:\s*,\s*\d+)*)\s*\]")
 _LOAD_BY_THEIR_TEXT: Final = frozenset({"script", "style"})
 
 
-def where_it_leads(answer: str, passage: str) -> list[str]:
+def find_external_links(answer: str, passage: str) -> list[str]:
     """List what leads anywhere but to an address that stands in the passage, and whatever loads by itself."""
     found = [*_leading(_MARKDOWN.render(answer), passage), *_leading(answer, passage)]
     return list(dict.fromkeys(found))
 
 
-def cited(answer: str) -> list[int]:
+def list_citations(answer: str) -> list[int]:
     """List the numbers that people see cited, outside of code."""
     reader = _Page()
     reader.feed(_MARKDOWN.render(answer))

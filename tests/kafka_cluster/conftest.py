@@ -12,16 +12,16 @@ from tests.kafka_cluster.loaded_system import REPORTS, LoadedSystem, SharedServe
 
 
 @pytest.fixture(scope="session")
-async def brokers_of_all_tests(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaBrokers]:
+async def session_brokers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KafkaBrokers]:
     async with KafkaBrokers(tmp_path_factory.mktemp("kafka")) as cluster:
         yield cluster
 
 
 @pytest.fixture
-async def brokers(brokers_of_all_tests: KafkaBrokers) -> AsyncIterator[KafkaBrokers]:
+async def brokers(session_brokers: KafkaBrokers) -> AsyncIterator[KafkaBrokers]:
     """Three brokers, all running and in sync; whatever a test does to them is healed after it."""
-    yield brokers_of_all_tests
-    await brokers_of_all_tests.heal()
+    yield session_brokers
+    await session_brokers.heal()
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ class LoadedSystem:
     async def load(self) -> AsyncIterator[None]:
         """Publish, PUT and search during the block; then wait until all events are acknowledged."""
         stop = asyncio.Event()
-        work = (self._publish_until, self._put_until, self._search_until, self._look_until)
+        work = (self._publish_until, self._put_until, self._search_until, self._watch_indexing)
         async with asyncio.TaskGroup() as group:
             for each in work:
                 group.create_task(each(stop))
@@ -181,7 +181,7 @@ class LoadedSystem:
             answer = await self.system.http.post(f"/knowledge-bases/{self.kb_id}/search", json={"query": "anything"})
             self.availability.record("search", answer.status_code, success=answer.status_code == 200)
 
-    async def _look_until(self, stop: asyncio.Event) -> None:
+    async def _watch_indexing(self, stop: asyncio.Event) -> None:
         """Note when documents get indexed."""
         before = -1
         while not await _stopped(stop, LOOKS_EVERY_S):

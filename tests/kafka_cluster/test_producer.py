@@ -90,7 +90,7 @@ async def written(connection: KafkaConnection, topic: Topic) -> dict[str, list[i
     return numbers
 
 
-def last_copies(numbers: list[int]) -> list[int]:
+def keep_last_occurrences(numbers: list[int]) -> list[int]:
     """Each number once, where it comes last."""
     return list(reversed(dict.fromkeys(reversed(numbers))))
 
@@ -112,7 +112,7 @@ async def test_every_key_goes_on_after_the_only_broker_of_its_partition_was_away
                 await upstream.until_all_go_on()
     assert any(line["event"] == "producer.replaced" for line in logs)
     for key, numbers in (await written(connection, topic)).items():
-        in_order = last_copies(numbers)
+        in_order = keep_last_occurrences(numbers)
         assert in_order == sorted(in_order), key
         assert in_order[: upstream.acknowledged[key]] == list(range(1, upstream.acknowledged[key] + 1))
 

@@ -84,7 +84,7 @@ async def test_c2_documents_of_one_knowledge_base_are_swapped_at_the_same_time(
     await indexer.publish(tenant.ocr("d", paragraph(1)))
     swapped: list[str] = []
 
-    async def swap_the_neighbour() -> None:
+    async def swap_neighbour() -> None:
         if not swapped:
             swapped.append(neighbour)
             rival_command_log.clear()
@@ -92,7 +92,7 @@ async def test_c2_documents_of_one_knowledge_base_are_swapped_at_the_same_time(
             await tenant.assert_holds(kb, {neighbour: paragraph(2)})
             assert rival_command_log.write_conflicts == 0
 
-    async with failpoints.during("swap.before_commit", swap_the_neighbour):
+    async with failpoints.during("swap.before_commit", swap_neighbour):
         await indexer.handle_commands()
 
     assert swapped

@@ -43,14 +43,14 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
     await indexer.publish(tenant.ocr("d", paragraph(1)))
     unlucky, *others = [await tenant.create_kb("a") for _ in range(3)]
 
-    async def drift_but_for_the_unlucky(
+    async def find_drift_unless_unlucky(
         database: Database, kb: KnowledgeBase, document_ids: Sequence[str]
     ) -> dict[str, Action]:
         if kb.kb_id == unlucky.kb_id:
             raise AutoReconnect("its shard is away")
         return await find_drift(database, kb, document_ids)
 
-    monkeypatch.setattr(reconciler_pass, "find_drift", drift_but_for_the_unlucky)
+    monkeypatch.setattr(reconciler_pass, "find_drift", find_drift_unless_unlucky)
     with pytest.raises(TransientError):
         await reconciler_pass.queue_drifted_documents(indexer.database, indexer.requests)
 
@@ -62,7 +62,7 @@ async def test_w2_a_document_the_provider_refuses_does_not_harm_its_knowledge_ba
 ) -> None:
     """Elsewhere one chunk that was too long switched the whole knowledge base off, for good."""
     kb = await tenant.create_kb("a")
-    await provider.will({"status": 400, "min_text_chars": 200})
+    await provider.program_faults({"status": 400, "min_text_chars": 200})
     poison = "responsibility " * 100
     sound = {"before": text_of(1, 2), "after": text_of(3, 4)}
     await indexer.publish(tenant.ocr("before", sound["before"]), tenant.ocr("poison", poison))

@@ -23,7 +23,7 @@ from tests.mutants.verdict import Outcome, Ran, Verdict, judge, read_report
 LONGEST_TEST_S: Final = 120
 
 
-class FailsAnyway(Exception):
+class FailsWithoutMutant(Exception):
     """A test does not pass on the code as it is, so that its failure would say nothing of a mutant."""
 
 
@@ -34,7 +34,7 @@ def main() -> None:
         sys.exit(f"no mutant is called {' or '.join(options.only)}")
     try:
         verdicts = asyncio.run(_run(chosen, workers=options.workers))
-    except FailsAnyway as error:
+    except FailsWithoutMutant as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
         sys.exit(130)
@@ -63,12 +63,12 @@ async def _run(mutants: Sequence[Mutant], *, workers: int) -> list[Verdict]:
 
 
 async def _require_all_pass(mutants: Sequence[Mutant]) -> None:
-    """Run the tests of all mutants on the code as it is. Raises FailsAnyway."""
+    """Run the tests of all mutants on the code as it is. Raises FailsWithoutMutant."""
     tests = sorted({test for mutant in mutants for test in mutant.caught_by})
     with tempfile.TemporaryDirectory(prefix="kb-mutant-", ignore_cleanup_errors=True) as folder:
         ran, output = await _pytest(tests, Path(folder), environment=None)
     if missing := [test for test in tests if test not in ran.passed]:
-        raise FailsAnyway(f"{output}\nThese tests do not pass without a fault either: {', '.join(missing)}")
+        raise FailsWithoutMutant(f"{output}\nThese tests do not pass without a fault either: {', '.join(missing)}")
 
 
 @dataclass(slots=True)

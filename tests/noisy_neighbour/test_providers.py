@@ -12,7 +12,7 @@ import httpx
 from tests.chaos.workload import paragraph
 from tests.hostile_provider import (
     HostileProvider,
-    OneAfterTheOther,
+    SequentialProvider,
     drips,
     gives_vectors,
     gzip_bomb,
@@ -93,7 +93,7 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
             await attacker.delete_knowledge_base(kb_id)
         (await kb_api.delete("/llm-providers/openai")).raise_for_status()
         # No request to it is open any more.
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
 
 
 async def test_a_provider_that_sends_a_byte_now_and_then_does_not_slow_down_another_organization(
@@ -102,7 +102,7 @@ async def test_a_provider_that_sends_a_byte_now_and_then_does_not_slow_down_anot
     async with provided(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = drips(0.1)
         await _publish(attacker, documents=MOST_SLOTS)
-        await attacker.hostile.was_asked()
+        await attacker.hostile.wait_for_requests()
         most = 0
 
         async def attack(_: Neighbourhood, __: Tally) -> None:
@@ -163,7 +163,7 @@ async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_a
 ) -> None:
     documents, texts_per_s = (20, 1.0) if attack_check.is_long else (4, 40.0)
     async with provided(attack_check.neighbourhood) as attacker:
-        provider = OneAfterTheOther(texts_per_s, DIMENSIONS)
+        provider = SequentialProvider(texts_per_s, DIMENSIONS)
         attacker.hostile.behaviour = provider
         before = await attacker.spus()
         await _publish(attacker, documents=documents, paragraphs=PARAGRAPHS)

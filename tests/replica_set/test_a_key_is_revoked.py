@@ -86,8 +86,8 @@ async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next
     key_id = api_keys.parse_key_id(searcher.key) or ""
     # The last write of a search: from here on the next batch that a secondary gets is the revocation.
     await until(lambda: query_is_noted(database))
-    async with copying_nothing(last):
-        await tell_of_no_commit(primary)
+    async with stop_replication(last):
+        await withhold_commit_point(primary)
         assert await api_keys.revoke(database, ORGANIZATION, key_id)
         await primary.kill()
         await step_up(successor)
@@ -107,8 +107,8 @@ async def test_no_snapshot_of_a_new_primary_is_older_than_what_was_acknowledged_
         successor, last = await secondaries(replica_set, primary)
         await database["rows"].insert_one({"_id": 1})
         assert await read_in_current_snapshot(database) == [1]
-        async with copying_nothing(last):
-            await tell_of_no_commit(primary)
+        async with stop_replication(last):
+            await withhold_commit_point(primary)
             await database["rows"].insert_one({"_id": 2})
             await primary.kill()
             await step_up(successor)
@@ -135,7 +135,7 @@ async def read_in_current_snapshot(database: Database) -> list[int]:
 
 
 @asynccontextmanager
-async def copying_nothing(member: Mongod) -> AsyncIterator[None]:
+async def stop_replication(member: Mongod) -> AsyncIterator[None]:
     """Let a member vote and confirm none of the primary's writes."""
     await ask(member, {"configureFailPoint": "stopReplProducer", "mode": "alwaysOn"})
     try:
@@ -167,7 +167,7 @@ async def source_of(member: Mongod) -> str:
     return str(status["syncSourceHost"])
 
 
-async def tell_of_no_commit(primary: Mongod) -> None:
+async def withhold_commit_point(primary: Mongod) -> None:
     """Have the secondaries copy the next write and not hear that a majority has it, as if the primary died just then.
 
     They hear it with the next batch that they ask for, or with a heartbeat: the primary answers neither any more.

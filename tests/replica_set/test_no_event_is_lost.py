@@ -47,7 +47,7 @@ async def test_an_event_that_only_an_isolated_primary_has_is_not_handled_when_it
             await until(lambda: knows(on_primary), what="the event on the isolated primary")
         assert not delivery.done()
         handled = await handles(second)
-        await lose(replica_set, primary)
+        await kill_primary(replica_set, primary)
         handled = await delivery or handled
         assert await knows(second) or not handled, "its offset was committed, and the document is lost"
         # The consumer hands it over again.
@@ -62,7 +62,7 @@ async def test_a_write_timeout_in_the_uri_acknowledges_nothing(replica_set: Repl
         assert await handles(database, BEGINNING)
         primary = await isolated_primary(replica_set)
         handled = await handles(database)
-        await lose(replica_set, primary)
+        await kill_primary(replica_set, primary)
         assert await knows(database) or not handled, "its offset was committed, and the document is lost"
         await until(lambda: handles(database))
         assert await knows(database)
@@ -77,7 +77,7 @@ async def isolated_primary(replica_set: ReplicaSet) -> Mongod:
     return primary
 
 
-async def lose(replica_set: ReplicaSet, primary: Mongod) -> None:
+async def kill_primary(replica_set: ReplicaSet, primary: Mongod) -> None:
     """Kill the primary and have the others go on without it."""
     await primary.kill()
     for member in replica_set.members:

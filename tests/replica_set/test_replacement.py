@@ -70,7 +70,7 @@ async def replace(knowledge: Knowledge, probe: SearchableProbe) -> None:
     )
 
 
-async def what_else_was_seen(searcher: Searcher, knowledge: Knowledge) -> list[Any]:
+async def collect_unexpected_texts(searcher: Searcher, knowledge: Knowledge) -> list[Any]:
     """Search until the new text was found twenty times in a row; what searches showed that was neither version."""
     seen: list[Any] = []
 
@@ -103,7 +103,7 @@ async def test_a_document_is_never_missing_after_a_step_down_to_an_index_that_tr
         with suppress(TimeoutError):
             await until(partial(retired_are_gone, knowledge), within_s=PATIENCE_S)
         await replica_set.step_down()
-        assert await what_else_was_seen(searcher, knowledge) == []
+        assert await collect_unexpected_texts(searcher, knowledge) == []
         await probe.close()
 
 
@@ -123,7 +123,7 @@ async def test_a_document_is_never_missing_when_the_primary_dies_before_the_othe
         await primary.kill()
         for node in others:
             node.resume()
-        assert await what_else_was_seen(searcher, knowledge) == []
+        assert await collect_unexpected_texts(searcher, knowledge) == []
 
 
 async def test_what_was_replaced_is_deleted_once_every_member_finds_its_successor(

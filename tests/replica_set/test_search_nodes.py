@@ -63,7 +63,7 @@ async def seconds_until_found(collection: Collection, ids: set[Any]) -> float:
 
 
 @asynccontextmanager
-async def through_each(nodes: SearchNodes, collection: Collection) -> AsyncIterator[list[Collection]]:
+async def connect_to_each_node(nodes: SearchNodes, collection: Collection) -> AsyncIterator[list[Collection]]:
     """The same collection through each node by itself."""
     async with AsyncExitStack() as stack:
         yield [
@@ -111,7 +111,7 @@ async def test_an_index_that_one_node_has_made_changed_or_dropped_is_so_at_once_
     collection: Collection, nodes: SearchNodes
 ) -> None:
     await collection.insert_one({"_id": 1, "v": [1.0, 1.0], "color": "red"})
-    async with through_each(nodes, collection) as (first, second, third):
+    async with connect_to_each_node(nodes, collection) as (first, second, third):
         await first.create_search_index(SearchIndexModel(DEFINITION, name=INDEX, type="vectorSearch"))
         assert await definitions(second) == [DEFINITION]
         await second.update_search_index(INDEX, OTHER_DEFINITION)
@@ -128,7 +128,7 @@ async def test_two_nodes_that_are_asked_for_the_same_index_at_the_same_time_make
     collection: Collection, nodes: SearchNodes
 ) -> None:
     await collection.insert_one({"_id": 1, "v": [1.0, 1.0]})
-    async with through_each(nodes, collection) as each:
+    async with connect_to_each_node(nodes, collection) as each:
         model = SearchIndexModel(DEFINITION, name=INDEX, type="vectorSearch")
         await asyncio.gather(*(one.create_search_index(model) for one in each))
         listed = [[entry["id"] async for entry in await one.list_search_indexes()] for one in each]
@@ -141,7 +141,7 @@ async def test_a_collection_that_was_dropped_and_made_again_has_its_new_index_on
 ) -> None:
     await collection.insert_one({"_id": "old", "v": [1.0, 1.0]})
     await build_index(collection)
-    async with through_each(nodes, collection) as each:
+    async with connect_to_each_node(nodes, collection) as each:
         for one in each:
             assert await found(one) == {"old"}
         await collection.drop()

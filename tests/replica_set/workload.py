@@ -52,8 +52,8 @@ class Workload:
             for _ in range(WRITERS):
                 group.create_task(self._write_until(stop))
             group.create_task(self._search_until(stop))
-            group.create_task(self._look_at_rows_until(stop))
-            group.create_task(self._look_at_members_until(stop))
+            group.create_task(self._watch_indexing(stop))
+            group.create_task(self._watch_primary(stop))
             try:
                 yield
             finally:
@@ -123,7 +123,7 @@ class Workload:
             self.wrong.append(f"a {what} was answered with {answer.status_code}: {answer.text[:300]}")
         return answer.is_success
 
-    async def _look_at_rows_until(self, stop: asyncio.Event) -> None:
+    async def _watch_indexing(self, stop: asyncio.Event) -> None:
         """Note whenever something has been indexed."""
         newest: Any = None
         rows = self.system.database.document_index
@@ -137,7 +137,7 @@ class Workload:
             newest = now or newest
             await asyncio.sleep(BETWEEN_LOOKS_S)
 
-    async def _look_at_members_until(self, stop: asyncio.Event) -> None:
+    async def _watch_primary(self, stop: asyncio.Event) -> None:
         while not stop.is_set():
             self.availability.record_progress("primary", success=await self.members.find_primary() is not None)
             await asyncio.sleep(BETWEEN_LOOKS_S)

@@ -179,9 +179,9 @@ async def test_a_refused_key_is_not_tried_with_again_for_a_while(chat: Chat, scr
 async def test_a_caller_who_is_cancelled_leaves_the_provider(chat: Chat, scripted: ScriptedModel) -> None:
     await scripted.says({"text": "one two three four five six", "stall_s": 300})
     asking = asyncio.create_task(listened(chat, scripted))
-    await scripted.was_asked()
+    await scripted.wait_for_requests()
     asking.cancel()
-    await scripted.was_left()
+    await scripted.wait_until_disconnected()
 
 
 async def test_a_model_that_is_in_no_list_is_unknown(chat: Chat) -> None:

@@ -88,7 +88,7 @@ async def test_a_stream_without_end_is_left_long_before_its_time_is_over(make_te
         with pytest.raises(ProviderUnavailable) as raised:
             await ask(provider, hostile.api_base, is_streamed=True, max_tokens=100)
         assert raised.value.error_type == "bad_answer"
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
 
 
 async def test_an_answer_ends_where_the_longest_one_of_its_model_does() -> None:
@@ -112,7 +112,7 @@ async def test_a_caller_who_is_cancelled_twice_leaves_no_connection_open() -> No
             asked.cancel()
             await asyncio.sleep(0)
         await asyncio.wait([asked])
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
 
 
 async def test_other_tasks_run_between_two_pieces_that_come_at_once() -> None:

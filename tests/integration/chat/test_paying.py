@@ -134,7 +134,7 @@ async def test_a_caller_who_leaves_is_charged_with_the_prompt(
     await limit(database, 100)
     await scripted.says({"text": "so", "delay_s": 300})
     asking = asyncio.create_task(ask(chat, scripted))
-    await scripted.was_asked()
+    await scripted.wait_for_requests()
     asking.cancel()
     with suppress(asyncio.CancelledError):
         await asking

@@ -26,7 +26,7 @@ class FaultyProvider:
 
     http: httpx.AsyncClient
 
-    async def will(self, *faults: dict[str, Any], delay_ms: float = 0) -> None:
+    async def program_faults(self, *faults: dict[str, Any], delay_ms: float = 0) -> None:
         answer = await self.http.put("/admin/hash", json={"faults": list(faults), "delay_ms": delay_ms})
         answer.raise_for_status()
 
@@ -72,16 +72,16 @@ async def make_embedder(
 
 
 @pytest.fixture(autouse=True)
-def is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+def near_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """What it takes to fill a request is known from the first one on, as it is of a provider that was asked before."""
 
-    def known_to_be_near(*, deadline_s: float) -> Pace:
+    def pace_of_a_near_provider(*, deadline_s: float) -> Pace:
         pace = Pace(deadline_s=deadline_s)
         for _ in range(20):
             pace.answered(MAX_TEXTS, seconds=deadline_s / 1_000)
         return pace
 
-    monkeypatch.setattr(guarded_provider, "Pace", known_to_be_near)
+    monkeypatch.setattr(guarded_provider, "Pace", pace_of_a_near_provider)
 
 
 @pytest.fixture

@@ -68,11 +68,11 @@ async def test_what_a_failed_call_did_not_cost_is_free_again(
     priced: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await limit(database, 1.0)
-    await provider.will({"status": 404})
+    await provider.program_faults({"status": 404})
     with pytest.raises(ProviderRefused):
         await embed(priced, indexing, "a", "b")
     assert await spent(database) == (Spent(), 0, 0)
-    await provider.will()
+    await provider.program_faults()
     assert await embed(priced, indexing, "a", "b") == 2
 
 

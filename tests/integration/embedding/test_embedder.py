@@ -195,7 +195,7 @@ async def test_with_the_global_scope_all_share(make_embedder: Callable[..., Embe
 async def test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_once(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await provider.will(delay_ms=100)
+    await provider.program_faults(delay_ms=100)
     charged = counted("kb_spu_charged_total", operation_type="index")
 
     all_embedded = await asyncio.gather(
@@ -235,7 +235,7 @@ async def test_a_call_uses_the_vectors_that_another_process_stored_after_it_bega
 async def test_w7_a_wrong_answer_is_asked_for_again_and_never_stored(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, kind: str
 ) -> None:
-    await provider.will({"kind": kind, "times": 1})
+    await provider.program_faults({"kind": kind, "times": 1})
 
     embedded = await embedder.embed(["a", "b", "c"], **MODEL, purpose=indexing)
 
@@ -247,7 +247,7 @@ async def test_w7_a_wrong_answer_is_asked_for_again_and_never_stored(
 async def test_a_provider_that_keeps_answering_wrongly_is_given_up_with_nothing_stored(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await provider.will({"kind": "short"})
+    await provider.program_faults({"kind": "short"})
     wrong = counted("kb_provider_responses_total", model="hash", status_class="bad_answer")
 
     with pytest.raises(ProviderUnavailable) as given_up:
@@ -262,7 +262,7 @@ async def test_a_provider_that_keeps_answering_wrongly_is_given_up_with_nothing_
 async def test_a_shuffled_answer_is_put_in_order(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"kind": "shuffled"})
+    await provider.program_faults({"kind": "shuffled"})
 
     embedded = await embedder.embed(["a", "b", "c"], **MODEL, purpose=indexing)
 
@@ -272,7 +272,7 @@ async def test_a_shuffled_answer_is_put_in_order(
 async def test_the_time_a_limiting_provider_asks_for_is_waited(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"status": 429, "retry_after_s": 0.7, "times": 1})
+    await provider.program_faults({"status": 429, "retry_after_s": 0.7, "times": 1})
     clock = asyncio.get_running_loop().time
     began = clock()
 
@@ -285,7 +285,7 @@ async def test_the_time_a_limiting_provider_asks_for_is_waited(
 async def test_a_long_wait_is_left_to_the_caller(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"status": 429, "retry_after_s": 60})
+    await provider.program_faults({"status": 429, "retry_after_s": 60})
 
     with pytest.raises(ProviderUnavailable) as limited:
         await embedder.embed(["a"], **MODEL, purpose=indexing)
@@ -297,7 +297,7 @@ async def test_a_long_wait_is_left_to_the_caller(
 async def test_a_provider_that_does_not_answer_is_given_up(
     make_embedder: Callable[..., Embedder], provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"kind": "hang"})
+    await provider.program_faults({"kind": "hang"})
 
     with pytest.raises(ProviderUnavailable) as late:
         await make_embedder(timeout_s=0.2, patience_s=0.1).embed(["a"], **MODEL, purpose=indexing)
@@ -318,7 +318,7 @@ async def test_a_provider_that_does_not_answer_is_given_up(
 async def test_a_refusal_is_permanent_and_not_tried_again(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, fault: dict[str, Any], refusal: str
 ) -> None:
-    await provider.will(fault)
+    await provider.program_faults(fault)
 
     with pytest.raises(ProviderRefused) as refused:
         await embedder.embed(["a"], **MODEL, purpose=indexing)
@@ -331,13 +331,13 @@ async def test_w12_only_the_text_that_is_refused_fails_and_a_retry_pays_for_it_a
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     wanted = [*texts(200), "guilty " * 20, *texts(99, prefix="innocent")]
-    await provider.will({"status": 400, "min_text_chars": 100})
+    await provider.program_faults({"status": 400, "min_text_chars": 100})
 
     with pytest.raises(BatchRefused):
         await embedder.embed(wanted, **MODEL, purpose=indexing)
 
     assert await rows(database) == await spu_ledger.sum_spus(database, "acme") == 299
-    await provider.will()
+    await provider.program_faults()
     again = await embedder.embed(wanted, **MODEL, purpose=indexing)
     assert (again.generated, again.cached) == (1, 299)
     assert set((await provider.served()).values()) == {1}
@@ -347,7 +347,7 @@ async def test_w12_only_the_text_that_is_refused_fails_and_a_retry_pays_for_it_a
 async def test_a_refused_text_of_one_document_harms_no_other_in_the_same_request(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, fault: dict[str, Any]
 ) -> None:
-    await provider.will({**fault, "min_text_chars": 100})
+    await provider.program_faults({**fault, "min_text_chars": 100})
 
     guilty, innocent = await asyncio.gather(
         embedder.embed(["guilty " * 20, "beside it"], **MODEL, purpose=indexing),
@@ -387,12 +387,12 @@ async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_
 ) -> None:
     hits, misses = "kb_embedding_cache_hits_total", "kb_embedding_cache_misses_total"
     before = counted(hits, model="hash"), counted(misses, model="hash")
-    await provider.will(*[{"status": 404, "min_text_chars": 100}] * 3)
+    await provider.program_faults(*[{"status": 404, "min_text_chars": 100}] * 3)
     wanted = ["guilty " * 20, "a", "b"]
     for _ in range(3):
         with pytest.raises(ProviderRefused):
             await embedder.embed(wanted, **MODEL, purpose=indexing)
-    await provider.will()
+    await provider.program_faults()
     assert (await embedder.embed(wanted, **MODEL, purpose=indexing)).generated >= 1
     assert counted(misses, model="hash") - before[1] == 3
     await embedder.embed([*wanted, "c"], **MODEL, purpose=indexing)
@@ -403,7 +403,7 @@ async def test_a_text_that_was_not_in_the_cache_counts_once_however_often_it_is_
 async def test_after_a_failure_no_further_sub_batch_is_begun(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await provider.will({"status": 404, "min_text_chars": 100})
+    await provider.program_faults({"status": 404, "min_text_chars": 100})
 
     with pytest.raises(ProviderRefused):
         await embedder.embed(["guilty " * 20, *texts(2_000)], **MODEL, purpose=indexing)
@@ -417,7 +417,7 @@ async def test_after_a_failure_no_further_sub_batch_is_begun(
 async def test_a_refused_key_parks_its_organization_and_no_other(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"status": 401, "times": 1})
+    await provider.program_faults({"status": 401, "times": 1})
     with pytest.raises(ProviderKeyRefused):
         await embedder.embed(["a"], **MODEL, purpose=indexing)
 
@@ -432,7 +432,7 @@ async def test_a_refused_key_parks_its_organization_and_no_other(
 async def test_a_pause_that_a_provider_asks_for_is_kept_by_every_replica(
     make_embedder: Callable[..., Embedder], provider: FaultyProvider, indexing: Purpose
 ) -> None:
-    await provider.will({"status": 429, "retry_after_s": 60, "times": 1})
+    await provider.program_faults({"status": 429, "retry_after_s": 60, "times": 1})
     first, second = make_embedder(patience_s=0.2), make_embedder(patience_s=0.2)
     with pytest.raises(ProviderUnavailable):
         await first.embed(["a"], **MODEL, purpose=indexing)
@@ -481,11 +481,11 @@ async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
-    await provider.will({"status": 404})
+    await provider.program_faults({"status": 404})
     with pytest.raises(ProviderRefused):
         await embedder.embed(texts(10), **MODEL, purpose=indexing)
 
-    await provider.will()
+    await provider.program_faults()
     assert (await embedder.embed(texts(10), **MODEL, purpose=indexing)).generated == 10
 
 

@@ -64,7 +64,7 @@ async def test_a_call_ends_in_time_though_a_byte_of_its_answer_comes_now_and_the
             await provider.embed(["a"], model=model, dimensions=16, input_type="document")
         assert raised.value.error_type == "provider_timeout"
         assert monotonic() - began < 10
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
     assert len(hostile.asked) == 2
 
 

@@ -19,14 +19,14 @@ from kb_shared.mongo.circuit import OUTAGES_TO_OPEN
 from kb_shared.mongo.database import Database
 from kb_shared.providers.circuit_breaker import CircuitBreaker
 from kb_shared.settings import EmbeddingSettings
-from tests.hostile_provider import HostileProvider, OneAfterTheOther, gives_vectors, hostile_provider, waits
+from tests.hostile_provider import HostileProvider, SequentialProvider, gives_vectors, hostile_provider, waits
 
 MODEL = "hash-16"
 DIMENSIONS = 16
 
 
 @pytest.fixture(autouse=True)
-def is_unknown(is_near: None, monkeypatch: pytest.MonkeyPatch) -> None:
+def is_unknown(near_provider: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """How soon the provider answers has to be found out, as of any new one."""
     monkeypatch.setattr(guarded_provider, "Pace", Pace)
 
@@ -49,7 +49,7 @@ async def embed(embedder: Embedder, purpose: Purpose, *texts: str) -> None:
 async def test_every_document_is_embedded_nothing_computed_is_lost_and_queries_are_answered(
     make_embedder: Callable[..., Embedder], database: Database, indexing: Purpose, searching: Purpose
 ) -> None:
-    provider = OneAfterTheOther(texts_per_s=12, dimensions=DIMENSIONS)
+    provider = SequentialProvider(texts_per_s=12, dimensions=DIMENSIONS)
     async with hostile_provider(provider) as server, embedding_at(database, server, deadline_s=3) as embedder:
 
         async def document(number: int) -> None:
@@ -80,7 +80,7 @@ async def test_a_provider_that_was_out_is_probed_with_one_text(
         await _open_circuit(embedder, indexing)
         server.behaviour = gives_vectors(DIMENSIONS)
         server.asked.clear()
-        await _end_the_pause(database, embedder)
+        await _end_circuit_pause(database, embedder)
         await embed(embedder, indexing, *(f"text {number}" for number in range(5)))
         # After five timeouts of one text the others are asked for one by one, too, until their time is known.
         assert len(server.asked[0].body["input"]) == 1
@@ -93,7 +93,7 @@ async def test_no_text_is_refused_between_the_answer_of_a_probe_and_the_closing_
 ) -> None:
     note_answer = CircuitBreaker._note_answer
 
-    async def note_slowly(*args: Any) -> None:
+    async def note_answer_slowly(*args: Any) -> None:
         await asyncio.sleep(0.1)
         await note_answer(*args)
 
@@ -101,8 +101,8 @@ async def test_no_text_is_refused_between_the_answer_of_a_probe_and_the_closing_
     async with hostile_provider(behaviour) as server, embedding_at(database, server) as embedder:
         await _open_circuit(embedder, indexing)
         server.behaviour = gives_vectors(DIMENSIONS)
-        await _end_the_pause(database, embedder)
-        monkeypatch.setattr(CircuitBreaker, "_note_answer", note_slowly)
+        await _end_circuit_pause(database, embedder)
+        monkeypatch.setattr(CircuitBreaker, "_note_answer", note_answer_slowly)
         await embed(embedder, indexing, *(f"text {number}" for number in range(5)))
 
 
@@ -125,7 +125,7 @@ async def _open_circuit(embedder: Embedder, purpose: Purpose) -> None:
             await embed(embedder, purpose, f"lost {number}")
 
 
-async def _end_the_pause(database: Database, embedder: Embedder) -> None:
+async def _end_circuit_pause(database: Database, embedder: Embedder) -> None:
     """Let an open circuit be probed now."""
     await database[circuits.NAME].update_many({}, [{"$set": {"open_until": {"$subtract": ["$$NOW", 600_000]}}}])
     embedder._provider._guard._circuits._seen = BoundedCache(1)

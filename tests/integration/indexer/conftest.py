@@ -80,15 +80,15 @@ async def indexer(shared_database: Database, model_server: ModelServer) -> Async
 
 
 @pytest.fixture
-async def hasty(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
-    """A replica whose leases expire at once, so that nothing but the fences protects what it does."""
+async def expired_leases_replica(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+    """Yield a replica whose leases expire at once, so that only the write fences protect its work."""
     async with replica(shared_database, model_server.api_base, lease=timedelta(0)) as made:
         yield made
 
 
 @pytest.fixture
 async def rival(other_client_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
-    """Another process's replica, as hasty."""
+    """Yield another replica whose leases expire at once, as if of another process."""
     async with replica(other_client_database, model_server.api_base, lease=timedelta(0)) as made:
         yield made
 
@@ -99,7 +99,7 @@ class Provider:
 
     http: httpx.AsyncClient
 
-    async def will(self, *faults: dict[str, Any]) -> None:
+    async def program_faults(self, *faults: dict[str, Any]) -> None:
         (await self.http.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()
 
     async def inputs(self) -> int:

@@ -103,13 +103,13 @@ async def test_what_others_spend_meanwhile_never_ends_a_budget_in_the_middle_of_
     await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=150))
     spending = Spending(tenant.database)
 
-    async def spend_all_there_is() -> None:
+    async def spend_remaining_budget() -> None:
         with suppress(BudgetExhausted):
             while True:
                 await spending.settle(await spending.reserve(tenant.organization_id, 1), used=1)
 
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
-    async with during("sync.after_chunking", spend_all_there_is):
+    async with during("sync.after_chunking", spend_remaining_budget):
         await indexer.work()
 
     paid = await provider.inputs()

@@ -33,13 +33,13 @@ async def test_provider_calls_of_a_deleted_kb_are_cancelled_and_its_slots_are_fr
         kbs = [await tenant.create_kb("a"), await tenant.create_kb("b")]
         await indexer.publish(*(tenant.ocr(f"d{n}", text_of(n), tags=["ab"[n % 2]]) for n in range(8)))
         slots = begin(indexer)
-        await hostile.was_asked()
+        await hostile.wait_for_requests()
         for kb in kbs:
             await indexer.begin_deletion_of_kb(kb)
             await indexer.deletions.interrupt_deleted()
 
         await until(lambda: all(slot.done() for slot in slots), within_s=20, what="all slots are free")
-        await hostile.was_left()
+        await hostile.wait_until_disconnected()
         await asyncio.gather(*slots)
         assert await tenant.jobs() == {}
         for kb in kbs:

@@ -379,11 +379,11 @@ async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_r
 
 @pytest.mark.parametrize("workers", [2, 10])
 async def test_first_indexings_of_one_document_at_once_leave_one_set_and_are_charged_once(
-    tenant: Tenant, model_server: ModelServer, hasty: Replica, workers: int
+    tenant: Tenant, model_server: ModelServer, expired_leases_replica: Replica, workers: int
 ) -> None:
     kb = await tenant.create_kb("a")
-    await hasty.publish(tenant.ocr("d", TEXT))
-    command = hasty.post.sent_to("kb-index-requests")
+    await expired_leases_replica.publish(tenant.ocr("d", TEXT))
+    command = expired_leases_replica.post.sent_to("kb-index-requests")
 
     async def one() -> None:
         async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as other:
@@ -394,7 +394,7 @@ async def test_first_indexings_of_one_document_at_once_leave_one_set_and_are_cha
         for _ in range(workers):
             group.create_task(one())
     await tenant.make_due()
-    await hasty.work()
+    await expired_leases_replica.work()
 
     await tenant.assert_holds(kb, {"d": TEXT})
     await tenant.assert_settled()

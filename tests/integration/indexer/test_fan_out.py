@@ -69,14 +69,14 @@ async def test_while_documents_are_at_work_events_that_arrive_later_begin_togeth
     begun: list[str] = []
     go_on = asyncio.Event()
 
-    async def hold_up() -> None:
+    async def block() -> None:
         begun.append("event")
         await go_on.wait()
 
     with contextlib.ExitStack() as documents_at_work:
         for _ in range(indexer.load.limit()):
             documents_at_work.enter_context(indexer.load.at_work())
-        async with failpoints.during("fan_out.before_projection", hold_up), asyncio.TaskGroup() as group:
+        async with failpoints.during("fan_out.before_projection", block), asyncio.TaskGroup() as group:
             group.create_task(indexer.publish(tenant.ocr("first", TEXT)))
             await until(lambda: len(begun) == 1)
             later = [group.create_task(indexer.publish(tenant.ocr(f"later-{n}", TEXT))) for n in range(2)]

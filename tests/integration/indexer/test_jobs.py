@@ -50,12 +50,12 @@ async def the_job(tenant: Tenant) -> IndexJob:
 async def work_to_the_end(tenant: Tenant, indexer: Replica) -> None:
     """Do what is open, again where a slow machine has it postponed."""
 
-    async def nothing_is_to_be_done() -> bool:
+    async def has_no_open_jobs() -> bool:
         await indexer.work()
         await tenant.make_due()
         return not any(job.state in index_jobs.UNDONE for job in (await tenant.jobs()).values())
 
-    await until(nothing_is_to_be_done)
+    await until(has_no_open_jobs)
 
 
 async def failures_of(tenant: Tenant) -> list[DocumentIndexFailed]:
@@ -152,10 +152,10 @@ async def test_a_request_that_comes_after_its_job_decided_to_wait_for_a_text_is_
     await work_to_the_end(tenant, indexer)
     await indexer.publish(tenant.deleted("d", revision=2), tenant.tagged("d", "a", revision=3))
 
-    async def its_text_comes() -> None:
+    async def publish_changed_text() -> None:
         await rival.publish(tenant.ocr("d", CHANGED, revision=4))
 
-    async with failpoints.during("removal.after_commit", its_text_comes):
+    async with failpoints.during("removal.after_commit", publish_changed_text):
         await work_to_the_end(tenant, indexer)
 
     await tenant.assert_holds(kb, {"d": CHANGED})
@@ -412,7 +412,7 @@ async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_a
     tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
 ) -> None:
     kb = await tenant.create_kb("a")
-    await provider.will({"status": 429, "retry_after_s": 90})
+    await provider.program_faults({"status": 429, "retry_after_s": 90})
     await indexer.publish(tenant.ocr("d", TEXT))
     asked_at = datetime.now(UTC)
     await indexer.handle_commands()
@@ -423,7 +423,7 @@ async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_a
     assert timedelta(seconds=89) < job.next_attempt_at - asked_at < timedelta(seconds=120)
     assert await indexer.sweeper.sweep() == 0
 
-    await provider.will()
+    await provider.program_faults()
     await tenant.make_due()
     await rival.work()
     await tenant.assert_holds(kb, {"d": TEXT})
@@ -460,7 +460,7 @@ async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves
     tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
 ) -> None:
     kb, healthy = await tenant.create_kb("a", model="hash-17", dimensions=17), await tenant.create_kb("a")
-    await provider.will({"status": 401, "model": "hash-17"})
+    await provider.program_faults({"status": 401, "model": "hash-17"})
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
 
@@ -469,7 +469,7 @@ async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves
     assert await failures_of(tenant) == []
     await tenant.assert_holds(healthy, {"d": TEXT})
 
-    await provider.will()
+    await provider.program_faults()
     await tenant.make_due()
     await rival.work()
     await tenant.assert_holds(kb, {"d": TEXT})
@@ -494,7 +494,7 @@ async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
     tenant: Tenant, indexer: Replica, provider: Provider
 ) -> None:
     kb = await tenant.create_kb("a")
-    await provider.will({"status": 500})
+    await provider.program_faults({"status": 500})
     await indexer.publish(tenant.ocr("d", TEXT))
     await set_attempts(tenant, MAX_ATTEMPTS - 1)
     await indexer.handle_commands()
@@ -502,7 +502,7 @@ async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
     job = await the_job(tenant)
     assert (job.state, job.error_type, job.attempts) == (IndexJobState.PENDING, "provider_5xx", MAX_ATTEMPTS - 1)
 
-    await provider.will()
+    await provider.program_faults()
     await tenant.make_due()
     await indexer.work()
     await tenant.assert_holds(kb, {"d": TEXT})
@@ -512,7 +512,7 @@ async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_th
     tenant: Tenant, indexer: Replica, provider: Provider
 ) -> None:
     await tenant.create_kb("a")
-    await provider.will({"kind": "short"})
+    await provider.program_faults({"kind": "short"})
     await indexer.publish(tenant.ocr("d", TEXT))
     await set_attempts(tenant, MAX_ATTEMPTS - 1)
     await indexer.handle_commands()

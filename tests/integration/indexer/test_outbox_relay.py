@@ -32,7 +32,7 @@ class Crash(Exception):
 
 
 @pytest.fixture(autouse=True)
-async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _use_short_relay_intervals(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.05)
     monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)
     await database[outbox.NAME].create_indexes(outbox.INDEXES)
@@ -196,7 +196,7 @@ async def test_what_was_sent_before_a_crash_could_be_noted_is_sent_again_as_it_w
 
 
 async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: Database) -> None:
-    class AwayAtFirst(Post):
+    class UnavailableAtFirst(Post):
         refusals = 0
 
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
@@ -206,7 +206,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
             return await super().send_each(messages)
 
     await add(database, "d", 0)
-    post = AwayAtFirst()
+    post = UnavailableAtFirst()
     async with running(OutboxRelay(database, post, topic_prefix="")):
         await until_all_sent(database)
 
@@ -240,11 +240,11 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
 
 
 async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
-    class Away(Post):
+    class Unavailable(Post):
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             return [TransientError("away")] * len(messages)
 
-    relay = OutboxRelay(database, Away(), topic_prefix="")
+    relay = OutboxRelay(database, Unavailable(), topic_prefix="")
     relay._buckets = await relay._take()
     assert len(relay._buckets) == outbox.BUCKETS
     await add(database, "d", 0)

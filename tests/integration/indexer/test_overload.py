@@ -78,7 +78,7 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
 
         taken = False
 
-        async def another_takes_it() -> None:
+        async def handle_in_other_replica() -> None:
             nonlocal taken
             if not taken:
                 taken = True
@@ -87,7 +87,7 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
 
         late.post.sent = list(commands)
         with capture_logs() as logs:
-            async with failpoints.during("sync.after_chunking", another_takes_it):
+            async with failpoints.during("sync.after_chunking", handle_in_other_replica):
                 await late.handle_commands()
         assert [line["event"] for line in logs].count("document.indexed") == 1
         assert "document.left_to_another" in {line["event"] for line in logs}

@@ -28,7 +28,7 @@ class Scene:
     """A document `d` on its way into, or out of, a KB with tag `a`; `rival` acts for everybody else."""
 
     tenant: Tenant
-    hasty: Replica
+    expired_leases_replica: Replica
     rival: Replica
     rival_command_log: CommandLog
     kb: KnowledgeBase
@@ -58,7 +58,7 @@ class Scene:
         """Handle all that is open, however long it would have waited."""
 
         async def nothing_is_open() -> bool:
-            for replica in (self.hasty, self.rival):
+            for replica in (self.expired_leases_replica, self.rival):
                 await replica.scan()
                 await replica.work()
             await self.tenant.make_due()
@@ -68,8 +68,10 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(tenant: Tenant, hasty: Replica, rival: Replica, rival_command_log: CommandLog) -> Scene:
-    return Scene(tenant, hasty, rival, rival_command_log, await tenant.create_kb("a"))
+async def scene(
+    tenant: Tenant, expired_leases_replica: Replica, rival: Replica, rival_command_log: CommandLog
+) -> Scene:
+    return Scene(tenant, expired_leases_replica, rival, rival_command_log, await tenant.create_kb("a"))
 
 
 Operation = Callable[[Scene], Awaitable[None]]
@@ -154,7 +156,7 @@ async def test_w8_what_commits_in_the_middle_of_a_later_swap_is_never_undone_by_
 
 
 async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, *, indexed_before: bool) -> None:
-    tenant, indexer = scene.tenant, scene.hasty
+    tenant, indexer = scene.tenant, scene.expired_leases_replica
     other_kb = await tenant.create_kb("z")
     await indexer.publish(tenant.ocr("bystander", OLD))
     if indexed_before:
@@ -176,9 +178,9 @@ async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, 
 
 
 async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(scene: Scene) -> None:
-    await scene.hasty.publish(scene.tenant.ocr("d", OLD))
+    await scene.expired_leases_replica.publish(scene.tenant.ocr("d", OLD))
     async with failpoints.during("sync.after_chunking", scene.delete_kb):
-        await scene.hasty.handle_commands()
+        await scene.expired_leases_replica.handle_commands()
     await scene.tenant.assert_holds(scene.kb, {})
     await _assert_deletion_leaves_nothing(scene)
 
@@ -223,7 +225,7 @@ REMOVAL_POINTS = {
 async def test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it(
     scene: Scene, failpoint: str, operation: Operation
 ) -> None:
-    tenant, indexer = scene.tenant, scene.hasty
+    tenant, indexer = scene.tenant, scene.expired_leases_replica
     await indexer.publish(tenant.ocr("bystander", OLD, tags=["a", "z"]), tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))
@@ -242,7 +244,7 @@ async def test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it(
 
 async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed(scene: Scene) -> None:
     """It would come back all the same, but no search would find it until then."""
-    tenant, indexer = scene.tenant, scene.hasty
+    tenant, indexer = scene.tenant, scene.expired_leases_replica
     await indexer.publish(tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))

@@ -155,14 +155,14 @@ async def test_what_a_scan_has_published_is_given_time_to_be_claimed(
 async def test_a_job_that_was_put_off_before_its_scan_noted_its_command_as_published_is_due_when_it_says(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase, provider: Provider
 ) -> None:
-    await provider.will({"status": 429, "retry_after_s": 20})
+    await provider.program_faults({"status": 429, "retry_after_s": 20})
 
     async with failpoints.during("backfill.after_publish", own_indexer.handle_commands):
         await own_indexer.backfills.turn()
     await own_indexer.requests.note_published(after_s=0)
     assert {job.error_type for job in (await own_tenant.jobs()).values()} >= {"provider_429"}
 
-    await provider.will()
+    await provider.program_faults()
     await own_tenant.let_pass(timedelta(seconds=30))
     assert await own_indexer.sweeper.sweep() == 4
 

@@ -85,10 +85,10 @@ class Service:
         return await self.answers("/readyz") == 200
 
     async def until_not_ready(self, because: str) -> None:
-        async def says_so() -> bool:
+        async def gives_reason() -> bool:
             return because in str(await self.reason())
 
-        await until(says_so, what=f"not ready because of {because!r}", every_s=0.1)
+        await until(gives_reason, what=f"not ready because of {because!r}", every_s=0.1)
 
 
 @asynccontextmanager

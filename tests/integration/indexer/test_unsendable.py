@@ -71,7 +71,7 @@ class RefusingBatches(Post):
 
 
 @pytest.fixture(autouse=True)
-async def _relays_in_a_hurry(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def _use_short_relay_intervals(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox_relay, "_RENEW_S", 0.02)
     monkeypatch.setattr(outbox_relay, "_PAUSE_S", 0.01)
     monkeypatch.setattr(outbox_relay, "_AFTER_FAILURE_S", 0.1)

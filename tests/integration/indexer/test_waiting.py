@@ -58,7 +58,7 @@ async def test_a_waiting_document_is_not_chunked_before_it_is_due(
     noted = next(chunked)
     kb = await tenant.create_kb("a")
     if why == "provider_auth":
-        await provider.will({"status": 401})
+        await provider.program_faults({"status": 401})
     elif why == "budget_exhausted":
         await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=0))
     else:
@@ -103,7 +103,7 @@ async def test_a_provider_that_asks_for_months_is_asked_again_within_two_hours(
     tenant: Tenant, indexer: Replica, provider: Provider, asked: float
 ) -> None:
     await tenant.create_kb("a")
-    await provider.will({"status": 429, "retry_after_s": asked})
+    await provider.program_faults({"status": 429, "retry_after_s": asked})
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.handle_commands()
 
@@ -131,7 +131,7 @@ async def test_a_command_that_comes_again_uses_up_no_attempt(
     tenant: Tenant, indexer: Replica, provider: Provider
 ) -> None:
     await tenant.create_kb("a")
-    await provider.will({"kind": "short"})
+    await provider.program_faults({"kind": "short"})
     await indexer.publish(tenant.ocr("d", TEXT))
     commands = list(indexer.post.sent)
     for _ in range(4):
@@ -146,7 +146,7 @@ async def test_after_the_broker_lost_its_messages_what_is_postponed_still_waits_
     own_tenant: Tenant, own_indexer: Replica, provider: Provider
 ) -> None:
     await own_tenant.create_kb("a")
-    await provider.will({"kind": "short"})
+    await provider.program_faults({"kind": "short"})
     await own_indexer.publish(own_tenant.ocr("d", TEXT))
     await own_indexer.handle_commands()
     postponed = await the_job(own_tenant)
@@ -182,7 +182,7 @@ async def handle(indexer: Replica, message: Any) -> None:
 
 
 async def test_a_job_whose_claim_was_cancelled_is_free_at_once(
-    tenant: Tenant, indexer: Replica, hasty: Replica
+    tenant: Tenant, indexer: Replica, expired_leases_replica: Replica
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))

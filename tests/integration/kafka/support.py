@@ -76,7 +76,7 @@ class Stream:
 
     async def committed_offsets(self) -> dict[int, int]:
         """The group's offset of each partition; 0 where it has none."""
-        async with self._onlooker() as client:
+        async with self._connect_observer() as client:
             partitions = [TopicPartition(self.topic, n) for n in range(EVENTS.partitions)]
             return {each.partition: await client.committed(each) or 0 for each in partitions}
 
@@ -87,12 +87,12 @@ class Stream:
         await until(all_committed, what=f"{records} records committed", every_s=0.05)
 
     async def commit_without_membership(self, offsets: Mapping[int, int]) -> None:
-        async with self._onlooker() as client:
+        async with self._connect_observer() as client:
             client.assign([TopicPartition(self.topic, p) for p in offsets])
             await client.commit({TopicPartition(self.topic, p): offset for p, offset in offsets.items()})
 
     @asynccontextmanager
-    async def _onlooker(self) -> AsyncIterator[Any]:
+    async def _connect_observer(self) -> AsyncIterator[Any]:
         client = consumer_client(self.connection, group_id=self.group, enable_auto_commit=False)
         await client.start()
         try:

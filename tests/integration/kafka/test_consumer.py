@@ -17,7 +17,7 @@ HIGH_MARK = 16
 
 
 @dataclass
-class Gatekeeper(Recorder):
+class GatedRecorder(Recorder):
     """Handles nothing until it is let."""
 
     gate: asyncio.Event = field(default_factory=asyncio.Event)
@@ -27,7 +27,7 @@ class Gatekeeper(Recorder):
 
 
 @dataclass
-class Moody(Recorder):
+class FailingRecorder(Recorder):
     """Rejects `poison`, trips over `bug`, and can't handle `trouble` until it is fixed."""
 
     fixed: asyncio.Event = field(default_factory=asyncio.Event)
@@ -48,7 +48,7 @@ async def test_poison_bugs_and_trouble_of_some_keys_do_not_hold_up_the_others(
     kinds = ("good", "poison", "bug", "trouble")
     values = [f"{kind} {n}" for n in range(10) for kind in kinds]
     await stream.publish([(f"{kind}/{n % 3}", f"{kind} {n}") for n in range(10) for kind in kinds])
-    handler, letters = Moody(), Letters()
+    handler, letters = FailingRecorder(), Letters()
     consumer = stream.consumer(handler, letters)
     async with running(consumer):
         await until(lambda: sum(value.startswith("good") for value in handler.handled) == 10)
@@ -82,7 +82,7 @@ async def test_what_is_done_when_the_consumer_stops_is_committed(
 
 async def test_work_under_way_when_partitions_move_ends_commits_and_is_not_repeated(stream: Stream) -> None:
     await stream.publish([(f"a/{n}", str(n)) for n in range(8)])
-    slow, newcomer = Gatekeeper(), Recorder()
+    slow, newcomer = GatedRecorder(), Recorder()
     consumer, other = stream.consumer(slow, Letters()), stream.consumer(newcomer, Letters())
     async with running(consumer):
         await until(lambda: len(slow.tried) == 8)
@@ -102,7 +102,7 @@ async def test_work_under_way_when_partitions_move_ends_commits_and_is_not_repea
 
 async def test_a_handler_that_does_not_end_keeps_neither_the_partitions_nor_its_record(stream: Stream) -> None:
     await stream.publish([("a/1", "stuck")])
-    stuck, newcomer = Gatekeeper(), Recorder()
+    stuck, newcomer = GatedRecorder(), Recorder()
     # Drains for 1 s: what a rebalance may take less 5 s, but not less than that.
     async with running(stream.consumer(stuck, Letters(), rebalance_timeout_ms=6000)):
         await until(lambda: stuck.tried == ["stuck"])
@@ -118,7 +118,7 @@ async def test_a_consumer_that_can_not_keep_up_takes_in_no_more_than_it_can_hold
 ) -> None:
     # Of one organization each: of one alone, more would be taken in.
     await stream.publish([(f"{n}/k", str(n)) for n in range(300)])
-    handler = Gatekeeper()
+    handler = GatedRecorder()
     consumer = stream.consumer(handler, Letters(), max_in_flight=HIGH_MARK // 4, position_check_interval_s=0.1)
     async with running(consumer):
         await until(lambda: sum(consumer.lag().values()) == 300)
@@ -139,7 +139,7 @@ async def test_records_of_one_organization_that_never_end_keep_no_other_organiza
     stream: Stream,
 ) -> None:
     @dataclass
-    class Stuck(Gatekeeper):
+    class Stuck(GatedRecorder):
         async def effect(self, value: str) -> None:
             if value.startswith("stuck"):
                 await self.gate.wait()

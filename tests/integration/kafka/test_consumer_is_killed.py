@@ -58,12 +58,12 @@ class Workers:
         """The jobs that were done, in order, repeated ones each time."""
         return [(entry["key"], entry["number"]) for entry in self._entries()]
 
-    async def moment(self) -> "Moment":
+    async def moment(self) -> "GroupProgress":
         # In this order: whatever is noted in between is not among what was committed, unless it is done again.
         committed = await self._stream.committed_offsets()
-        return Moment(committed, len(self._entries()))
+        return GroupProgress(committed, len(self._entries()))
 
-    def done_again_after(self, moment: "Moment") -> list[tuple[str, int]]:
+    def list_repeated_jobs(self, moment: "GroupProgress") -> list[tuple[str, int]]:
         """The jobs that were committed before `moment` and done after it."""
         return [
             (entry["key"], entry["number"])
@@ -76,7 +76,7 @@ class Workers:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class GroupProgress:
     """How far a group was."""
 
     committed: Mapping[int, int]
@@ -146,7 +146,7 @@ async def test_killing_joining_and_leaving_lose_no_job_and_keep_the_order_of_eac
             assert numbers == sorted(numbers), f"{key} was first completed in the order {numbers}"
         # A crash repeats what was begun and not committed, not whole partitions.
         for moment in (one_was_killed, one_has_left):
-            assert group.done_again_after(moment) == []
+            assert group.list_repeated_jobs(moment) == []
 
 
 async def committed_at_least(stream: Stream, records: int) -> bool:

@@ -27,7 +27,7 @@ BODY = b"x" * 1_000_000
 
 
 @dataclass
-class Picky(Recorder):
+class RejectingRecorder(Recorder):
     """Rejects what is large, at length."""
 
     async def handle(self, record: Record) -> None:
@@ -36,7 +36,7 @@ class Picky(Recorder):
         await super().handle(record)
 
 
-class Keeper(Recorder):
+class CollectingRecorder(Recorder):
     def __init__(self) -> None:
         super().__init__()
         self.records: list[Record] = []
@@ -58,7 +58,7 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     await producer.send(stream.topic, KEY, value=BODY)
     for n in range(20):
         await producer.send(stream.topic, KEY, value=str(n).encode())
-    handler, told = Picky(), Keeper()
+    handler, told = RejectingRecorder(), CollectingRecorder()
     publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
     reader = stream.consumer(
         told,

@@ -58,7 +58,7 @@ async def test_without_a_broker_topics_and_producer_say_so_at_once() -> None:
 async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any_bytes(stream: Stream) -> None:
     got: list[Record] = []
 
-    class Keeper(Recorder):
+    class CollectingRecorder(Recorder):
         async def handle(self, record: Record) -> None:
             got.append(record)
 
@@ -66,7 +66,7 @@ async def test_messages_arrive_in_the_order_sent_with_headers_tombstones_and_any
         await producer.send_all([ProducerMessage(stream.topic, b"a/1", str(n).encode()) for n in range(200)])
         await producer.send(stream.topic, b"a/1", value=None, headers={"content-type": "text/plain", "who": "Zoë"})
         await producer.send(stream.topic, b"a/1", value=b"\xff\x00", headers=[("x", b"\xfe"), ("x", b"2")])
-    async with running(stream.consumer(Keeper(), Letters())):
+    async with running(stream.consumer(CollectingRecorder(), Letters())):
         await until(lambda: len(got) == 202)
     assert [record.value for record in got[:200]] == [str(n).encode() for n in range(200)]
     assert got[200].value is None

@@ -98,8 +98,8 @@ async def provider(model_server: ModelServer) -> AsyncIterator[Callable[..., Awa
     """Make the embedding provider fail: `await provider({"status": 503})`."""
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
 
-        async def will(*faults: dict[str, Any]) -> None:
+        async def program_faults(*faults: dict[str, Any]) -> None:
             (await admin.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()
 
-        yield will
+        yield program_faults
         await admin.delete("/admin/hash")

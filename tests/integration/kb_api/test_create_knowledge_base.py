@@ -272,7 +272,7 @@ async def test_late_chunking_is_refused_where_its_model_is_not_installed(organiz
     assert await rows_of(organization, knowledge_bases.NAME) == []
 
 
-class TwoNumbers:
+class TwoDimensionalModel:
     """A late model for which all texts are the same."""
 
     max_tokens = 100
@@ -292,7 +292,7 @@ async def with_late_models(
     api: KbApi, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Organization]:
     """An organization of a deployment whose late models are `one` and `two`."""
-    monkeypatch.setattr(late_models, "load", lambda _: TwoNumbers())
+    monkeypatch.setattr(late_models, "load", lambda _: TwoDimensionalModel())
     settings = api.settings.model_copy(update={"late_models": {"one": "/models/one", "two": "/models/two"}})
     embedder = create_embedder(api.database, settings, patience_s=0.2)
     deployed = create_kb_api(settings, database=api.database, embedder=embedder)

@@ -379,12 +379,12 @@ async def test_a_step_that_fails_for_one_does_not_stop_the_others(
     other = await new_organization()
     lucky = (await other.create())["kb_id"]
 
-    async def create_but_not_the_unlucky(database: Database, kb: KnowledgeBase) -> None:
+    async def create_all_but_unlucky(database: Database, kb: KnowledgeBase) -> None:
         if kb.kb_id == unlucky:
             await database.command("noSuchCommand")
         await create(database, kb)
 
-    monkeypatch.setattr(vector_collection, "create", create_but_not_the_unlucky)
+    monkeypatch.setattr(vector_collection, "create", create_all_but_unlucky)
     stop = asyncio.Event()
     running = asyncio.create_task(LifeCycle(organization.database, interval_s=0.05).run(stop))
     await other.until_status(lucky, "indexing")

@@ -27,7 +27,7 @@ HELD_FOR_S = 0.03
 
 
 @pytest.fixture(autouse=True)
-def _a_patient_door(monkeypatch: pytest.MonkeyPatch) -> None:
+def _block_swaps_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take longer for sixteen swaps than anybody would hold the door in earnest."""
     monkeypatch.setattr(kb_slots, "BLOCKED_FOR", timedelta(minutes=1))
 

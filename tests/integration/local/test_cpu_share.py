@@ -17,7 +17,7 @@ SHARE = 0.1
 MEASURED_S = 0.6
 
 
-class Burner(Server):
+class BusyLoopServer(Server):
     def _launch(self) -> Child:
         return execute([sys.executable, "-c", "while True: pass"], log=self.log, env=os.environ)
 
@@ -26,8 +26,8 @@ class Burner(Server):
 
 
 @pytest.fixture
-async def burner(tmp_path: Path) -> AsyncIterator[Burner]:
-    server = Burner("burner", port=0, log=tmp_path / "burner.log")
+async def busy_server(tmp_path: Path) -> AsyncIterator[BusyLoopServer]:
+    server = BusyLoopServer("busy_server", port=0, log=tmp_path / "busy_server.log")
     yield server
     await server.kill()
 
@@ -47,33 +47,35 @@ async def share_of(server: Server) -> float:
     "make", [create_limiter, StopContinueLimiter], ids=["the best there is here", "where no group can be made"]
 )
 async def test_a_process_gets_its_share_of_a_cpu_and_so_does_the_one_after_it(
-    burner: Burner, make: Callable[[float], CpuLimiter], monkeypatch: pytest.MonkeyPatch
+    busy_server: BusyLoopServer, make: Callable[[float], CpuLimiter], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu_share, "create_limiter", make)
-    async with limit_cpu(SHARE, lambda: [burner]):
+    async with limit_cpu(SHARE, lambda: [busy_server]):
         for _ in range(2):
-            burner.launch()
-            await until(lambda: cpu_s(burner) > 0)
+            busy_server.launch()
+            await until(lambda: cpu_s(busy_server) > 0)
             # It may have begun with more than its share.
-            assert await share_of(burner) <= 3 * SHARE
-            await burner.kill()
+            assert await share_of(busy_server) <= 3 * SHARE
+            await busy_server.kill()
 
 
-async def test_a_process_that_somebody_else_froze_stays_frozen(burner: Burner, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_process_that_somebody_else_froze_stays_frozen(
+    busy_server: BusyLoopServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cpu_share, "create_limiter", StopContinueLimiter)
-    async with limit_cpu(SHARE, lambda: [burner]):
-        burner.launch()
-        await until(lambda: cpu_s(burner) > 0)
-        await burner.pause()
-        before = cpu_s(burner)
+    async with limit_cpu(SHARE, lambda: [busy_server]):
+        busy_server.launch()
+        await until(lambda: cpu_s(busy_server) > 0)
+        await busy_server.pause()
+        before = cpu_s(busy_server)
         await asyncio.sleep(MEASURED_S)
-        assert cpu_s(burner) - before <= 0.02
-        burner.resume()
+        assert cpu_s(busy_server) - before <= 0.02
+        busy_server.resume()
 
 
-async def test_a_process_is_let_go_in_the_end(burner: Burner) -> None:
-    burner.launch()
-    async with limit_cpu(SHARE, lambda: [burner]):
-        await until(lambda: cpu_s(burner) > 0)
-    before = cpu_s(burner)
-    await until(lambda: cpu_s(burner) - before > 0.2)
+async def test_a_process_is_let_go_in_the_end(busy_server: BusyLoopServer) -> None:
+    busy_server.launch()
+    async with limit_cpu(SHARE, lambda: [busy_server]):
+        await until(lambda: cpu_s(busy_server) > 0)
+    before = cpu_s(busy_server)
+    await until(lambda: cpu_s(busy_server) - before > 0.2)

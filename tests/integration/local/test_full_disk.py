@@ -78,7 +78,7 @@ async def test_a_stack_outlives_a_full_disk_and_tells_its_state_once_there_is_ro
 
 
 @contextlib.contextmanager
-def files_of_at_most(size_bytes: int) -> Iterator[None]:
+def limit_file_size(size_bytes: int) -> Iterator[None]:
     """Have this process's writes refused beyond a size, which cuts a file off as a full disk does."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -95,7 +95,7 @@ def test_a_state_that_was_cut_off_is_neither_read_nor_left_in_the_folder(tmp_pat
     home.prepare()
     home.write_state(StackState(phase="ready"))
     before = sorted(tmp_path.iterdir())
-    with files_of_at_most(4096), pytest.raises(OSError, match="too large"):
+    with limit_file_size(4096), pytest.raises(OSError, match="too large"):
         home.write_state(StackState(phase="failed", base_url="x" * 100_000))
     assert sorted(tmp_path.iterdir()) == before
     assert home.read_state() == StackState(phase="ready")

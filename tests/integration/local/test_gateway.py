@@ -59,7 +59,7 @@ class Echo:
         self.caller_left = asyncio.Event()
         routes = [
             Route("/v0/orgs/acme/events", self.stream),
-            Route("/v0/orgs/acme/for-ever", self.take_for_ever, methods=["GET", "POST"]),
+            Route("/v0/orgs/acme/for-ever", self.wait_for_disconnect, methods=["GET", "POST"]),
             Route("/{path:path}", self.echo, methods=["GET", "POST"]),
         ]
         config = uvicorn.Config(Starlette(routes=routes), host=LOOPBACK, port=self.port, log_level="critical")
@@ -80,7 +80,7 @@ class Echo:
         response.headers.append("set-cookie", "b=2")
         return response
 
-    async def take_for_ever(self, request: Request) -> Response:
+    async def wait_for_disconnect(self, request: Request) -> Response:
         self.asked.set()
         while (await request.receive())["type"] != "http.disconnect":
             pass

@@ -154,7 +154,7 @@ def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @contextmanager
-def as_somebody_else(home: Home, *, may_read: bool) -> Iterator[None]:
+def as_other_user(home: Home, *, may_read: bool) -> Iterator[None]:
     """Be a user who may not write into the folder: root becomes an unprivileged user, others lose their rights."""
     if os.geteuid() != 0:
         home.folder.chmod(0o500 if may_read else 0)
@@ -179,7 +179,7 @@ def test_a_folder_of_another_user_is_told_without_a_traceback(
     (home.folder / "lock").touch()
     # What this imports is not to be read by everybody.
     kb(command, "--help")
-    with as_somebody_else(home, may_read=may_read):
+    with as_other_user(home, may_read=may_read):
         refused = kb(command)
     assert refused.exit_code == 1, refused.exception
     assert refused.stderr == (
@@ -194,7 +194,7 @@ def test_a_folder_of_another_user_fails_a_check_of_doctor_and_is_not_prepared(
 ) -> None:
     home = Home(open_folder / ".kb")
     home.prepare()
-    with as_somebody_else(home, may_read=may_read):
+    with as_other_user(home, may_read=may_read):
         assert not doctor.check_folder(home).ok
         assert doctor.check_disk(home).found.endswith("GB free")
         with pytest.raises(UnusableHome, match="it belongs to"):

@@ -35,11 +35,11 @@ async def stays() -> bool:
 async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(worker: ModelWorker) -> None:
     at_work = asyncio.Event()
 
-    async def stays_and_tells() -> bool:
+    async def signal_and_stay() -> bool:
         at_work.set()
         return False
 
-    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, is_disconnected=stays_and_tells))
+    long_request = asyncio.create_task(worker.embed([PARAGRAPH] * BATCH_SIZE * 8, is_disconnected=signal_and_stay))
     await asyncio.wait_for(at_work.wait(), timeout=60)
 
     await worker.embed(["a short query"], is_disconnected=stays)
@@ -48,7 +48,7 @@ async def test_a_query_waits_for_one_batch_of_a_long_request_and_not_for_all(wor
     assert len((await long_request).vectors) == BATCH_SIZE * 8
 
 
-class InPairs:
+class PairedBatchModel:
     """Embeds a batch only together with another one."""
 
     name: ClassVar = "in-pairs"
@@ -69,44 +69,44 @@ class InPairs:
 
 
 @pytest.fixture
-def in_pairs(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker]:
-    InPairs.meeting.reset()
+def paired_batch_worker(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelWorker]:
+    PairedBatchModel.meeting.reset()
     # As on a machine with two cores.
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
-    worker = ModelWorker(InPairs)
+    worker = ModelWorker(PairedBatchModel)
     yield worker
     worker.close()
 
 
-async def test_the_batches_of_one_request_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
-    embedded = await in_pairs.embed(["a text"] * BATCH_SIZE * 4, is_disconnected=stays)
+async def test_the_batches_of_one_request_are_embedded_on_all_cores(paired_batch_worker: ModelWorker) -> None:
+    embedded = await paired_batch_worker.embed(["a text"] * BATCH_SIZE * 4, is_disconnected=stays)
     assert [vector[0] for vector in embedded.vectors] == list(range(BATCH_SIZE * 4))
 
 
-async def test_several_requests_are_embedded_on_all_cores(in_pairs: ModelWorker) -> None:
-    await asyncio.gather(*(in_pairs.embed(["a text"], is_disconnected=stays) for _ in range(4)))
+async def test_several_requests_are_embedded_on_all_cores(paired_batch_worker: ModelWorker) -> None:
+    await asyncio.gather(*(paired_batch_worker.embed(["a text"], is_disconnected=stays) for _ in range(4)))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a thread has no niceness of its own")
 async def test_all_threads_but_the_first_give_way_to_other_processes(
-    monkeypatch: pytest.MonkeyPatch, in_pairs: ModelWorker
+    monkeypatch: pytest.MonkeyPatch, paired_batch_worker: ModelWorker
 ) -> None:
     nicer: list[tuple[str, int]] = []
     monkeypatch.setattr(os, "nice", lambda by: nicer.append((threading.current_thread().name, by)))
-    await in_pairs.embed(["a text"] * BATCH_SIZE * 2, is_disconnected=stays)
+    await paired_batch_worker.embed(["a text"] * BATCH_SIZE * 2, is_disconnected=stays)
     assert nicer == [("in-pairs_1", NICENESS_OF_FURTHER_THREADS)]
 
 
 async def test_work_for_a_caller_who_left_ends_with_the_batch_in_hand(worker: ModelWorker) -> None:
     looks = 0
 
-    async def leaves_after_the_first_batch() -> bool:
+    async def leave_after_first_batch() -> bool:
         nonlocal looks
         looks += 1
         return looks > 1
 
     with pytest.raises(ClientDisconnected):
-        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, is_disconnected=leaves_after_the_first_batch)
+        await worker.embed([PARAGRAPH] * BATCH_SIZE * 4, is_disconnected=leave_after_first_batch)
 
     assert looks == 2
 
@@ -139,12 +139,12 @@ async def test_without_its_files_the_server_says_what_to_install_and_serves_the_
 async def test_a_model_is_not_loaded_before_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[str] = []
 
-    def load_and_tell(cls: type[UseMultilingual]) -> UseMultilingual:
+    def load_and_record(cls: type[UseMultilingual]) -> UseMultilingual:
         loaded.append(cls.name)
         return original()
 
     original = UseMultilingual.load
-    monkeypatch.setattr(UseMultilingual, "load", classmethod(load_and_tell))
+    monkeypatch.setattr(UseMultilingual, "load", classmethod(load_and_record))
     app = create_app()
 
     async with (

@@ -77,7 +77,7 @@ async def chat(search_database: Database, settings: Settings) -> AsyncIterator[C
 
 
 @pytest.fixture
-def impatient(chat: Chat) -> None:
+def short_retries(chat: Chat) -> None:
     """For a test whose model fails for good."""
     chat._guard._patience_s = 0.2
 

@@ -155,9 +155,9 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_an
     await scripted.says(SEARCH, turn)
     async with caller(watched.author, watched.body):
         await work.is_at(3)
-        await scripted.was_asked(2)
+        await scripted.wait_for_requests(2)
     assert await work.ends_within_a_second()
-    await scripted.was_left()
+    await scripted.wait_until_disconnected()
     assert await watched.status() is RunStatus.CANCELLED
     assert (work.begun, len(await scripted.requests())) == (3, 2), "nothing is begun for a caller who is gone"
     run = await watched.run()

@@ -106,10 +106,10 @@ async def test_while_a_model_thinks_a_search_is_answered(
     await scripted.says(SEARCH, ANSWER | {"delay_s": HANG_S})
     async with hold_turns(queue, "somebody-else"):
         thinking = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
-        await scripted.was_asked(2)
+        await scripted.wait_for_requests(2)
         assert "fence" in await search(served, knowledge.kb.kb_id, "")
         assert not thinking.done()
-        await scripted.answers_now()
+        await scripted.release_answers()
         assert "fence" in await thinking
 
 
@@ -119,9 +119,9 @@ async def test_a_run_goes_on_after_an_answer_of_its_model_when_it_has_its_turn_a
 ) -> None:
     await scripted.says(SEARCH | {"delay_s": HANG_S}, ANSWER)
     running = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
-    await scripted.was_asked(1)
+    await scripted.wait_for_requests(1)
     async with hold_turns(queue, ORGANIZATION):
-        await scripted.answers_now()
+        await scripted.release_answers()
         await until(lambda: has_waiting(queue, ORGANIZATION) or running.done())
         assert not running.done()
         assert len(await scripted.requests()) == 1

@@ -15,7 +15,7 @@ QUESTION = [{"role": "user", "content": "x"}]
 
 
 @pytest.fixture(autouse=True)
-def _always_asking(monkeypatch: pytest.MonkeyPatch) -> None:
+def _refresh_limits_on_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test writes to MongoDB counts at once."""
     monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 0.0)
 

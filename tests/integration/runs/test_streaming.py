@@ -137,7 +137,7 @@ async def test_a_caller_who_leaves_stops_the_work_and_the_run_is_kept_as_cancell
         told = events(answer)
         _, started = await anext(told)
         assert (await anext(told))[0] == "answer.delta"
-    await scripted.was_left()
+    await scripted.wait_until_disconnected()
 
     async def is_cancelled() -> bool:
         return (await runs.get(search_database, ORGANIZATION, started["run_id"])).status is RunStatus.CANCELLED
@@ -154,6 +154,6 @@ async def test_a_caller_who_does_not_wait_for_the_answer_stops_the_work_too(
     await scripted.says({"text": LONG, "delay_s": 300})
     body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
     asking = asyncio.create_task(reached.ask("POST", "/runs", body))
-    await scripted.was_asked()
+    await scripted.wait_for_requests()
     asking.cancel()
-    await scripted.was_left()
+    await scripted.wait_until_disconnected()

@@ -67,7 +67,7 @@ async def searcher_of(database: Database, settings: Settings) -> AsyncIterator[S
     await embedder.close()
 
 
-def next_text(n: int, texts: Sequence[str], chance: random.Random) -> list[str]:
+def change_text(n: int, texts: Sequence[str], chance: random.Random) -> list[str]:
     """Insert at the head, remove, change, replace all, reverse, leave."""
     position = chance.randrange(len(texts))
     match n % 6:
@@ -130,7 +130,7 @@ async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
         for seed in range(READERS)
     ]
     for n, period_s in enumerate(PERIODS_S):
-        texts = next_text(n, texts, chance)
+        texts = change_text(n, texts, chance)
         readings.versions.append(texts)
         await knowledge.index(Document("d", texts), searchable=False)
         # Not a wait for something: swaps of the trailing index's own pace are what is tested.

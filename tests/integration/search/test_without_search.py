@@ -26,7 +26,7 @@ class Forwarder:
         self._port = port
         self._writers: set[asyncio.StreamWriter] = set()
 
-    def lead_to(self, port: int) -> None:
+    def redirect(self, port: int) -> None:
         """End all connections; new ones go elsewhere."""
         self._port = port
         for writer in self._writers:
@@ -90,10 +90,10 @@ async def test_the_service_is_not_ready_without_atlas_search_and_ready_again_wit
         searcher_of(database, settings) as searcher,
     ):
         await until(lambda: says(searcher, None))
-        forwarder.lead_to(without.port)
+        forwarder.redirect(without.port)
         await until(lambda: says(searcher, "has no Atlas search"))
         assert (await searcher.post(knowledge, {"query": "x"})).json()["type"] == "search-unavailable"
-        forwarder.lead_to(node.port)
+        forwarder.redirect(node.port)
         await until(lambda: says(searcher, None))
         assert [hit["document_id"] for hit in (await searcher.search(knowledge))["results"]] == ["d"]
 

@@ -28,7 +28,7 @@ class Seller:
         self._open.set()
 
 
-def known_to_be_near() -> Pace:
+def pace_of_a_near_provider() -> Pace:
     pace = Pace(deadline_s=60)
     for _ in range(20):
         pace.answered(MAX_TEXTS, seconds=0.01)
@@ -49,7 +49,7 @@ async def settled() -> None:
 
 async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=3600)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=3600)
     want(queue, *map(str, range(MAX_TEXTS + 20)))
     await settled()
     assert [len(batch) for batch in seller.asked] == [MAX_TEXTS]
@@ -60,7 +60,7 @@ async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -
 
 async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0.01)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0.01)
     seller.open()
     wanted = want(queue, "a", "b")
     await asyncio.wait([each.delivery for each in wanted])
@@ -69,7 +69,7 @@ async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None
 
 async def test_no_more_than_so_many_requests_are_under_way() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     wanted = want(queue, *map(str, range(MAX_TEXTS * (MOST_NEARBY + 3))))
     await settled()
     assert len(seller.asked) == MOST_NEARBY
@@ -80,7 +80,7 @@ async def test_no_more_than_so_many_requests_are_under_way() -> None:
 
 async def test_a_text_that_two_want_is_asked_for_once() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     seller.open()
     first, second = want(queue, "a", "b"), want(queue, "b", "c")
     await asyncio.wait([each.delivery for each in [*first, *second]])
@@ -89,7 +89,7 @@ async def test_a_text_that_two_want_is_asked_for_once() -> None:
 
 async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     want(queue, *map(str, range(MAX_TEXTS)))
     await settled()
     wanted, is_first = queue.want("0", "0", PURPOSE, nano_usd=0)
@@ -101,7 +101,7 @@ async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
 
 async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that_no_other_wants() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0.01)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0.01)
     seller.open()
     leaving, staying = want(queue, "left", "shared"), want(queue, "shared", "kept")
     assert [queue.leave(each) for each in leaving] == [False, False]
@@ -111,7 +111,7 @@ async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that
 
 async def test_who_leaves_too_late_is_told_so() -> None:
     seller = Seller()
-    queue = BatchQueue(seller.sell, pace=known_to_be_near(), patience_s=0)
+    queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     [wanted] = want(queue, "a")
     await settled()
     assert seller.asked == [["a"]]

@@ -91,7 +91,7 @@ class Replicas(RuleBasedStateMachine):
         return self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))[0]
 
     @invariant()
-    def it_is_never_shut_for_ever(self) -> None:
+    def a_call_is_admitted_after_the_longest_pause(self) -> None:
         _, answer = admit(self.circuit, self.now + LONGEST + PROBE)
         assert isinstance(answer, Admission)
 

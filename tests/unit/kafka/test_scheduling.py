@@ -101,12 +101,12 @@ class SchedulerRules(RuleBasedStateMachine):
         assert all(n <= PER_GROUP for n in Counter(map(group_of, self.running)).values())
 
     @invariant()
-    def no_organization_alone_holds_the_last_slot(self) -> None:
+    def no_organization_alone_holds_all_slots_but_one(self) -> None:
         held = Counter(ordering_key.organization_id for ordering_key in self.running)
         assert all(n < MAX_IN_FLIGHT - 1 for n in held.values())
 
     @invariant()
-    def of_an_organization_a_quarter_of_the_slots_counts_as_stock_without_what_stands_behind_a_pause(self) -> None:
+    def active_items_count_up_to_a_quarter_of_the_slots_for_each_organization(self) -> None:
         for lane in Lane:
             items = [*self.running.values()]
             items += [

@@ -56,7 +56,7 @@ async def test_a_reader_sees_half_of_a_committed_transaction(mongod: Mongod) -> 
         await create_ready(things, vector_field())
         batches = itertools.count()
 
-        async def half_is_seen() -> bool:
+        async def sees_partial_transaction() -> bool:
             """Look at one more transaction until all of it can be seen: a slow reader may miss its half."""
             batch, seen = next(batches), set[int]()
             await insert_in_transaction(things, batch)
@@ -68,7 +68,7 @@ async def test_a_reader_sees_half_of_a_committed_transaction(mongod: Mongod) -> 
             await eventually(all_visible)
             return any(count % BATCH for count in seen)
 
-        await until(half_is_seen)
+        await until(sees_partial_transaction)
 
 
 async def test_a_change_is_not_visible_before_the_lag_and_soon_after(mongod: Mongod) -> None:
@@ -110,7 +110,7 @@ async def test_two_indexes_of_a_collection_lag_independently(mongod: Mongod) -> 
         await create_ready(things, vector_field(), name="two")
         batches = itertools.count()
 
-        async def they_differ() -> bool:
+        async def indexes_differ() -> bool:
             """Look at one more transaction until both show all of it."""
             batch, differed = next(batches), False
             await insert_in_transaction(things, batch)
@@ -124,7 +124,7 @@ async def test_two_indexes_of_a_collection_lag_independently(mongod: Mongod) -> 
             await eventually(both_visible)
             return differed
 
-        await until(they_differ)
+        await until(indexes_differ)
 
 
 async def test_a_build_goes_through_its_states_and_answers_only_at_the_end(

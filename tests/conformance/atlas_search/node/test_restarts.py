@@ -34,7 +34,7 @@ LOOPBACK = "127.0.0.1"
 QUERY = [1.0, 0.0, 0.0, 0.0]
 
 
-def through(uri: str, collection: Collection) -> Collection:
+def connect_through(uri: str, collection: Collection) -> Collection:
     client = connect(uri)
     return client[collection.database.name][collection.name]
 
@@ -42,7 +42,7 @@ def through(uri: str, collection: Collection) -> Collection:
 async def test_after_a_restart_of_the_node_the_first_query_waits_for_the_index(mongod: Mongod) -> None:
     async with connect(mongod.uri) as direct, own_collection(direct) as collection:
         async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node:
-            things = through(node.uri, collection)
+            things = connect_through(node.uri, collection)
             await collection.insert_many([{"_id": number, "embedding": QUERY} for number in range(2000)])
             await create_ready(things, vector_field())
             before = await entry(things)
@@ -51,7 +51,7 @@ async def test_after_a_restart_of_the_node_the_first_query_waits_for_the_index(m
         await collection.delete_many({"_id": {"$lt": 500}})
         await collection.insert_one({"_id": "new", "embedding": QUERY})
         async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node:
-            things = through(node.uri, collection)
+            things = connect_through(node.uri, collection)
             found = await found_ids(things, QUERY, limit=10_000)
             after = await entry(things)
             assert set(found) == {*range(500, 2000), "new"}
@@ -65,7 +65,7 @@ async def test_an_index_that_was_never_built_is_not_waited_for_after_a_restart(m
     async with connect(mongod.uri) as direct, own_collection(direct) as collection:
         for _ in range(2):
             async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port), delays=Delays(build_s=60)) as node:
-                things = through(node.uri, collection)
+                things = connect_through(node.uri, collection)
                 await things.create_search_index(model(vector_field()))
                 with refused(SEARCH_FAILED, "while in state NOT_STARTED"):
                     await found_ids(things, QUERY)
@@ -105,13 +105,13 @@ async def test_a_new_collection_of_the_same_name_has_no_index_even_before_the_dr
 async def test_an_index_whose_collection_was_dropped_while_the_node_was_away_is_gone(mongod: Mongod) -> None:
     async with connect(mongod.uri) as direct, own_collection(direct) as collection:
         async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node:
-            things = through(node.uri, collection)
+            things = connect_through(node.uri, collection)
             await create_ready(things, vector_field())
             await things.database.client.close()
         await collection.drop()
         await collection.insert_one({"_id": "another collection", "embedding": QUERY})
         async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node:
-            things = through(node.uri, collection)
+            things = connect_through(node.uri, collection)
             assert await entry(things) is None
             assert await found_ids(things, QUERY) == []
             await things.database.client.close()

@@ -45,7 +45,7 @@ async def test_a_reader_of_a_text_index_sees_half_of_a_committed_transaction(mon
         await create_ready_texts(things, DEFINITION)
         batches = itertools.count()
 
-        async def half_is_seen() -> bool:
+        async def sees_partial_transaction() -> bool:
             """Look at one more transaction until all of it can be seen: a slow reader may miss its half."""
             batch, seen = next(batches), set[int]()
             async with client.start_session() as session, await session.start_transaction():
@@ -59,7 +59,7 @@ async def test_a_reader_of_a_text_index_sees_half_of_a_committed_transaction(mon
             await eventually(all_visible)
             return any(count % BATCH for count in seen)
 
-        await until(half_is_seen)
+        await until(sees_partial_transaction)
 
 
 async def test_a_text_index_answers_only_when_it_is_built_and_by_the_old_definition_while_updated(
