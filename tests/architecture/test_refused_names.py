@@ -16,6 +16,7 @@ _NOT_SEARCHED: Final = (
     "requirements",
     "tests/architecture/refused_names.txt",
     "tests/architecture/test_refused_names.py",
+    "tests/injection/attacks.toml",
 )
 _SEARCHED: Final = frozenset({".py", ".md", ".toml", ".json", ".yml", ".yaml", ".sh", ""})
 
