@@ -51,7 +51,7 @@ def test_commands_are_found_with_what_they_print() -> None:
     assert [command.line for command in parse_commands(first)] == [4, 7, 10, 13]
 
 
-def test_what_has_a_reason_and_what_only_calls_make_is_not_run() -> None:
+def test_commands_with_a_reason_and_commands_that_only_call_make_are_not_run() -> None:
     assert [command.text for command in runnable_commands(PAGE)][4:] == ["five", "make down && six"]
     assert [block.not_run for block in parse_blocks(PAGE)] == [None, "needs Docker", None, None, None]
 

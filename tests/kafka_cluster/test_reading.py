@@ -96,7 +96,7 @@ async def test_events_deleted_while_the_consumer_lags_behind_are_counted_and_it_
     assert skipped(stream) == 4_000 - sum(value.startswith("before") for value in set(handler.handled))
 
 
-async def test_what_a_transaction_has_aborted_is_not_handled_and_its_markers_are_no_lag(stream: Stream) -> None:
+async def test_records_of_an_aborted_transaction_are_not_handled_and_its_markers_are_no_lag(stream: Stream) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=stream.bootstrap, transactional_id=stream.prefix, acks="all")
     await producer.start()
     for word, commit in (("kept", True), ("aborted", False), ("kept too", True)):

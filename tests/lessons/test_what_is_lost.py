@@ -13,7 +13,7 @@ from tests.integration.indexer.support import CommandLog, Replica, Tenant, parag
 TEXTS = {f"d{n}": text_of(n, n + 10) for n in range(5)}
 
 
-async def test_w3_a_knowledge_base_that_is_changed_and_indexed_again_keeps_what_it_has_meanwhile(
+async def test_w3_a_knowledge_base_keeps_its_chunks_while_it_is_changed_and_reindexed(
     tenant: Tenant, indexer: Replica, rival: Replica, rival_command_log: CommandLog
 ) -> None:
     """Elsewhere a change of settings deleted all vectors at once and queued the work that makes them again."""
@@ -53,7 +53,7 @@ async def test_w3_a_knowledge_base_that_is_changed_and_indexed_again_keeps_what_
 
 
 @pytest.mark.parametrize("lost", [{}, {"chunk_index": 1}], ids=["all chunks", "the last of each"])
-async def test_w9_documents_whose_chunks_were_lost_are_found_by_counting_however_many_there_are(
+async def test_w9_documents_that_lost_chunks_are_found_by_counting(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch, lost: dict[str, int]
 ) -> None:
     """Elsewhere a row that said indexed was believed for ever, and pages without an order skipped documents."""

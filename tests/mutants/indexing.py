@@ -410,6 +410,6 @@ MUTANTS: Final = (
         _VECTORS,
         old='"until": version - 1',
         new='"until": version',
-        caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_what_is_gone_is_retired_at_the_version_before"),
+        caught_by=in_file(f"{_UNIT}/test_vector_changes.py", "test_a_removed_chunk_is_retired_at_the_version_before"),
     ),
 )

@@ -136,7 +136,8 @@ MUTANTS: Final = (
         old='            return mark != f"{_ID_MARK}{now}"',
         new="            return False",
         caught_by=in_file(
-            f"{_UNIT}/test_positions.py", "test_an_offset_of_a_topic_with_another_id_is_not_gone_on_from"
+            f"{_UNIT}/test_positions.py",
+            "test_the_consumer_does_not_continue_from_an_offset_of_a_topic_with_another_id",
         ),
     ),
     Mutant(

@@ -28,14 +28,14 @@ MUTANTS: Final = (
         _CACHE,
         old="            self.provider_fingerprint,\n            self.model,\n",
         new="            self.model,\n",
-        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_whatever_makes_a_vector_another_one_is_in_its_key"),
+        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_every_field_of_a_vector_space_changes_its_keys"),
     ),
     Mutant(
         "cache-mixes-queries-and-documents",
         _CACHE,
         old="            self.input_type,\n            chunk_hash,\n",
         new="            chunk_hash,\n",
-        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_whatever_makes_a_vector_another_one_is_in_its_key"),
+        caught_by=in_file(f"{_UNIT}/test_vector_space.py", "test_every_field_of_a_vector_space_changes_its_keys"),
     ),
     Mutant(
         "cache-overwrites-what-another-paid-for",
@@ -70,14 +70,14 @@ MUTANTS: Final = (
             "        )"
         ),
         new="return set()",
-        caught_by=in_file(_TESTS, "test_a_commit_that_was_not_heard_of_charges_once"),
+        caught_by=in_file(_TESTS, "test_a_commit_whose_answer_was_lost_charges_once"),
     ),
     Mutant(
         "ledger-says-nothing-to-billing",
         _PURCHASES,
         old="    await announce(database, session, *map(_build_announcement, charges), source=SOURCE)\n",
         new="",
-        caught_by=in_file(_TESTS, "test_ledger_cache_message_and_counters_tell_the_same"),
+        caught_by=in_file(_TESTS, "test_ledger_cache_messages_and_metrics_agree"),
     ),
     Mutant(
         "embedder-tells-everybody-that-they-were-first",

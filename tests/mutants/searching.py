@@ -79,7 +79,7 @@ MUTANTS: Final = (
             "test_a_replaced_chunk_may_be_superseded_only_by_an_unread_hit_of_its_document",
         )
         + in_file(
-            f"{_TESTS}/test_meanwhile.py", "test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it"
+            f"{_TESTS}/test_meanwhile.py", "test_replaced_chunks_that_fill_a_page_are_superseded_by_live_chunks_below"
         ),
     ),
     Mutant(
@@ -90,7 +90,7 @@ MUTANTS: Final = (
         caught_by=in_file(
             f"{_UNIT}/test_selection.py", "test_no_hit_with_the_score_of_the_last_one_read_is_left_unread"
         )
-        + in_file(f"{_TESTS}/test_modes.py", "test_pages_of_chunks_that_are_all_the_same_neither_repeat_nor_miss_one"),
+        + in_file(f"{_TESTS}/test_modes.py", "test_pages_of_equal_chunks_neither_repeat_nor_miss_one"),
     ),
     Mutant(
         "hits-below-the-least-relevance-are-shown",

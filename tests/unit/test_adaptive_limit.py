@@ -51,7 +51,7 @@ def test_work_that_ends_soon_brings_the_limit_back_to_the_most(history: list[flo
 
 
 @given(late=st.lists(st.one_of(st.none(), st.floats(1.1, 100)), min_size=1, max_size=MOST))
-def test_what_was_under_way_together_lowers_the_limit_once(late: list[float | None]) -> None:
+def test_work_that_ran_together_lowers_the_limit_once(late: list[float | None]) -> None:
     adaptive = limit(first=MOST)
     began = adaptive.decreases
     note(adaptive, late[0], begun_after=began)

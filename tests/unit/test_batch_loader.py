@@ -72,7 +72,7 @@ async def test_a_failure_reaches_the_callers_of_its_batch_and_no_later_caller() 
     assert await load(1) == 10
 
 
-async def test_who_is_cancelled_leaves_the_others_their_answer() -> None:
+async def test_a_cancelled_caller_does_not_cancel_the_batch_of_others() -> None:
     oracle = Oracle()
     load = BatchLoader(oracle.ask)
     leaving, staying = asyncio.create_task(load(1)), asyncio.create_task(load(1))

@@ -106,7 +106,7 @@ async def test_requests_of_other_organizations_wait_for_none_of_them(requests: R
     assert requests.active["other"] == 1
 
 
-async def test_what_began_alone_goes_on_and_what_follows_waits_until_few_are_left(requests: Requests) -> None:
+async def test_requests_that_began_alone_go_on_and_later_ones_wait_until_few_are_left(requests: Requests) -> None:
     for _ in range(MANY):
         await requests.begin("acme")
     await requests.begin("other")
@@ -250,7 +250,7 @@ async def test_a_failure_of_a_provider_is_handled_in_the_requests_turn(queue: Fa
     assert requests.active["acme"] == 1
 
 
-async def test_who_is_cancelled_while_waiting_for_a_provider_waits_for_no_turn(
+async def test_a_request_cancelled_while_it_waits_for_a_provider_waits_for_no_turn(
     queue: FairQueue, requests: Requests
 ) -> None:
     await requests.begin("other")

@@ -11,7 +11,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     return now
 
 
-def test_patience_lasts_as_long_as_there_is_something_new(clock: list[float]) -> None:
+def test_the_deadline_moves_as_long_as_there_is_progress(clock: list[float]) -> None:
     deadline = ProgressDeadline(10)
     for documents in range(100):
         clock[0] += 9
@@ -22,7 +22,7 @@ def test_patience_lasts_as_long_as_there_is_something_new(clock: list[float]) ->
     assert deadline.is_over
 
 
-def test_what_goes_back_and_forth_is_no_progress(clock: list[float]) -> None:
+def test_a_value_that_goes_back_and_forth_is_no_progress(clock: list[float]) -> None:
     deadline = ProgressDeadline(10)
     for state in ("starting", "crashed") * 3:
         deadline.record(state)

@@ -105,7 +105,7 @@ async def test_one_probe_of_all_replicas_finds_out_whether_it_is_over(
         await call(replica)
 
 
-async def test_outages_of_different_replicas_add_up_and_an_answer_ends_them(
+async def test_outages_in_different_replicas_add_up_and_an_answer_resets_their_count(
     replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
 ) -> None:
     for attempt in range(OUTAGES_TO_OPEN - 1):
@@ -122,7 +122,7 @@ async def test_outages_of_different_replicas_add_up_and_an_answer_ends_them(
 
 
 @pytest.mark.parametrize("error", [BatchRefused("no", error_type="text_refused"), ValueError()])
-async def test_what_is_not_the_providers_fault_for_all_opens_nothing(
+async def test_an_error_that_is_not_an_outage_of_the_provider_does_not_open_the_circuit(
     replicas: tuple[CircuitBreaker, CircuitBreaker], error: Exception
 ) -> None:
     for _ in range(2 * OUTAGES_TO_OPEN):

@@ -85,7 +85,7 @@ async def test_nothing_costs_nothing(embedder: Embedder, provider: FaultyProvide
     assert await provider.calls() == 0
 
 
-async def test_ledger_cache_message_and_counters_tell_the_same(
+async def test_ledger_cache_messages_and_metrics_agree(
     embedder: Embedder, indexing: Purpose, database: Database
 ) -> None:
     charged = counted("kb_spu_charged_total", operation_type="index")
@@ -537,7 +537,7 @@ async def test_texts_that_a_cancelled_caller_wanted_first_are_charged_to_its_res
     assert (await used(database), await ledger_of(database)) == (5, 5)
 
 
-async def test_what_mongodb_did_not_take_at_once_is_stored_from_memory(
+async def test_vectors_are_stored_from_memory_after_a_failed_write(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     async def fail_once() -> None:
@@ -570,7 +570,7 @@ async def test_vectors_that_can_never_be_stored_are_counted_and_not_charged(
     assert await database[outbox.NAME].count_documents({}) == 0
 
 
-async def test_a_commit_that_was_not_heard_of_charges_once(
+async def test_a_commit_whose_answer_was_lost_charges_once(
     embedder: Embedder, indexing: Purpose, database: Database
 ) -> None:
     async with unacknowledged(database.client, "commitTransaction", code=UNKNOWN_WRITE_CONCERN):

@@ -116,7 +116,7 @@ async def test_c5_openai_is_asked_for_base64_with_its_key(echo: Echo, provider: 
 
 
 @pytest.mark.parametrize("status", [400, 401, 404, 413, 422, 429, 500, 503])
-async def test_one_request_is_made_and_what_the_provider_says_goes_nowhere(
+async def test_one_request_is_made_and_the_text_of_an_error_reaches_no_log_or_exception(
     echo: Echo,
     provider: Provider,
     status: int,
@@ -151,7 +151,7 @@ async def test_a_used_up_quota_is_told_from_a_limit_by_its_code(echo: Echo, prov
     ("status", "expected"),
     [(400, BatchRefused), (413, BatchRefused), (401, ProviderKeyRefused), (402, ProviderKeyRefused)],
 )
-async def test_what_a_status_means_arrives_through_litellm(
+async def test_litellm_preserves_the_meaning_of_each_status(
     echo: Echo, provider: Provider, status: int, expected: type[KbError]
 ) -> None:
     echo.status = status
@@ -190,7 +190,7 @@ async def test_a_connection_goes_to_the_checked_address_though_the_name_has_anot
     assert f"host: no-such-host.invalid:{echo.port}" in head.lower()
 
 
-async def test_an_address_that_an_organization_named_can_send_us_nowhere_else(echo: Echo) -> None:
+async def test_a_redirect_of_a_custom_address_is_not_followed(echo: Echo) -> None:
     model = echo.catalogue().get("text-embedding-3-small", Access(SECRET_KEY, f"http://127.0.0.1:{echo.port}/v1"))
     echo.status = 307
     trusting = Provider(timeout_s=30, private_addresses=True)
@@ -210,7 +210,7 @@ async def test_an_address_without_a_server_is_an_outage(provider: Provider) -> N
             await provider.embed(["a"], model=model, dimensions=1536, input_type="document")
 
 
-def test_the_bundled_list_knows_what_users_ask_for() -> None:
+def test_the_bundled_list_has_common_models() -> None:
     bundled = bundled_models()
 
     assert (bundled["text-embedding-3-small"].provider, bundled["text-embedding-3-small"].dimensions) == (

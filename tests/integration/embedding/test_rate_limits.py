@@ -52,7 +52,7 @@ async def test_replicas_that_use_a_bucket_first_at_the_same_moment_find_one_buck
     assert await database[rate_limits.NAME].count_documents({}) == 1
 
 
-async def test_what_is_given_back_is_there_again_unless_somebody_waits_behind_it(database: Database) -> None:
+async def test_returned_units_are_available_again_unless_a_later_request_waits(database: Database) -> None:
     first = await one_request(database)
     second = await one_request(database)
     await rate_limits.give_back(database, SLOW, first, requests=1, tokens=0)

@@ -184,7 +184,7 @@ async def test_a_text_is_found_by_its_reference_and_by_no_other_organization_or_
     await other.assert_holds(theirs, {})
 
 
-async def test_of_the_texts_that_events_refer_to_few_are_in_memory_at_once(
+async def test_only_few_texts_of_events_are_in_memory_at_once(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents_at_once = [f"d{number}" for number in range(40)]

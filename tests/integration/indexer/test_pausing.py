@@ -87,7 +87,7 @@ async def test_a_paused_knowledge_base_takes_nothing_in_and_pays_nothing_and_has
     await tenant.assert_settled()
 
 
-async def test_what_has_to_leave_a_paused_knowledge_base_leaves_it(
+async def test_documents_are_removed_from_a_paused_knowledge_base(
     tenant: Tenant, indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await indexer.publish(tenant.ocr("untagged", paragraph(1)), tenant.ocr("stays", paragraph(2)))
@@ -198,7 +198,7 @@ async def test_a_scan_that_asks_for_what_was_kept_goes_on_after_its_worker_was_k
     await tenant.assert_settled()
 
 
-async def test_pausing_again_before_everything_was_asked_for_keeps_it_for_the_next_time(
+async def test_pausing_again_during_the_scan_keeps_the_remaining_documents_for_the_next_resume(
     tenant: Tenant, indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await indexer.pause_kb(kb)

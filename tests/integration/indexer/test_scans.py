@@ -181,7 +181,7 @@ async def test_a_scan_after_a_retag_lets_documents_leave_and_come(
     await own_tenant.assert_settled()
 
 
-async def test_a_scan_of_what_is_right_asks_for_nothing_and_a_forced_one_for_everything_and_pays_nothing(
+async def test_a_scan_without_drift_requests_nothing_and_a_forced_one_requests_everything_for_free(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.scan()

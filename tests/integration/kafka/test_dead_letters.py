@@ -98,7 +98,7 @@ class Refusing:
     ("at_most", "taken"),
     [(10_000, [(b"org/doc", b"y" * 5_000)]), (1_000, [(b"org/doc", None)]), (150, [])],
 )
-async def test_what_the_broker_refuses_is_told_with_less_and_never_holds_up_the_record(
+async def test_a_dead_letter_that_the_broker_refuses_is_shortened_and_never_holds_up_the_record(
     database: Database, at_most: int, taken: list[Any]
 ) -> None:
     broker: Any = Refusing({topics.DEAD_LETTERS.name: at_most, topics.KB_EVENTS.name: 10}, [])

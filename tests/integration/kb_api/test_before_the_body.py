@@ -150,7 +150,7 @@ async def test_an_organization_with_too_many_requests_at_once_is_told_so_and_no_
     assert (await busy.request("GET", "/tags")).status_code == 200
 
 
-async def test_beyond_what_the_service_works_on_at_once_everybody_with_a_key_is_told_so(
+async def test_beyond_the_concurrency_limit_of_the_service_every_authenticated_request_is_503(
     new_organization: NewOrganization, other_settings: OtherSettings
 ) -> None:
     http = other_settings(http_max_requests=2)
@@ -164,7 +164,9 @@ async def test_beyond_what_the_service_works_on_at_once_everybody_with_a_key_is_
     assert (await other.request("GET", "/tags")).status_code == 200
 
 
-async def test_what_was_refused_takes_no_place(organization: Organization, other_settings: OtherSettings) -> None:
+async def test_a_refused_request_does_not_count_against_the_concurrency_limit(
+    organization: Organization, other_settings: OtherSettings
+) -> None:
     http = other_settings(http_max_requests=1, http_max_requests_of_organization=1)
     organization = replace(organization, http=http)
     for _ in range(3):

@@ -205,7 +205,7 @@ async def test_a_change_that_makes_no_sense_is_refused(organization: Organizatio
     assert await organization.refused("PUT", f"/knowledge-bases/{kb_id}", json=body) == (422, "validation-error")
 
 
-async def test_other_tags_close_the_fence_for_the_old_ones_and_start_a_scan(organization: Organization) -> None:
+async def test_other_tags_fence_off_writes_with_the_old_ones_and_start_a_scan(organization: Organization) -> None:
     await organization.tag("old", "new")
     kb = await active(organization, tag_ids=["old"])
     after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["new"]})

@@ -205,13 +205,13 @@ async def test_chunks_that_are_with_their_headings_longer_than_the_model_reads_a
     assert ["256" in warning and str(chunk_size) in warning for warning in kb["warnings"]] == warned_of
 
 
-def test_what_is_said_of_chunks_is_what_the_chunkers_do() -> None:
+def test_documented_limits_of_chunks_are_those_of_the_chunkers() -> None:
     assert create_knowledge_base.MIN_OWN_TOKENS == chunk.MIN_OWN_TOKENS
     assert create_knowledge_base.HEADING_TOKENS == outline.MAX_HEADING_LINE_TOKENS
     assert tuple(chunk.ChunkerType) == create_knowledge_base.CHUNKERS
 
 
-async def test_the_most_overlap_that_is_taken_is_the_most_that_a_chunker_takes(organization: Organization) -> None:
+async def test_the_greatest_accepted_overlap_is_the_greatest_of_the_chunker(organization: Organization) -> None:
     kb = await organization.create(chunk_size=50, chunk_overlap=34)
     chunk.ChunkingConfig(chunk.ChunkerType(kb["chunker_type"]), kb["chunk_size"], kb["chunk_overlap"])
 
@@ -329,7 +329,7 @@ async def test_a_knowledge_base_may_group_sentences_by_meaning(organization: Org
     assert (await organization.create(chunker_type=chunker_type))["chunker_type"] == chunker_type
 
 
-async def test_what_searches_go_by_may_be_given(organization: Organization) -> None:
+async def test_settings_of_searches_can_be_given(organization: Organization) -> None:
     given = {"coalesce_neighbors": 5, "text_analyzer": "lucene.english", "filterable_metadata": ["year"]}
     created = await organization.create(**given)
     assert {name: created[name] for name in given} == given

@@ -277,7 +277,7 @@ async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_leas
     await running
 
 
-async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_when_somebody_looks_next(
+async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_at_the_next_poll(
     organization: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere everything waited for the next round of somebody who polls."""
@@ -330,7 +330,7 @@ async def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(organi
     assert event == KnowledgeBaseDeleted(organization_id=organization.organization_id, kb_id=kb_id)
 
 
-async def test_from_the_answer_on_it_is_gone_for_everybody_and_closed_for_writers(organization: Organization) -> None:
+async def test_a_deleted_knowledge_base_is_not_found_and_fences_off_writes_at_once(organization: Organization) -> None:
     kb_id = (await organization.create())["kb_id"]
     path = f"/knowledge-bases/{kb_id}"
     await organization.ok("DELETE", path)

@@ -55,7 +55,7 @@ async def test_a_document_that_was_replaced_is_shown_as_it_was_in_one_version(
     assert contents(await searcher.search(knowledge, QUERY)) == {"new 1", "new 2"}
 
 
-async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
+async def test_only_the_unchanged_chunks_of_a_partly_changed_document_are_shown(
     searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     await knowledge.index(Document("d", ["old 1", "stays"]))
@@ -63,7 +63,7 @@ async def test_of_a_document_changed_in_part_only_what_stayed_is_shown(
     assert contents(await searcher.search(knowledge, QUERY, top_k=1)) == {"stays"}
 
 
-async def test_a_page_full_of_what_was_replaced_gives_way_to_what_is_live_below_it(
+async def test_replaced_chunks_that_fill_a_page_are_superseded_by_live_chunks_below(
     searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     texts = sorted((f"text {n}" for n in range(36)), key=lambda text: relevance(QUERY, text), reverse=True)

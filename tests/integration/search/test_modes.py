@@ -116,7 +116,7 @@ async def test_w15_pages_neither_repeat_nor_miss_a_hit_however_deep(
 
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
-async def test_pages_of_chunks_that_are_all_the_same_neither_repeat_nor_miss_one(
+async def test_pages_of_equal_chunks_neither_repeat_nor_miss_one(
     searcher: Searcher, knowledge: Knowledge, mode: str
 ) -> None:
     await knowledge.index(Document("d", ["the same words"] * 70))

@@ -142,7 +142,7 @@ async def test_a_kb_that_goes_while_it_is_searched_is_not_answered_from(
     assert (await ask(searcher, library, library.path, query=query)).status_code == 404
 
 
-async def test_what_is_charged_for_a_search_that_begins_again_is_told_once(
+async def test_a_search_that_restarts_is_charged_once(
     searcher: Searcher, library: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:
     rows = search_database[knowledge_bases.NAME]
@@ -206,7 +206,7 @@ async def test_a_kb_that_is_being_deleted_is_gone_for_the_next_search(
     assert (await ask(searcher, library, library.path)).status_code == 404
 
 
-async def test_what_was_changed_of_a_kb_holds_for_the_next_search(
+async def test_a_change_of_a_kb_applies_to_the_next_search(
     searcher: Searcher, library: Knowledge, search_database: Database
 ) -> None:
     assert len((await searcher.search(library, QUERY, mode="vector"))["results"]) == 2
@@ -345,7 +345,7 @@ async def test_a_wrong_secret_after_a_right_one_is_refused(searcher: Searcher, l
     assert (await ask(searcher, library, library.path)).status_code == 200
 
 
-async def test_a_kb_that_comes_after_it_was_asked_for_in_vain_is_found(
+async def test_a_kb_that_is_created_after_a_404_is_found(
     searcher: Searcher, library: Knowledge, search_database: Database
 ) -> None:
     rows = search_database[knowledge_bases.NAME]

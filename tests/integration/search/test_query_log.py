@@ -118,7 +118,7 @@ async def test_a_search_from_the_dashboard_is_one_from_the_console(
     assert row["origin"] == "console"
 
 
-async def test_only_people_say_where_they_ask_from(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_a_request_can_not_claim_the_origin_of_an_agent(searcher: Searcher, knowledge: Knowledge) -> None:
     headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "agent"}
     response = await searcher.http.post(knowledge.path, json={"query": "x"}, headers=headers)
     assert response.status_code == 422
@@ -218,7 +218,7 @@ async def insights(http: httpx.AsyncClient, database: Database, settings: Settin
         ({"from": "2026-05-30T00:00:00Z", "to": "2026-05-30T12:00:00Z"}, [" KAYAK"]),
     ],
 )
-async def test_people_see_what_is_asked_most_in_vain_and_slowly(
+async def test_insights_list_frequent_failed_and_slow_queries(
     http: httpx.AsyncClient, search_database: Database, settings: Settings, params: dict[str, Any], queries: list[str]
 ) -> None:
     answer = await insights(http, search_database, settings, **params)

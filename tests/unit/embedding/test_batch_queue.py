@@ -109,7 +109,7 @@ async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that
     assert seller.asked == [["shared", "kept"]]
 
 
-async def test_who_leaves_too_late_is_told_so() -> None:
+async def test_leaving_after_the_request_was_sent_returns_true() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     [wanted] = want(queue, "a")

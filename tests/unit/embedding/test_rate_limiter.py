@@ -357,7 +357,7 @@ def test_a_replica_that_dies_costs_the_others_a_block_at_most() -> None:
     assert run(main).at <= 1 + BURST_S + BLOCK_S + 0.1
 
 
-def test_what_stopped_replicas_should_have_spent_long_ago_does_not_come_all_at_once() -> None:
+def test_replicas_that_were_stopped_do_not_spend_their_overdue_units_all_at_once() -> None:
     world = World(replicas=24)
     of = bucket(60)
 

@@ -53,7 +53,7 @@ async def _all_work(crowd: list[Worker]) -> None:
         assert inside == []
 
 
-async def test_who_waits_to_be_alone_is_not_passed_by_those_who_come_after_it() -> None:
+async def test_later_workers_do_not_overtake_one_that_waits_to_be_alone() -> None:
     quarantine, order = SuspectQuarantine(), list[str]()
 
     async def alone() -> None:

@@ -148,7 +148,7 @@ def test_a_paragraph_inserted_at_the_head_moves_the_others_and_inserts_one() -> 
     assert {row["since"] for row in rows.values()} == {1, 2}
 
 
-def test_what_is_gone_is_retired_at_the_version_before() -> None:
+def test_a_removed_chunk_is_retired_at_the_version_before() -> None:
     rows: Rows = {}
     swap(rows, "pq", version=1)
     swap(rows, "pq", version=2)

@@ -148,7 +148,7 @@ async def test_offsets_are_not_counted_as_skipped_before_the_loss_is_dealt_with(
         ("of another tool", Start(20, 20)),
     ],
 )
-async def test_an_offset_of_a_topic_with_another_id_is_not_gone_on_from(
+async def test_the_consumer_does_not_continue_from_an_offset_of_a_topic_with_another_id(
     client: FakeClient, mark: str, start: Start
 ) -> None:
     client.beginning, client.committed = 5, OffsetAndMetadata(20, mark)

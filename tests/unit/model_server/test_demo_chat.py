@@ -59,7 +59,7 @@ def test_without_passages_it_says_so() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["[1]", "[2]", "[3]"]), st.text(max_size=80)), max_size=4), st.text())
-def test_what_it_quotes_stands_in_the_passage_that_it_cites(passages: list[tuple[str, str]], question: str) -> None:
+def test_its_quotes_stand_in_the_passages_that_it_cites(passages: list[tuple[str, str]], question: str) -> None:
     given_passages = [Quote(citation, text) for citation, text in passages]
     for quote in best_quotes(question, given_passages):
         assert any(
@@ -103,7 +103,7 @@ SCHEMAS = st.recursive(
 
 
 @given(SCHEMAS, st.lists(st.just(Quote("[1]", "A sentence.")), max_size=5))
-def test_what_it_fills_in_is_valid(schema: dict[str, Any], quotes: list[Quote]) -> None:
+def test_the_value_it_makes_for_a_schema_is_valid(schema: dict[str, Any], quotes: list[Quote]) -> None:
     jsonschema.validate(demo_chat.value_for(schema, quotes), schema)
 
 

@@ -58,7 +58,7 @@ def shown(*results: Result) -> str:
     return "\n\n".join(blocks)
 
 
-def test_what_chunks_that_follow_each_other_share_is_said_once() -> None:
+def test_the_overlap_of_adjacent_chunks_is_shown_once() -> None:
     text = shown(
         result(0, "One. Two.", start=0),
         result(1, "Two. Three.", start=5, score=0.5),
