@@ -39,7 +39,7 @@ def test_every_mutant_has_a_detector() -> None:
 
 @pytest.mark.usefixtures("stop_patches")
 @pytest.mark.parametrize("mutant", MUTANTS)
-def test_what_a_mutant_takes_out_is_there(mutant: str) -> None:
+def test_every_mutant_finds_the_code_that_it_replaces(mutant: str) -> None:
     MUTANTS[mutant]()
 
 

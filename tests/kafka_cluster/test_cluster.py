@@ -82,7 +82,7 @@ async def topic(brokers: KafkaBrokers) -> str:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", *SCRAM, "OAUTHBEARER"])
 @pytest.mark.parametrize("listener", [Listener.SASL_PLAINTEXT, Listener.SASL_SSL])
-async def test_who_logs_in_may_do_what_the_rules_say_of_the_principal(
+async def test_a_password_user_has_the_rights_of_its_principal(
     brokers: KafkaBrokers, topic: str, listener: Listener, mechanism: str
 ) -> None:
     security = _tls(brokers) if listener is Listener.SASL_SSL else {}
@@ -91,7 +91,7 @@ async def test_who_logs_in_may_do_what_the_rules_say_of_the_principal(
         await _send(brokers, listener, topic, **security, **_login(mechanism, "stranger"))
 
 
-async def test_who_shows_a_certificate_may_do_what_the_rules_say_of_its_name(brokers: KafkaBrokers, topic: str) -> None:
+async def test_a_client_certificate_has_the_rights_of_its_name(brokers: KafkaBrokers, topic: str) -> None:
     await _send(brokers, Listener.MTLS, topic, **_tls(brokers, principal="operator"))
     with pytest.raises(KafkaError):
         await _send(brokers, Listener.MTLS, topic, **_tls(brokers, principal="stranger"))
@@ -99,7 +99,7 @@ async def test_who_shows_a_certificate_may_do_what_the_rules_say_of_its_name(bro
         await _send(brokers, Listener.MTLS, topic, **_tls(brokers))
 
 
-async def test_who_is_anonymous_may_do_everything_with_tls_and_without(brokers: KafkaBrokers, topic: str) -> None:
+async def test_an_anonymous_client_may_do_everything_with_and_without_tls(brokers: KafkaBrokers, topic: str) -> None:
     await _send(brokers, Listener.PLAINTEXT, topic)
     await _send(brokers, Listener.SSL, topic, **_tls(brokers))
 

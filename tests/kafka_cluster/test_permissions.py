@@ -120,7 +120,7 @@ async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
     assert _denied(audited) == set()
 
 
-async def test_who_has_no_permission_cannot_publish_events(opened: System, access: KafkaAccess) -> None:
+async def test_a_client_without_permission_cannot_publish_events(opened: System, access: KafkaAccess) -> None:
     event = Upstream(opened.organization_id).ocr("forged", [paragraph("forged")], tags=[TAG])
     for principal in ("stranger", "kb-search", "kb-reconciler"):
         foreign = access.connection_of(principal, opened.stack.kafka)

@@ -126,7 +126,7 @@ async def nothing_waits(database: Database) -> bool:
     return await outbox.count_unsent(database) == 0
 
 
-async def test_what_a_lowered_limit_refuses_is_set_aside_all_else_arrives_and_a_raised_one_lets_it_through(
+async def test_messages_over_a_lowered_limit_are_unsendable_others_arrive_and_a_raised_limit_lets_them_through(
     brokers: KafkaBrokers, database: Database, prefix: str
 ) -> None:
     topic = prefix + topics.DOCUMENT_EVENTS.name

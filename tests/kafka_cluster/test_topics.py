@@ -117,7 +117,7 @@ async def test_a_topic_that_somebody_made_otherwise_is_told_of_with_its_limit(
     assert report.max_message_bytes["events"] == 5000
 
 
-async def test_who_may_only_describe_topics_starts_when_all_are_there(
+async def test_a_service_that_may_only_describe_topics_starts_when_all_exist(
     brokers: KafkaBrokers, connection: KafkaConnection, restricted: KafkaConnection, prefix: str
 ) -> None:
     await grant(brokers, [Acl("operator", AclOperation.DESCRIBE, ResourceType.TOPIC, prefix, prefixed=True)])

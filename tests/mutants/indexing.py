@@ -330,7 +330,7 @@ MUTANTS: Final = (
         "services/indexer/kb_indexer/sweeper.py",
         old="        await index_jobs.note_published(self._database, {job.key: job.token for job in due})\n",
         new="",
-        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_what_was_published_again_is_given_time_to_be_claimed"),
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_command_published_again_is_given_time_to_be_claimed"),
     ),
     Mutant(
         "command-is-dropped-while-the-last-one-of-its-document-ends",
@@ -364,9 +364,7 @@ MUTANTS: Final = (
         "services/reconciler/kb_reconciler/queue_drifted_documents.py",
         old="    await requests.note_published(after_s=0)\n",
         new="",
-        caught_by=in_file(
-            f"{_TESTS}/test_scans.py", "test_what_the_reconciler_has_published_is_given_time_to_be_claimed"
-        ),
+        caught_by=in_file(f"{_TESTS}/test_scans.py", "test_commands_of_the_reconciler_are_given_time_to_be_claimed"),
     ),
     Mutant(
         "scan-puts-off-what-was-begun-meanwhile",

@@ -42,7 +42,7 @@ MUTANTS: Final = (
         new="elif outcome is None:",
         caught_by=in_file(
             f"{_TESTS}/test_unsendable.py",
-            "test_what_a_failure_held_back_is_sent_again_with_all_that_follows_it_in_its_ordering",
+            "test_a_message_held_back_by_a_failure_is_sent_again_with_the_later_ones_of_its_ordering",
         ),
     ),
     Mutant(
@@ -120,7 +120,7 @@ MUTANTS: Final = (
         new="return self.next_offset",
         caught_by=in_file(
             f"{_UNIT}/test_offsets.py",
-            "test_what_is_committed_never_passes_an_unfinished_record_and_loses_nothing_finished",
+            "test_the_committed_offset_never_passes_an_unfinished_record_and_loses_no_finished_one",
         ),
     ),
     Mutant(
@@ -218,7 +218,7 @@ MUTANTS: Final = (
         new="if len(self._running) >= self._max_in_flight:",
         caught_by=in_file(
             f"{_UNIT}/test_scheduling.py",
-            "test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there_is_room",
+            "test_items_beyond_a_lowered_limit_go_on_and_no_other_begins_until_a_slot_is_free",
         ),
     ),
     Mutant(

@@ -148,7 +148,7 @@ MUTANTS: Final = (
         _BUDGETS,
         old='{"$sum": {"$map": {"input": _those(lapsed), "as": "each", "in": amount}}}',
         new="0",
-        caught_by=in_file(_SPENDING, "test_what_a_crash_left_reserved_counts_as_spent_until_the_ledger_is_asked"),
+        caught_by=in_file(_SPENDING, "test_reservations_left_by_a_crash_count_as_spent_until_a_recount"),
     ),
     Mutant(
         "budget-is-recounted-by-two-at-once",

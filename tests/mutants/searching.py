@@ -17,7 +17,7 @@ MUTANTS: Final = (
         _FOUND_CHUNKS,
         old='    return [row for row in recently_retired if row["since"] <= version <= row["until"]]',
         new="    return recently_retired if version else []",
-        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_of_what_was_replaced_only_one_version_is_shown"),
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_only_one_replaced_version_is_shown"),
     ),
     Mutant(
         "versions-of-live-and-replaced-are-mixed",
@@ -33,7 +33,7 @@ MUTANTS: Final = (
         new='if row["retired_for_ms"] < 10 * limit_ms',
         caught_by=in_file(
             f"{_UNIT}/test_selection.py",
-            "test_what_was_replaced_is_shown_for_thirty_seconds_while_nothing_of_the_document_is_live",
+            "test_replaced_chunks_are_shown_for_thirty_seconds_while_no_hit_of_the_document_is_live",
         ),
     ),
     Mutant(
@@ -104,9 +104,7 @@ MUTANTS: Final = (
         "services/search/kb_search/filters/filter_clauses.py",
         old='combination = "$and" if isinstance(clause, AllHold) else "$or"',
         new='combination = "$and"',
-        caught_by=in_file(
-            f"{_UNIT}/test_filters.py", "test_of_filters_under_or_one_is_enough_and_under_and_all_must_hold"
-        ),
+        caught_by=in_file(f"{_UNIT}/test_filters.py", "test_or_needs_one_filter_to_match_and_and_needs_all"),
     ),
     Mutant(
         "filter-compares-what-has-no-path",
@@ -115,7 +113,7 @@ MUTANTS: Final = (
         new="if compared.key is None:",
         caught_by=in_file(
             f"{_UNIT}/test_filters.py",
-            "test_what_takes_a_filter_path_of_its_own_is_refused_by_the_name_of_the_key_without_one",
+            "test_a_comparison_of_a_key_without_a_filter_path_is_refused_by_name",
         ),
     ),
     Mutant(

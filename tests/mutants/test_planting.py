@@ -16,7 +16,7 @@ from tests.mutants.verdict import Outcome, Ran, judge, read_report
     "tests/unit/test_log_limit.py",
     "test_the_same_cause_is_written_once_in_an_interval_and_then_with_how_many_were_left_out",
 )
-[DOES_NOT] = in_file("tests/mutants/test_planting.py", "test_what_did_not_run_has_caught_nothing")
+[DOES_NOT] = in_file("tests/mutants/test_planting.py", "test_a_test_that_did_not_run_has_caught_nothing")
 MUTANT = Mutant(
     "log-limit-counts-nothing",
     "shared/kb_shared/observability/log_limit.py",
@@ -48,7 +48,7 @@ async def test_a_mutant_survives_the_tests_that_pass_and_only_those() -> None:
     assert (verdict.outcome, verdict.detail) == (Outcome.SURVIVED, DOES_NOT)
 
 
-def test_what_did_not_run_has_caught_nothing() -> None:
+def test_a_test_that_did_not_run_has_caught_nothing() -> None:
     ran = Ran(failed=frozenset({"f.py::a"}), passed=frozenset())
     assert judge(["f.py::a"], ran)[0] is Outcome.CAUGHT
     assert judge(["f.py::a", "f.py::b"], ran) == (Outcome.UNKNOWN, "did not run: f.py::b")

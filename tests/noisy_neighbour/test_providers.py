@@ -158,7 +158,7 @@ async def test_chat_answers_without_end_do_not_slow_down_another_organization(at
         )
 
 
-async def test_of_a_very_slow_provider_everything_is_used_and_its_searches_are_answered(
+async def test_all_answers_of_a_very_slow_provider_are_used_and_its_searches_are_answered(
     attack_check: AttackCheck,
 ) -> None:
     documents, texts_per_s = (20, 1.0) if attack_check.is_long else (4, 40.0)

@@ -15,7 +15,7 @@ ANY = range(outbox.BUCKETS)
 
 
 @pytest.mark.timeout(180)
-async def test_what_only_an_isolated_primary_has_is_not_read_to_be_published(
+async def test_a_message_that_only_an_isolated_primary_has_is_not_published(
     replica_set: ReplicaSet, database_name: str
 ) -> None:
     database = mongo.connect(CommonSettings(mongo_uri=replica_set.uri, mongo_database=database_name))

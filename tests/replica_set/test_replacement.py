@@ -126,7 +126,7 @@ async def test_a_document_is_never_missing_when_the_primary_dies_before_the_othe
         assert await collect_unexpected_texts(searcher, knowledge) == []
 
 
-async def test_what_was_replaced_is_deleted_once_every_member_finds_its_successor(
+async def test_replaced_chunks_are_deleted_once_every_member_finds_their_successors(
     replica_set: ReplicaSet, tmp_path: Path, database_name: str
 ) -> None:
     probe = SearchableProbe()

@@ -23,14 +23,14 @@ class Oracle:
         return {number: 10 * number for number in numbers if number >= 0}
 
 
-async def test_what_is_asked_at_the_same_time_is_one_question() -> None:
+async def test_concurrent_calls_share_one_query() -> None:
     oracle = Oracle()
     oracle.may_answer.set()
     assert await asyncio.gather(*map(BatchLoader(oracle.ask), [1, 2, 1, -1])) == [10, 20, 10, None]
     assert oracle.questions == [[1, 2, -1]]
 
 
-async def test_what_is_asked_while_an_answer_is_under_way_is_asked_after_it() -> None:
+async def test_calls_during_a_query_are_loaded_by_the_next_one() -> None:
     oracle = Oracle()
     load = BatchLoader(oracle.ask)
     asked = [asyncio.create_task(load(1))]

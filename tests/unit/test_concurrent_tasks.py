@@ -45,7 +45,7 @@ async def test_an_error_that_is_returned_is_an_answer() -> None:
     assert str(told) == "told"
 
 
-async def test_who_leaves_before_anything_has_begun_leaves_nothing_behind() -> None:
+async def test_a_caller_cancelled_before_the_first_step_leaves_no_task_behind() -> None:
     never = asyncio.Event()
     task = asyncio.create_task(run_all([answer(1, never), answer(2, never)]))
     await asyncio.sleep(0)

@@ -40,7 +40,7 @@ def test_without_settings_litellms_table_counts_and_what_it_does_not_price_has_n
     assert chat_cost("unpriced") is None
 
 
-def test_what_this_deployment_runs_itself_is_free_unless_it_has_a_price() -> None:
+def test_local_models_are_free_unless_they_have_a_price() -> None:
     assert (embedding_cost("hash-16"), chat_cost("demo-extractive")) == (0, 0)
     own = Prices(by_model={"demo-extractive": ModelPrice(prompt=1, completion=10)})
     assert chat_cost("demo-extractive", own) == 2_000_000
@@ -61,7 +61,7 @@ def test_dollars_that_are_whole_nano_dollars_are_not_rounded_up(amount: int) -> 
 
 
 @given(st.floats(0, MAX_USD))
-def test_what_is_spent_is_never_counted_as_less(usd: float) -> None:
+def test_dollars_are_never_rounded_down(usd: float) -> None:
     assert nano_usd(usd) >= usd * NANO_USD * (1 - 1e-12) - 0.001
 
 

@@ -20,7 +20,7 @@ process.run(serve)
 """
 
 
-def test_what_a_service_has_imported_is_never_gone_through_for_garbage() -> None:
+def test_imported_modules_are_excluded_from_garbage_collection() -> None:
     service = subprocess.run([sys.executable, "-c", SERVICE], capture_output=True, text=True, check=True)
     assert service.stdout == "True\n"
 

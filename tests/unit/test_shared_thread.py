@@ -45,7 +45,7 @@ async def test_an_organization_has_a_share_of_the_threads_time() -> None:
     assert sum(worked[:-1]) <= (begun_at[-1] - begun_at[0]) * SHARE * 1.1
 
 
-async def test_what_fails_is_raised_and_the_next_has_its_turn() -> None:
+async def test_a_failure_is_raised_and_the_next_task_has_its_turn() -> None:
     thread = SharedThread("test", share_of=lambda _: SHARE)
 
     def fail() -> None:

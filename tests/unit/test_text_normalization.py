@@ -44,7 +44,7 @@ def test_a_text_of_which_nothing_would_be_left_is_given_as_it_is(written: str) -
 
 
 @given(TYPESET)
-def test_what_is_normalized_stays_so_and_its_letters_stay_in_their_order(written: str) -> None:
+def test_normalization_is_idempotent_and_keeps_the_order_of_letters(written: str) -> None:
     normalized = for_model(written, CURRENT)
     assert for_model(normalized, CURRENT) == normalized
     letters = unicodedata.normalize("NFKC", written.replace("\u00ad", ""))

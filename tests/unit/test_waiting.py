@@ -6,7 +6,7 @@ import pytest
 from tests.waiting import until
 
 
-async def test_what_was_waited_for_in_vain_is_named() -> None:
+async def test_a_timeout_names_its_condition() -> None:
     async def the_cows_come_home() -> bool:
         return False
 

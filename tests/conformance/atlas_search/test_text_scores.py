@@ -91,7 +91,7 @@ async def test_a_word_like_the_query_counts_the_less_the_more_it_differs(texts: 
         {"exists": {"path": "title"}},
     ],
 )
-async def test_what_is_no_text_scores_one(texts: Collection, operator: Document) -> None:
+async def test_clauses_on_values_other_than_text_score_one(texts: Collection, operator: Document) -> None:
     assert {score for _, score in await scored(texts, operator)} == {1.0}
 
 

@@ -128,7 +128,7 @@ async def test_settling_twice_settles_once(database: Database, organization_id: 
     assert await used_and_reserved(database, organization_id) == (4, 0)
 
 
-async def test_what_a_crash_left_reserved_counts_as_spent_until_the_ledger_is_asked(
+async def test_reservations_left_by_a_crash_count_as_spent_until_a_recount(
     database: Database, organization_id: str
 ) -> None:
     await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
@@ -270,7 +270,7 @@ async def test_money_and_spus_are_limited_side_by_side(database: Database, organ
         await spending.reserve(organization_id, 0, nano_usd=1)
 
 
-async def test_what_costs_more_than_it_reserved_counts_in_full(database: Database, organization_id: str) -> None:
+async def test_a_cost_above_its_reservation_counts_in_full(database: Database, organization_id: str) -> None:
     spending = Spending(database)
     await budgets.set_limits(database, organization_id, Limits(hard_nano_usd=10))
     await spending.settle(await spending.reserve(organization_id, 0, nano_usd=4), used=0, used_nano_usd=7)

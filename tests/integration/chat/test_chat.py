@@ -107,7 +107,7 @@ async def test_a_provider_that_reports_no_tokens_has_them_estimated(
         ({"delay_s": 300}, ProviderUnavailable, "provider_timeout"),
     ],
 )
-async def test_what_goes_wrong_says_what_to_do_and_quotes_nothing(
+async def test_an_error_says_what_to_do_and_quotes_nothing(
     chat: Chat, scripted: ScriptedModel, turn: dict[str, Any], error: type[KbError], error_type: str
 ) -> None:
     await scripted.says(turn)

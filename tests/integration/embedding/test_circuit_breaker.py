@@ -37,7 +37,7 @@ async def time_passes(database: Database, circuit_id: CircuitId = ACME) -> None:
     assert (await database[circuits.NAME].update_one(circuit_id.key, past)).matched_count == 1
 
 
-async def test_what_one_replica_learns_stops_the_other_and_no_other_organization(
+async def test_an_open_circuit_stops_other_replicas_and_no_other_organization(
     replicas: tuple[CircuitBreaker, CircuitBreaker],
 ) -> None:
     one, two = replicas
@@ -79,7 +79,7 @@ async def test_an_answer_is_not_lost_because_it_could_not_be_noted(
     await call(replicas[0])
 
 
-async def test_one_probe_of_all_replicas_finds_out_whether_it_is_over(
+async def test_of_all_replicas_one_probes_whether_the_outage_is_over(
     replicas: tuple[CircuitBreaker, CircuitBreaker], database: Database
 ) -> None:
     with pytest.raises(ProviderKeyRefused):

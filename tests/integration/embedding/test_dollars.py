@@ -64,7 +64,7 @@ async def test_a_hard_budget_in_dollars_refuses_before_the_first_call_and_is_use
     assert await spent(database) == (Spent(4, 2 * NANO_USD), 2 * NANO_USD, 0)
 
 
-async def test_what_a_failed_call_did_not_cost_is_free_again(
+async def test_a_failed_call_returns_the_dollars_that_it_did_not_cost(
     priced: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await limit(database, 1.0)

@@ -65,7 +65,7 @@ async def test_vectors_come_in_the_order_of_the_texts_and_equal_texts_cost_one(
     assert await provider.served() == {text_sha256(text): 1 for text in "abc"}
 
 
-async def test_what_was_paid_for_once_is_free(
+async def test_a_text_that_was_paid_for_once_is_free(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await embedder.embed(["a", "b"], **MODEL, purpose=indexing)
@@ -78,7 +78,7 @@ async def test_what_was_paid_for_once_is_free(
     assert await spu_ledger.sum_spus(database, "acme") == 3
 
 
-async def test_nothing_costs_nothing(embedder: Embedder, provider: FaultyProvider, indexing: Purpose) -> None:
+async def test_an_empty_call_costs_nothing(embedder: Embedder, provider: FaultyProvider, indexing: Purpose) -> None:
     embedded = await embedder.embed([], **MODEL, purpose=indexing)
 
     assert (embedded.vectors, embedded.generated, embedded.cached) == ([], 0, 0)
@@ -477,7 +477,7 @@ async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_la
     assert other.generated == 1
 
 
-async def test_what_a_failed_call_did_not_spend_of_the_budget_is_free_again(
+async def test_a_failed_call_returns_the_spus_that_it_did_not_spend(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
     await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))

@@ -79,7 +79,7 @@ async def test_a_query_is_embedded_by_the_same_model_without_a_window(embedder: 
     assert int(asked.vectors[0].argmax()) == ord("1")
 
 
-async def test_what_a_model_fails_at_is_tried_again_later_and_not_quoted(
+async def test_a_failure_of_a_late_model_is_transient_and_quotes_no_text(
     database: Database, embedder: Embedder, indexing: Purpose
 ) -> None:
     with pytest.raises(ProviderUnavailable) as failed:

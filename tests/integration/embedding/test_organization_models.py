@@ -74,7 +74,7 @@ async def test_a_key_that_another_replica_changed_is_used_before_long(
     assert (await found.get("acme", NAME)).api_key == "sk-new"
 
 
-async def test_what_is_known_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_cache_of_keys_is_bounded(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(organization_keys, "MAX_KNOWN", 3)
     found = models(database)
     for number in range(10):

@@ -110,7 +110,7 @@ async def test_an_endless_head_or_trailer_is_refused_before_it_fills_the_memory(
     assert f"x-request-id: {problem['request_id']}" in head.lower()
 
 
-async def test_what_follows_a_body_is_no_header_of_its_request(port: int) -> None:
+async def test_trailers_of_a_body_are_not_headers_of_its_request(port: int) -> None:
     body = b"5\r\nhello\r\n0\r\nAuthorization: Bearer stolen\r\n\r\n"
     assert (await answer(port, CHUNKED, body)).endswith("5 bytes")
     assert (await answer(port, b"GET /authorization HTTP/1.1\r\nHost: a\r\nAuthorization: own\r\n\r\n")).endswith("own")

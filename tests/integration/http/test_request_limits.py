@@ -86,7 +86,7 @@ async def test_many_requests_in_a_second_ask_mongodb_once_for_each_limit(
     assert sorted(asked) == ["search/key/one", "search/organization"]
 
 
-async def test_what_the_organization_is_refused_costs_its_key_nothing(
+async def test_a_request_refused_for_the_organization_does_not_count_for_its_key(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replica = limits(database, of_key=1, of_organization=1)

@@ -96,7 +96,7 @@ async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
 
 
 @pytest.mark.parametrize("chunker_type", BY_MEANING)
-async def test_what_others_spend_meanwhile_never_ends_a_budget_in_the_middle_of_a_document(
+async def test_spending_of_others_never_ends_the_budget_in_the_middle_of_a_document(
     tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)

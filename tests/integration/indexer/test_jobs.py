@@ -330,7 +330,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
     await tenant.assert_settled()
 
 
-async def test_what_was_published_and_never_claimed_is_published_again(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_command_that_was_never_claimed_is_published_again(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     indexer.post.sent_to(*LANES)
@@ -384,7 +384,7 @@ async def test_a_sweeper_notes_what_was_published_some_time_ago(
     assert len(own_indexer.post.sent_to(*LANES)) == 1
 
 
-async def test_what_was_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_command_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, indexer: Replica) -> None:
     """Most of it is done soon, and needs no further write."""
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
@@ -395,7 +395,7 @@ async def test_what_was_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, 
     assert await the_job(tenant) == opened
 
 
-async def test_what_was_published_again_is_given_time_to_be_claimed(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_command_published_again_is_given_time_to_be_claimed(tenant: Tenant, indexer: Replica) -> None:
     """Else each sweep would add another command to a lane that is behind already."""
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
@@ -545,7 +545,7 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
     await tenant.assert_holds(kb, {"d": TEXT})
 
 
-async def test_what_was_paid_before_a_failure_is_not_paid_again(
+async def test_texts_paid_before_a_failure_are_not_paid_again(
     tenant: Tenant, indexer: Replica, provider: Provider
 ) -> None:
     kb = await tenant.create_kb("a")

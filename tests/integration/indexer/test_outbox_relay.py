@@ -177,7 +177,7 @@ async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database)
     assert all(to_wire(message.headers) == headers for message in post.sent)
 
 
-async def test_what_was_sent_before_a_crash_could_be_noted_is_sent_again_as_it_was(database: Database) -> None:
+async def test_a_message_sent_before_a_crash_could_note_it_is_sent_again_unchanged(database: Database) -> None:
     for seq in range(3):
         await add(database, "d", seq)
 

@@ -121,7 +121,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
     await own_tenant.assert_settled()
 
 
-async def test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_asks_for_other_documents_by_then(
+async def test_commands_left_unpublished_by_a_crash_are_published_soon_though_the_scan_covers_other_documents(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     """Its KB has got other tags; the jobs have nothing to do, but each of them would be shown as pending."""
@@ -139,7 +139,7 @@ async def test_what_a_crash_left_unpublished_is_published_soon_though_the_scan_a
     await own_tenant.assert_settled()
 
 
-async def test_what_a_scan_has_published_is_given_time_to_be_claimed(
+async def test_commands_of_a_scan_are_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.backfills.turn()
@@ -307,7 +307,7 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
     )
 
 
-async def test_what_the_reconciler_has_published_is_given_time_to_be_claimed(
+async def test_commands_of_the_reconciler_are_given_time_to_be_claimed(
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)

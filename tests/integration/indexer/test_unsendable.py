@@ -195,7 +195,7 @@ async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published
     assert (rejected.partition, rejected.offset, rejected.dead_letter_id) == (None, None, None)
 
 
-async def test_what_is_not_an_event_of_a_document_is_kept_too_and_rejects_none(
+async def test_a_refused_message_without_a_document_event_is_kept_and_announces_no_rejection(
     database: Database, organization_id: str
 ) -> None:
     async def work(session: MongoSession) -> None:
@@ -313,7 +313,7 @@ async def test_sending_everything_again_after_a_broker_was_lost_leaves_out_what_
     ]
 
 
-async def test_what_was_refused_is_kept_for_90_days_and_not_for_7(database: Database, organization_id: str) -> None:
+async def test_a_refused_message_is_kept_for_90_days_and_not_for_7(database: Database, organization_id: str) -> None:
     """MongoDB drops rows by the two fields with a limit: a row goes when either is a time that is long ago."""
     await add(database, organization_id, "refused")
     async with running(database, Refusing("refused")):
@@ -330,7 +330,7 @@ async def test_what_was_refused_is_kept_for_90_days_and_not_for_7(database: Data
     assert expires["unsendable_at"] - datetime.now(UTC) > timedelta(days=89)
 
 
-async def test_what_a_failure_held_back_is_sent_again_with_all_that_follows_it_in_its_ordering(
+async def test_a_message_held_back_by_a_failure_is_sent_again_with_the_later_ones_of_its_ordering(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "first", "held-back", "third")
@@ -366,7 +366,7 @@ async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
     assert await listed(database, organization_id) == []
 
 
-async def test_what_is_set_aside_is_not_in_the_index_that_the_relay_reads(
+async def test_an_unsendable_message_is_not_in_the_index_that_the_relay_reads(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, *(f"refused-{number}" for number in range(30)))

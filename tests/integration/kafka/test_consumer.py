@@ -68,7 +68,7 @@ async def test_poison_bugs_and_trouble_of_some_keys_do_not_hold_up_the_others(
     assert await stream.committed() == 40
 
 
-async def test_what_is_done_when_the_consumer_stops_is_committed(
+async def test_finished_records_are_committed_when_the_consumer_stops(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(partition_assignment, "COMMIT_INTERVAL_S", 60)

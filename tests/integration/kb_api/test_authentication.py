@@ -60,7 +60,7 @@ async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization
     assert refused.value.status == 401
 
 
-async def test_of_several_keys_in_one_request_none_counts(organization: Organization) -> None:
+async def test_a_request_with_several_keys_is_unauthenticated(organization: Organization) -> None:
     own = f"Bearer {organization.key}"
     answer = await organization.http.get(
         f"{organization.base}/knowledge-bases", headers=[("Authorization", own), ("Authorization", own)]

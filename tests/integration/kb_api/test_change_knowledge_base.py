@@ -33,7 +33,7 @@ async def active(organization: Organization, **fields: Any) -> KnowledgeBase:
     return await organization.stored(kb.kb_id)
 
 
-async def test_what_is_given_changes_and_what_is_absent_stays(organization: Organization) -> None:
+async def test_given_fields_change_and_absent_ones_stay(organization: Organization) -> None:
     before = await organization.create(description="kept", min_score=0.4)
     changes = {
         "name": "renamed",

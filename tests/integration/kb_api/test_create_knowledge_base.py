@@ -60,7 +60,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
     assert kb["created_by"] == organization.key.split("_")[1]
 
 
-async def test_what_is_created_is_what_is_read_back(organization: Organization) -> None:
+async def test_a_created_knowledge_base_is_read_back_unchanged(organization: Organization) -> None:
     await organization.tag("t1", "t2")
     created = await organization.create(
         name="Ünïcode \N{GRINNING FACE}",
@@ -316,7 +316,7 @@ async def test_a_late_knowledge_base_has_a_late_model_and_no_overlap(with_late_m
         ({"chunker_type": "recursive", "embedding_model": "one"}, "embedding_model"),
     ],
 )
-async def test_what_does_not_go_with_late_chunking_is_refused(
+async def test_fields_that_do_not_fit_late_chunking_are_refused(
     with_late_models: Organization, fields: dict[str, Any], named: str
 ) -> None:
     response = await with_late_models.request("POST", "/knowledge-bases", json={"name": "n", **fields})

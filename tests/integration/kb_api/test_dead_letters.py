@@ -133,7 +133,7 @@ async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
         assert new["redriven_from"] == last
 
 
-async def test_what_kafka_would_not_take_is_refused_and_stays_as_it_is(
+async def test_a_letter_too_large_for_kafka_is_not_redriven_and_stays_unchanged(
     organization: Organization, publisher: DeadLetterPublisher
 ) -> None:
     await publisher.publish(record(organization, b"x" * 1_048_500), reason="too-large", detail="")

@@ -192,7 +192,7 @@ async def test_an_unknown_document_is_not_found_and_nothing_is_published(
         ({"text": "x" * 1_000_000}, 413, "event-too-large"),
     ],
 )
-async def test_what_could_not_be_handled_is_refused_at_once(
+async def test_an_invalid_document_is_refused_at_once(
     organization: Organization, changes: dict[str, Any], status: int, slug: str
 ) -> None:
     body = {name: value for name, value in (BODY | changes).items() if value is not None}
@@ -222,7 +222,7 @@ def topic_takes(api: KbApi) -> Iterator[Callable[[int], None]]:
         (("PATCH", "/documents/d1/metadata"), {"metadata": {"k": "x" * 3_000}}, "less metadata"),
     ],
 )
-async def test_what_the_topic_would_not_take_is_refused_with_what_to_do(
+async def test_an_event_too_large_for_the_topic_is_refused_with_what_to_do(
     organization: Organization,
     topic_takes: Callable[[int], None],
     call: tuple[str, str],
@@ -356,7 +356,7 @@ async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organizati
         ([b"x"], "text/plain; charset=latin-1", 415, "unsupported-media-type"),
     ],
 )
-async def test_of_a_text_that_can_not_be_used_nothing_is_left_behind(
+async def test_an_unusable_text_leaves_nothing_behind(
     organization: Organization, pieces: list[bytes], media_type: str, status: int, slug: str
 ) -> None:
     answer = await put_text(organization, pieces, media_type=media_type)

@@ -77,7 +77,7 @@ async def test_a_key_that_makes_no_sense_is_refused(organization: Organization, 
     assert "tomorrow" not in response.text
 
 
-async def test_what_is_said_of_the_expiry_is_what_is_read_back(organization: Organization) -> None:
+async def test_the_expiry_in_the_answer_is_the_one_read_back(organization: Organization) -> None:
     asked = {"name": "n", "scopes": ["read"], "expires_at": "2999-01-01T02:00:00.123456+02:00"}
     created = await organization.ok("POST", "/api-keys", json=asked)
     del created["api_key"]

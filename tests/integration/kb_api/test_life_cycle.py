@@ -162,7 +162,7 @@ async def test_documents_that_failed_or_wait_for_their_text_do_not_keep_it_from_
     assert await life_cycle.STEPS[Status.INDEXING](organization.database, indexing)
 
 
-async def test_what_events_ask_for_after_the_scan_does_not_keep_it_from_becoming_active(
+async def test_jobs_of_events_after_the_scan_do_not_keep_it_from_becoming_active(
     organization: Organization,
 ) -> None:
     kb_id = (await organization.create())["kb_id"]

@@ -120,7 +120,9 @@ async def test_an_address_that_is_not_https_and_public_is_refused(organization: 
 
 
 @pytest.mark.parametrize("error_type", ["provider_auth", "provider_key_missing", "provider_quota", "rate_limited"])
-async def test_what_waits_for_a_key_is_due_when_there_is_another(organization: Organization, error_type: str) -> None:
+async def test_jobs_that_wait_for_a_key_are_due_when_there_is_another(
+    organization: Organization, error_type: str
+) -> None:
     kb = await organization.create()
     for document_id, waits_for in (("d", error_type), ("e", "provider_outage")):
         job = await organization.running_job(kb["kb_id"], document_id)
@@ -153,7 +155,7 @@ async def test_what_waits_for_a_key_is_due_when_there_is_another(organization: O
         ("azure", {"api_key": SECRET, "api_base": PUBLIC}, "api_base"),
     ],
 )
-async def test_what_makes_no_sense_is_named(
+async def test_an_invalid_field_is_named(
     organization: Organization, provider: str, body: dict[str, Any], field: str
 ) -> None:
     response = await organization.request("PUT", f"/llm-providers/{provider}", json=body)

@@ -98,7 +98,7 @@ async def test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over(org
     assert await warnings_sent(organization) == []
 
 
-async def test_what_a_crash_left_reserved_is_no_spending_to_warn_of(organization: Organization) -> None:
+async def test_reservations_left_by_a_crash_cause_no_budget_warning(organization: Organization) -> None:
     await set_budget(organization, soft=10)
     await Spending(organization.database, lifetime=timedelta(0)).reserve(organization.organization_id, 10)
     assert (await organization.ok("GET", "/budget"))["used"] == 0
@@ -106,7 +106,7 @@ async def test_what_a_crash_left_reserved_is_no_spending_to_warn_of(organization
     assert await warnings_sent(organization) == []
 
 
-async def test_what_the_row_has_missed_is_found_in_the_ledger_within_an_hour(organization: Organization) -> None:
+async def test_spending_missing_in_the_row_is_found_in_the_ledger_within_an_hour(organization: Organization) -> None:
     await set_budget(organization, soft=10)
     await spend(organization, 10)
     await change_row(organization, used=0)

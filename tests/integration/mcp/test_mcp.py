@@ -158,7 +158,7 @@ async def test_a_key_reaches_nothing_of_another_organization(
         assert named.is_error
 
 
-async def test_what_goes_wrong_is_told_in_the_result(reached: Reached, knowledge: Knowledge) -> None:
+async def test_errors_are_reported_in_the_result(reached: Reached, knowledge: Knowledge) -> None:
     async with reached.client(Scope.SEARCH) as client:
         for tool, arguments, said in (
             ("search_knowledge_base", {"query": ""}, "query"),

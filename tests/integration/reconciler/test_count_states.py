@@ -81,7 +81,7 @@ def replace_id(command: SyncDocument, n: int) -> SyncDocument:
     return command.model_copy(update={"document_id": f"d{n}"})
 
 
-async def test_what_is_counted_costs_no_look_at_each_job_or_closed_circuit(database: Database) -> None:
+async def test_counting_states_does_not_scan_all_jobs_and_closed_circuits(database: Database) -> None:
     async def looked_at() -> int:
         status = await database.command("serverStatus")
         return int(status["metrics"]["queryExecutor"]["scannedObjects"])

@@ -136,7 +136,7 @@ async def test_a_long_text_is_cut_after_a_sentence_and_marked(asked: Asked, sett
     assert settings.run_document_tokens - count_tokens(SENTENCE) <= tokens <= settings.run_document_tokens
 
 
-async def test_of_a_large_text_only_the_pieces_of_its_beginning_are_read(asked: Asked) -> None:
+async def test_only_the_first_pieces_of_a_large_text_are_read(asked: Asked) -> None:
     await asked.hear(SENTENCE * (LARGE_BYTES // len(SENTENCE)))
     pieces = asked.database[f"{document_texts.NAME}.chunks"]
     # Who reads them fails.
@@ -229,7 +229,7 @@ async def test_the_demo_model_quotes_the_document(asked: Asked) -> None:
     assert (run["citations"], run["dropped_citations"]) == ([], 0)
 
 
-async def test_what_a_document_does_to_a_run_is_described(app: FastAPI) -> None:
+async def test_openapi_describes_the_document_of_a_run(app: FastAPI) -> None:
     described = app.openapi()
     start = described["paths"]["/v0/orgs/{organization_id}/runs"]["post"]
     assert {"404", "409"} <= start["responses"].keys()

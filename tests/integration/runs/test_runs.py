@@ -536,7 +536,7 @@ async def test_a_schema_that_is_not_taken_is_refused_by_the_name_of_its_field(au
         ({"messages": QUESTION, "response_schema": {"pattern": "(a+)+"}}, 422, "validation-error"),
     ],
 )
-async def test_what_can_not_become_a_run_is_refused_before_anything_is_asked(
+async def test_an_invalid_run_is_refused_before_any_call(
     author: Author, body: dict[str, Any], status: int, slug: str
 ) -> None:
     refused = await author.ask("POST", "/runs", body)

@@ -318,7 +318,7 @@ async def test_w11_filters_find_exactly_what_they_say_by_words_as_by_vectors(
     ],
     ids=lambda value: value if isinstance(value, str) else repr(value)[:40],
 )
-async def test_what_cannot_be_searched_for_is_refused_by_name(
+async def test_a_filter_that_cannot_be_searched_is_refused_by_name(
     searcher: Searcher, field: str, fields: dict[str, Any]
 ) -> None:
     response = await searcher.post(ANY_PATH, {"query": "x", **fields})

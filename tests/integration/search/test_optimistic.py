@@ -286,7 +286,7 @@ async def test_a_failure_is_told_at_once_and_not_tried_again(
 
 
 @pytest.mark.parametrize("index", [VECTOR_INDEX, TEXT_INDEX])
-async def test_what_goes_wrong_for_a_revoked_key_is_not_told_to_it(
+async def test_a_revoked_key_gets_401_and_not_the_error_of_its_search(
     searcher: Searcher, library: Knowledge, search_database: Database, index: str
 ) -> None:
     await library.chunks.collection.drop_search_index(index)

@@ -103,7 +103,7 @@ async def test_a_hybrid_search_is_as_before_once_the_provider_is_back(
     assert (await searcher.search(knowledge, "fox of the woods"))["degraded"] == []
 
 
-async def test_of_several_knowledge_bases_those_whose_provider_answers_are_searched_by_vectors(
+async def test_knowledge_bases_whose_provider_answers_are_searched_by_vectors_beside_others(
     searcher: Searcher, knowledge: Knowledge, search_database: Database, fail: Fail
 ) -> None:
     other = await create(search_database, ORGANIZATION, embedding_model="hash-128")

@@ -77,7 +77,7 @@ async def test_an_organization_without_any_gets_an_empty_answer(searcher: Search
     assert (answer["results"], answer["knowledge_bases"], answer["failures"]) == ([], [], [])
 
 
-async def test_what_fails_in_one_is_told_beside_what_the_others_answer(
+async def test_a_failure_in_one_kb_is_listed_beside_the_results_of_the_others(
     searcher: Searcher, search_database: Database
 ) -> None:
     whole = await create(search_database, ORGANIZATION, filterable_metadata=("year",))

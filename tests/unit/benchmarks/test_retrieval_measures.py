@@ -47,7 +47,7 @@ def test_a_hand_made_example() -> None:
     assert measured.mrr == 1 / 2
 
 
-def test_what_comes_after_the_tenth_does_not_count() -> None:
+def test_hits_after_the_tenth_do_not_count() -> None:
     assert measure([*DOCUMENTS[:10], "a"], {"a": 1}).mrr == 0
 
 

@@ -99,17 +99,17 @@ async def test_bytes_that_decompress_to_nothing_count_too() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "unheard-of"])
-async def test_what_we_can_not_decompress_in_pieces_is_refused(encoding: str) -> None:
+async def test_an_encoding_that_can_not_be_decompressed_in_pieces_is_refused(encoding: str) -> None:
     with pytest.raises(httpx.DecodingError):
         await read(Server([b"x"], encoding=encoding), up_to=MEGABYTE)
 
 
-async def test_what_is_not_what_it_says_is_refused() -> None:
+async def test_an_answer_with_a_wrong_content_encoding_is_refused() -> None:
     with pytest.raises(httpx.DecodingError):
         await read(Server([b"not gzip at all"], encoding="gzip"), up_to=MEGABYTE)
 
 
-async def test_of_an_error_the_beginning_is_read_and_its_status_stays() -> None:
+async def test_the_beginning_of_an_error_is_read_and_its_status_stays() -> None:
     response = await read(Server([b"x" * MEGABYTE], status=429), up_to=10 * MEGABYTE)
     assert response.status_code == 429
     assert len(response.content) <= MAX_ERROR_BYTES

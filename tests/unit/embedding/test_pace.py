@@ -104,7 +104,7 @@ def duration_s(server: Server, sizes: Sequence[int], *, pause_s: float = 0.0) ->
 
 
 @pytest.mark.parametrize("texts_per_s", [1.0, 1.2, 5.0])
-def test_of_what_a_slow_provider_computes_nine_tenths_are_used_and_everything_is_embedded(texts_per_s: float) -> None:
+def test_nine_tenths_of_the_answers_of_a_slow_provider_are_used_and_everything_is_embedded(texts_per_s: float) -> None:
     server = Server(texts_per_s)
     sizes = [120] * 20
     took_s = duration_s(server, sizes)

@@ -62,7 +62,7 @@ def test_no_text_is_paid_for_twice(batch: dict[str, str], guilty: set[str]) -> N
     assert sum(map(len, answered)) == len(set().union(*answered))
 
 
-def test_what_is_no_refusal_ends_it() -> None:
+def test_an_error_other_than_a_refusal_ends_the_splitting() -> None:
     async def ask(_batch: Mapping[str, str]) -> dict[str, int]:
         raise ProviderUnavailable("down", error_type="provider_5xx")
 

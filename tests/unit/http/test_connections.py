@@ -16,7 +16,7 @@ class Opened:
         return [self.connections.add(name, partial(self.closed.append, name)) for name in names]
 
 
-def test_of_those_that_have_never_asked_the_oldest_goes_first_and_then_idle_ones() -> None:
+def test_the_oldest_connection_without_a_request_is_closed_first_and_then_idle_ones() -> None:
     opened = Opened(limit=4)
     opened.add("idle", "silent-1", "silent-2", "busy")
     opened.connections.busy("idle")

@@ -126,7 +126,7 @@ async def test_a_422_does_not_repeat_what_the_field_held(http: httpx.AsyncClient
 @pytest.mark.parametrize(
     "body", [b"{", b'{"name": NaN}', b'{"name": "x", "name": "y"}', b'{"name": "\\ud800"}', b"\xff"]
 )
-async def test_what_is_not_json_is_400(http: httpx.AsyncClient, body: bytes) -> None:
+async def test_a_body_that_is_not_json_is_400(http: httpx.AsyncClient, body: bytes) -> None:
     response = await post(http, body)
     assert (response.status_code, problem_of(response)["type"]) == (400, "malformed-json")
 

@@ -51,7 +51,7 @@ def test_any_bytes_are_read_or_refused_with_a_value_error(body: bytes) -> None:
         b"9" * 10_000,
     ],
 )
-def test_what_is_ambiguous_or_cannot_be_stored_is_refused(body: bytes) -> None:
+def test_ambiguous_or_unstorable_json_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"^[^{}\[\]]*$"):
         parse(body)
 
@@ -68,7 +68,7 @@ def test_a_whole_surrogate_pair_is_a_character() -> None:
         "[" + ",".join(["0"] * (MAX_VALUES - 1)) + "]",
     ],
 )
-def test_what_stands_in_strings_is_no_value(text: str) -> None:
+def test_text_in_strings_does_not_count_as_values(text: str) -> None:
     parse(text.encode())
 
 

@@ -170,7 +170,7 @@ def test_a_missing_field_is_rejected_and_named(field: str) -> None:
         (with_data(pages=[{"page": 1, "start": 0, "end": 5}, {"page": 2, "start": 4, "end": 6}]), "bad-data"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_message_has_a_name(value: bytes | None, reason: str) -> None:
+def test_each_error_in_a_message_has_a_name(value: bytes | None, reason: str) -> None:
     error = rejection(value)
     assert error is not None
     assert error.reason == reason
@@ -190,7 +190,7 @@ def test_what_is_wrong_with_a_message_has_a_name(value: bytes | None, reason: st
         with_envelope(unheard_of=1),
     ],
 )
-def test_what_is_unusual_and_right_is_taken(value: bytes) -> None:
+def test_unusual_valid_messages_are_accepted(value: bytes) -> None:
     assert rejection(value) is None
 
 

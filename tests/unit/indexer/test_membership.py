@@ -90,7 +90,7 @@ def test_a_document_is_indexed_where_it_belongs_and_is_not() -> None:
     assert decide(document("a", "x"), kb("a", "b"), None) is Action.INDEX
 
 
-def test_nothing_is_done_about_what_is_as_it_should_be() -> None:
+def test_nothing_is_done_about_a_document_without_drift() -> None:
     d, k = document("a"), kb("a")
     assert decide(d, k, indexed(d, k)) is Action.NOTHING
     assert decide(document("b"), k, None) is Action.NOTHING
@@ -119,7 +119,7 @@ def test_another_text_or_another_way_to_cut_it_means_indexing() -> None:
     assert decide(d, kb("a", embedding_model="hash-17"), indexed(d, k)) is Action.INDEX
 
 
-def test_what_the_chunks_carry_of_the_document_is_renewed_without_indexing() -> None:
+def test_document_fields_in_chunks_are_updated_without_indexing() -> None:
     d, k = document("a"), kb("a")
     assert d.text is not None
     for changed in (
@@ -138,7 +138,7 @@ def test_a_new_revision_of_the_same_content_is_only_acknowledged() -> None:
 
 
 @pytest.mark.parametrize("field", ["name", "description", "min_score", "coalesce_neighbors", "status", "tags_version"])
-def test_what_does_not_decide_chunks_and_vectors_does_not_change_the_hash_of_the_configuration(field: str) -> None:
+def test_settings_that_do_not_affect_chunks_or_vectors_do_not_change_the_configuration_hash(field: str) -> None:
     assert kb("a", **{field: "other"}).config_hash == kb("b").config_hash
 
 

@@ -128,7 +128,7 @@ def test_a_deletion_makes_absent_what_is_no_newer_than_itself() -> None:
     assert after(ocr(4), deleted(3)).alive
 
 
-def test_what_is_said_of_a_document_after_its_deletion_waits_for_its_text() -> None:
+def test_events_after_a_deletion_wait_for_the_text_of_the_document() -> None:
     document = after(ocr(1), deleted(2), tagged(3, "b"), described(3, {"n": 1}))
 
     assert not document.alive

@@ -160,7 +160,7 @@ def test_a_removed_chunk_is_retired_at_the_version_before() -> None:
     assert (gone["since"], gone["until"], gone["retired_at"]) == (1, 2, "$$NOW")
 
 
-def test_what_comes_back_is_revived_under_its_old_id_and_is_retired_no_more() -> None:
+def test_a_chunk_that_comes_back_is_revived_under_its_old_id() -> None:
     rows: Rows = {}
     swap(rows, "pq", version=1)
     swap(rows, "p", version=2)
@@ -181,7 +181,7 @@ def test_rows_retired_before_are_left_alone() -> None:
     assert swap(rows, "p", version=3) == Changes([], (), 0)
 
 
-def test_what_the_chunks_carry_of_the_document_is_renewed_in_place() -> None:
+def test_document_fields_in_chunks_are_updated_in_place() -> None:
     rows: Rows = {}
     swap(rows, "pq", version=1)
 

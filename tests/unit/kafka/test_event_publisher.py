@@ -50,7 +50,7 @@ async def test_a_publisher_goes_on_after_an_error_that_its_client_can_not_recove
         await later
 
 
-async def test_who_publishes_is_told_when_kafka_did_not_acknowledge(clients: Clients) -> None:
+async def test_publishing_raises_when_kafka_did_not_acknowledge(clients: Clients) -> None:
     async with publisher() as events:
         publishing = asyncio.create_task(events.publish(*deleted("a")))
         sent = await was_given(clients.made[0], 1)

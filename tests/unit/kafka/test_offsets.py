@@ -11,7 +11,7 @@ gaps = st.lists(st.integers(min_value=1, max_value=4), min_size=1, max_size=40)
 
 
 @given(start=st.integers(0, 1000), gaps=gaps, choices=st.data())
-def test_what_is_committed_never_passes_an_unfinished_record_and_loses_nothing_finished(
+def test_the_committed_offset_never_passes_an_unfinished_record_and_loses_no_finished_one(
     start: int, gaps: list[int], choices: st.DataObject
 ) -> None:
     offsets = [start]

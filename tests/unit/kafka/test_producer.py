@@ -48,7 +48,7 @@ async def send_each(keys: Sequence[str], errors: Mapping[str, KafkaError]) -> tu
 
 
 @pytest.mark.parametrize("when", ["now", "later"])
-async def test_what_comes_after_a_refused_message_is_sent(when: str) -> None:
+async def test_messages_after_a_refused_one_are_sent(when: str) -> None:
     outcomes, _ = await send_each(["a", f"{when}/b", "c"], {"b": MessageSizeTooLargeError("a secret text")})
     before, refused, after = outcomes
     assert (before, after) == (None, None)

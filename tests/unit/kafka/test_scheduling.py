@@ -277,7 +277,7 @@ def test_bulk_work_gets_its_tenth_also_where_live_work_of_the_same_organization_
     assert started(scheduler) == {"live": 7, "bulk": 1}
 
 
-def test_what_runs_beyond_a_lowered_limit_goes_on_and_nothing_begins_until_there_is_room() -> None:
+def test_items_beyond_a_lowered_limit_go_on_and_no_other_begins_until_a_slot_is_free() -> None:
     limits = [10]
     scheduler = Scheduler[str](max_in_flight=10, per_group=10, limit=lambda: limits[0])
     for n in range(20):

@@ -44,7 +44,7 @@ def test_too_few_partitions_and_a_missing_topic_are_unfit_and_more_partitions_ar
         (found(max_message_bytes="1000"), "has max.message.bytes=1000 instead of 1048576"),
     ],
 )
-def test_what_an_operator_should_know_of_is_a_risk(topics: dict[str, FoundTopic], reason: str) -> None:
+def test_a_risky_setting_of_a_topic_is_reported(topics: dict[str, FoundTopic], reason: str) -> None:
     (risk,) = reasons(topics)
     assert risk.startswith(reason)
 

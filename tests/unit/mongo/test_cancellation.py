@@ -15,7 +15,7 @@ async def test_a_cancellation_that_comes_together_with_the_result_is_not_lost() 
         await task
 
 
-async def test_what_takes_longer_than_its_timeout_is_cancelled() -> None:
+async def test_a_call_beyond_its_timeout_is_cancelled() -> None:
     for timeout in (0.01, 0):
         never: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         with pytest.raises(TimeoutError):

@@ -39,7 +39,7 @@ def changed(definition: dict[str, Any], *path: Any, to: Any) -> dict[str, Any]:
         (changed(TEXT, "analyzers", 0, "tokenizer", "maxTokenLength", to=255), TEXT),
     ],
 )
-def test_what_a_deployment_adds_to_a_definition_makes_no_difference(
+def test_fields_that_a_deployment_adds_to_a_definition_make_no_difference(
     found: dict[str, Any], wanted: dict[str, Any]
 ) -> None:
     assert is_defined_as(found, wanted)

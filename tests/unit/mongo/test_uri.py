@@ -78,7 +78,7 @@ async def test_a_uri_that_cannot_be_read_is_refused_without_quoting_its_password
     assert refused.value.__cause__ is None
 
 
-async def test_what_is_wrong_with_a_uri_without_a_password_is_told() -> None:
+async def test_an_error_in_a_uri_without_a_password_is_explained() -> None:
     with pytest.raises(Misconfigured, match="Unknown option: readpreferense"):
         await connect("mongodb://mongo/?readPreferense=secondary")
 

@@ -137,7 +137,7 @@ def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:
     assert [each.partition(":")[0] for each in find_violations(json.dumps(machine), schema)] == ["$.part.parts[0].name"]
 
 
-def test_what_is_wrong_with_a_name_that_is_no_text_is_said_in_text() -> None:
+def test_a_violation_at_a_name_with_unpaired_surrogates_is_valid_text() -> None:
     [wrong] = find_violations(r'{"\ud83d": 1}', {"additionalProperties": {"type": "string"}})
     wrong.encode()
 
@@ -151,7 +151,7 @@ def test_a_property_may_be_called_pattern() -> None:
     check_schema({"$defs": {"x": {"type": "string"}}, "properties": {"a": {"$ref": "#/$defs/x"}}})
 
 
-def test_what_is_wrong_is_said_with_its_place() -> None:
+def test_a_violation_names_its_place() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a", "b"]}
     found = find_violations('{"a": "x"}', schema)
     assert sorted(each.partition(":")[0] for each in found) == ["$", "$.a"]

@@ -64,5 +64,5 @@ def test_every_string_is_cleaned_and_nothing_else_whatever_pieces_it_comes_in(
         ('["a\nhttps://evil.example"]', r'["a\nhttps[:]//evil.example"]'),
     ],
 )
-def test_what_stands_between_strings_stays_as_it_is(written: str, shown: str) -> None:
+def test_json_between_strings_stays_unchanged(written: str, shown: str) -> None:
     assert clean_json(written, CLEAN) == shown

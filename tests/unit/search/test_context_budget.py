@@ -39,7 +39,7 @@ passages = st.builds(
 
 @given(st.lists(passages, max_size=6), st.integers(0, 700), st.sampled_from(["similarity", "recency", "balanced"]))
 @example([passage(SENTENCE * 40)], 150, "similarity")
-def test_what_is_kept_fits_is_of_the_passages_and_adds_up(
+def test_kept_passages_fit_the_budget_and_the_counts_add_up(
     given_passages: list[BudgetedPassage], max_tokens: int, prioritize_by: PrioritizeBy
 ) -> None:
     result = fitted(*given_passages, max_tokens=max_tokens, prioritize_by=prioritize_by)

@@ -177,7 +177,7 @@ def test_a_value_that_no_metadata_can_equal_is_refused_by_the_name_of_its_key(va
 @pytest.mark.parametrize(
     "condition", [{"$ne": 1}, {"$nin": ["a", 1]}, {"$gt": 1}, {"$gte": 1}, {"$lt": "x"}, {"$eq": 1, "$lte": 1}]
 )
-def test_what_takes_a_filter_path_of_its_own_is_refused_by_the_name_of_the_key_without_one(condition: Any) -> None:
+def test_a_comparison_of_a_key_without_a_filter_path_is_refused_by_name(condition: Any) -> None:
     with pytest.raises(FilterError, match="filterable_metadata") as refused:
         compiled({"$or": [{"lang": "de"}, {"color": condition}]})
     assert (refused.value.slug, refused.value.status) == ("not-filterable", 422)
@@ -274,7 +274,7 @@ def test_all_criteria_hold_together_and_a_list_means_any_of() -> None:
     }
 
 
-def test_of_filters_under_or_one_is_enough_and_under_and_all_must_hold() -> None:
+def test_or_needs_one_filter_to_match_and_and_needs_all() -> None:
     red, blue = ({"metadata_pairs": {"$in": [metadata_pair("color", color)]}} for color in ("red", "blue"))
     for combination in ("$and", "$or"):
         combined = {combination: [{"color": "red"}, {"color": "blue"}]}
@@ -356,7 +356,7 @@ def typed(value: Any) -> tuple[str, Any]:
 
 
 @given(good_filters, documents)
-def test_what_is_compiled_lets_through_what_the_filter_means(
+def test_a_compiled_filter_matches_as_the_reference_filter_does(
     metadata_filter: dict[str, Any], document: ReferenceDocument
 ) -> None:
     row = {

@@ -85,7 +85,7 @@ def histories(draw: st.DrawFn) -> History:
 
 
 @given(histories())
-def test_what_is_shown_of_a_document_is_never_mixed_and_never_empty(history: History) -> None:
+def test_shown_hits_of_a_document_are_of_one_version_and_never_empty(history: History) -> None:
     texts = {int(identity.rpartition(":")[2]) for identity in shown(*map(history.row, history.hits))}
     assert texts
     assert any(texts <= version for version in history.versions)
@@ -98,12 +98,12 @@ def test_a_live_hit_hides_what_was_replaced() -> None:
     assert shown(row("d:1", until=3, retired_for_ms=1), row("d:2", since=4)) == ["d:2"]
 
 
-def test_what_was_replaced_is_shown_for_thirty_seconds_while_nothing_of_the_document_is_live() -> None:
+def test_replaced_chunks_are_shown_for_thirty_seconds_while_no_hit_of_the_document_is_live() -> None:
     assert shown(row("d:1", until=3, retired_for_ms=LATELY_MS)) == ["d:1"]
     assert shown(row("d:1", until=3, retired_for_ms=LONG_AGO_MS)) == []
 
 
-def test_of_what_was_replaced_only_one_version_is_shown() -> None:
+def test_only_one_replaced_version_is_shown() -> None:
     older, newer, in_both = (
         row("d:0", until=1, retired_for_ms=1),
         row("d:1", since=2, until=2, retired_for_ms=1),

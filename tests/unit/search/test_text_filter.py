@@ -64,7 +64,7 @@ def test_each_clause_has_an_operator_that_means_the_same() -> None:
 
 
 @pytest.mark.parametrize("word", ["w", "東", "é1"])
-def test_of_a_long_query_the_first_words_are_looked_for(word: str) -> None:
+def test_a_long_query_is_cut_to_its_first_words(word: str) -> None:
     joined = " ".join([word] * 300)
     assert SearchQuery(joined).text_for_index(1).split() == [word] * 256
     assert SearchQuery(joined[:100]).text_for_index(1) == joined[:100]

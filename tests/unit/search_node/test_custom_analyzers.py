@@ -78,7 +78,7 @@ def test_an_article_before_an_apostrophe_is_no_part_of_its_word(name: str, text:
 
 
 @given(st.text())
-def test_what_is_folded_is_as_the_standard_derives_it(text: str) -> None:
+def test_folding_follows_nfkc_casefold(text: str) -> None:
     folded = icu_normalize(text)
     assert folded == icu_normalize(folded)
     assert folded == icu_normalize(unicodedata.normalize("NFD", text))

@@ -36,7 +36,7 @@ def test_changes_become_visible_in_order_each_once_and_never_before_the_lag(
 
 
 @given(ages, refreshes, st.integers(0, 3))
-def test_what_was_old_enough_at_one_refresh_is_visible_after_the_next(
+def test_changes_older_than_the_lag_at_one_refresh_are_visible_after_the_next(
     committed: list[float], times: list[float], seed: int
 ) -> None:
     queue = queue_of(committed, seed)

@@ -103,7 +103,7 @@ async def test_commands_are_understood_in_whatever_pieces_they_arrive(node: Sear
         await writer.wait_closed()
 
 
-async def test_what_follows_a_command_that_the_node_works_on_waits_for_it(mongod: Mongod) -> None:
+async def test_later_commands_wait_for_one_that_the_node_works_on(mongod: Mongod) -> None:
     async with serve((LOOPBACK, 0), (LOOPBACK, mongod.port)) as node:
         await node.wait_ready()
         node._catalogue.loaded.clear()
@@ -173,7 +173,7 @@ async def test_unacknowledged_writes_and_change_streams_pass(things: Collection)
 @pytest.mark.parametrize(
     "malformed", [b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", struct.pack("<iiii", 16, 1, 0, 2012)]
 )
-async def test_what_is_not_the_wire_protocol_is_cut_off(node: SearchNode, malformed: bytes) -> None:
+async def test_a_connection_that_does_not_speak_the_wire_protocol_is_closed(node: SearchNode, malformed: bytes) -> None:
     reader, writer = await asyncio.open_connection(*node.address)
     writer.write(malformed)
     try:

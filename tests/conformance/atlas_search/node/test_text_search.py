@@ -168,6 +168,6 @@ async def test_a_search_is_refused_that_the_node_can_not_do(texts: Collection, w
         await search_ids(texts, QUERIES[what])
 
 
-async def test_what_only_changes_how_atlas_works_is_accepted(texts: Collection) -> None:
+async def test_options_that_only_matter_to_atlas_are_accepted(texts: Collection) -> None:
     ignored: dict[str, Any] = {"concurrent": True, "returnStoredSource": False, "scoreDetails": False}
     assert await search_ids(texts, {"text": {"query": "lazy", "path": "text"}}, **ignored) == [0]
