@@ -98,7 +98,7 @@ def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetim
     )
 
 
-def let_go(circuit: Circuit, admission: Admission) -> Circuit:
+def release_probe(circuit: Circuit, admission: Admission) -> Circuit:
     """Return the circuit after a call whose outcome says nothing about the provider: another call may probe."""
     if admission.probe and admission.generation == circuit.generation:
         return replace(circuit, probe_until=None)

@@ -153,7 +153,7 @@ class CircuitBreaker:
 
     async def _release_probe(self, circuit_id: CircuitId, admission: Admission) -> None:
         if admission.probe:
-            await self._change(circuit_id, lambda before, _: (circuit.let_go(before, admission), None))
+            await self._change(circuit_id, lambda before, _: (circuit.release_probe(before, admission), None))
 
     async def _change(self, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]) -> T:
         try:

@@ -84,7 +84,7 @@ class Replicas(RuleBasedStateMachine):
     @rule(data=st.data())
     def a_call_is_given_up(self, data: st.DataObject) -> None:
         before, admission = self.circuit, self.end_of_one(data)
-        self.circuit = circuit.let_go(before, admission)
+        self.circuit = circuit.release_probe(before, admission)
         assert (self.circuit.cause, self.circuit.open_until) == (before.cause, before.open_until)
 
     def end_of_one(self, data: st.DataObject) -> Admission:
@@ -132,7 +132,7 @@ def test_a_given_up_probe_makes_way_for_another() -> None:
     current, probe = admit(current, current.open_until)
     assert isinstance(probe, Admission)
     assert isinstance(admit(current, current.open_until or now)[1], Refusal)
-    current = circuit.let_go(current, probe)
+    current = circuit.release_probe(current, probe)
     _, answer = admit(current, current.open_until or now)
     assert isinstance(answer, Admission)
     assert answer.probe
