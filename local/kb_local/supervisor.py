@@ -54,7 +54,7 @@ LAUNCH_SETTINGS = frozenset(
 
 @dataclass(slots=True)
 class RestartHistory:
-    """RestartHistory of one process so far."""
+    """Number of restarts of one process, and its last exit."""
 
     restarts: int = 0
     last_exit: str | None = None

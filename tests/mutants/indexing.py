@@ -328,7 +328,8 @@ MUTANTS: Final = (
     Mutant(
         "sweeper-does-not-note-what-it-published",
         "services/indexer/kb_indexer/sweeper.py",
-        old="        await index_jobs.note_published(self._database, {job.key: job.token for job in due})\n",
+        old="        await index_jobs.note_published("
+        "self._database, {job.key: job.publication for job in due if job.publication})\n",
         new="",
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_command_published_again_is_given_time_to_be_claimed"),
     ),
@@ -350,6 +351,15 @@ MUTANTS: Final = (
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py",
             "test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon",
+        ),
+    ),
+    Mutant(
+        "note-counts-for-a-later-publication",
+        "shared/kb_shared/mongo/index_jobs/due.py",
+        old='                        "publication": str(uuid4()),\n',
+        new="",
+        caught_by=in_file(
+            f"{_TESTS}/test_jobs.py", "test_a_note_does_not_count_for_a_job_that_a_sweeper_has_taken_since"
         ),
     ),
     Mutant(

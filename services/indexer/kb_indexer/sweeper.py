@@ -58,7 +58,7 @@ class Sweeper:
         for traceparent, jobs in groupby(due, key=lambda job: job.traceparent):
             tracing.start(traceparent)
             await self._publish(list(jobs))
-        await index_jobs.note_published(self._database, {job.key: job.token for job in due})
+        await index_jobs.note_published(self._database, {job.key: job.publication for job in due if job.publication})
         if due:
             log.info("jobs.swept", jobs=len(due))
         return len(due)

@@ -182,7 +182,9 @@ def create_chat(database: Database, settings: ChatSettings) -> Chat:
         ChatProvider(private_addresses=settings.allow_private_providers),
         charging=ChatCharging(database, Spending(database)),
         guard=ProviderGuard(
-            CircuitBreaker(database, probe_lifetime=timedelta(seconds=2 * settings.chat_timeout_s)),
+            CircuitBreaker(
+                database, probe_lifetime=timedelta(seconds=2 * max(settings.chat_timeout_s, settings.chat_patience_s))
+            ),
             RateLimiter(database),
             patience_s=settings.chat_patience_s,
         ),

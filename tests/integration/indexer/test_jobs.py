@@ -395,6 +395,20 @@ async def test_a_command_published_a_moment_ago_is_not_noted_yet(tenant: Tenant,
     assert await the_job(tenant) == opened
 
 
+async def test_a_note_does_not_count_for_a_job_that_a_sweeper_has_taken_since(
+    own_tenant: Tenant, own_indexer: Replica
+) -> None:
+    """The sweeper may die before it publishes the command."""
+    await own_tenant.create_kb("a")
+    await own_indexer.publish(own_tenant.ocr("d", TEXT))
+    await own_tenant.make_due()
+    [taken] = await index_jobs.take_due(own_tenant.database, limit=10)
+
+    await own_indexer.requests.note_published(after_s=0)
+
+    assert (await the_job(own_tenant)).next_attempt_at == taken.next_attempt_at
+
+
 async def test_a_command_published_again_is_given_time_to_be_claimed(tenant: Tenant, indexer: Replica) -> None:
     """Else each sweep would add another command to a lane that is behind already."""
     await tenant.create_kb("a")

@@ -1,5 +1,7 @@
 """Jobs that are due, which the sweepers of all replicas share."""
 
+from uuid import uuid4
+
 from pymongo import ASCENDING, ReturnDocument
 
 from kb_shared.mongo.database import Database, long_commands
@@ -33,6 +35,8 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
                         "state": IndexJobState.PENDING,
                         "next_attempt_at": later("$$NOW", PUBLISH_GRACE),
                         "publish_by": later("$$NOW", PUBLISH_GRACE),
+                        # A note of an earlier publication does not count for this one.
+                        "publication": str(uuid4()),
                     }
                 }
             ],

@@ -63,6 +63,8 @@ class IndexJob:
     error_message: str | None = None
     postponed_until: datetime | None = None
     """After a failed attempt: time before which no worker may claim it."""
+    publication: str | None = None
+    """Id of the latest request to publish its command; None if an older version wrote the row."""
 
     @property
     def key(self) -> MembershipKey:

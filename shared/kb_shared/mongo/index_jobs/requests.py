@@ -53,18 +53,22 @@ async def request(database: Database, requests: Collection[Request]) -> dict[Req
     return opened
 
 
-async def note_published(database: Database, opened: Opened) -> None:
+async def note_published(database: Database, publications: Mapping[MembershipKey, str]) -> None:
     """Note that commands are published: they may wait in their lanes for `UNCLAIMED_GRACE`.
 
-    Jobs that were claimed or requested again since are not changed.
+    Jobs that were claimed, requested again or taken as due since are not changed.
+
+    Args:
+        database: of the jobs.
+        publications: ids of the publications that are done: the tokens of a request, the `publication` of a due job.
     """
-    if not opened:
+    if not publications:
         return
     await database[NAME].update_many(
         {
-            "_id": {"$in": [row_id(key.kb_id, key.document_id) for key in opened]},
-            "organization_id": {"$in": sorted({key.organization_id for key in opened})},
-            "token": {"$in": list(opened.values())},
+            "_id": {"$in": [row_id(key.kb_id, key.document_id) for key in publications]},
+            "organization_id": {"$in": sorted({key.organization_id for key in publications})},
+            "publication": {"$in": list(publications.values())},
             # A claim, its return and a postponement each set another time. The command of a row without `publish_by`,
             # of an older version, is published once more.
             "$expr": {"$eq": ["$next_attempt_at", "$publish_by"]},
@@ -91,6 +95,7 @@ def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateO
                     # An ordinary request does not cancel an earlier forced one.
                     "force": {"$or": [command.force, {"$ifNull": ["$force", False]}]},
                     "token": opened[key],
+                    "publication": opened[key],
                     "attempts": 0,
                     # A suspect stays one: no new request lets it be indexed beside other documents before it succeeds.
                     "crashes": {"$min": [{"$ifNull": ["$crashes", 0]}, SUSPECT_AFTER]},
