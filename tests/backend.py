@@ -28,7 +28,7 @@ class Kind(StrEnum):
 class Backend:
     kind: Kind
     mongo_uri: str | None
-    """Of a deployment that runs already; None: the run starts one."""
+    """URI of a deployment that runs already; None: the run starts one."""
     kafka: str | None
     """Bootstrap servers of a cluster that runs already; None: the run starts one."""
 
@@ -49,7 +49,7 @@ class Backend:
 
     @property
     def has_local_broker(self) -> bool:
-        """Whether Kafka is the broker of `kb_local`, which has no idempotent producers and loses members that leave."""
+        """Say whether Kafka is the broker of `kb_local`: no idempotent producers, and members that leave are lost."""
         return self.kind is Kind.LOCAL and self.kafka is None
 
     def described(self) -> list[str]:

@@ -70,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported by now stays: looking through it for garbage, again and again, takes a twentieth of the CPU."""
+    """Freeze the imported modules: a garbage collector that scans them takes a twentieth of the CPU."""
     gc.collect()
     gc.freeze()
 
@@ -254,5 +254,5 @@ async def within_a_month() -> None:
 
 @pytest.fixture
 def topic_prefix() -> str:
-    """What this test's topics and consumer groups begin with, on the broker that all tests share."""
+    """Return the prefix of this test's topics and consumer groups on the broker that all tests share."""
     return f"test-{uuid4().hex[:16]}."

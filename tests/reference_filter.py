@@ -16,7 +16,7 @@ ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 @dataclass(frozen=True)
 class ReferenceDocument:
-    """What a filter can ask of a document, as its upstream knows it."""
+    """Fields of a document that a filter can use, as its upstream knows them."""
 
     name: str = "a.pdf"
     tag_ids: Sequence[str] = ()

@@ -25,7 +25,7 @@ class ScriptedModel:
         (await self.http.put("/admin/chat", json={"model": self.name, "turns": turns})).raise_for_status()
 
     async def requests(self) -> list[dict[str, Any]]:
-        """What it was asked."""
+        """Return the requests that it received."""
         found: list[dict[str, Any]] = (await self._report())["requests"]
         return found
 

@@ -19,6 +19,7 @@ PACKAGES: Final = (
     "services/reconciler/kb_reconciler",
     "services/search/kb_search",
     "shared/kb_shared",
+    "tests",
 )
 ASSIGNMENTS: Final = (ast.Assign, ast.AnnAssign)
 REFUSED: Final = frozenset({"Of", "That", "Those", "What", "Where", "Whether", "Which", "Who", "Whom", "Whose"})

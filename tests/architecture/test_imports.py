@@ -46,7 +46,7 @@ import {module}
 
 
 def imports_without(module: str, blocked: tuple[str, ...]) -> str:
-    """What the import of `module` says on stderr when `blocked` can't be imported; nothing when all is well."""
+    """Import `module` without the `blocked` ones and return what it prints on stderr; empty when it succeeds."""
     program = BLOCKED.format(blocked=blocked, module=module)
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False).stderr
 

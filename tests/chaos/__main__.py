@@ -39,17 +39,17 @@ ELECTION_TIMEOUT_MS = 4000
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a seed is run under; a result holds for these only."""
+    """Conditions under which a seed runs; a result holds for these only."""
 
     seconds: float
     replicas: int
     reconciler: bool
     brokers: int = 0
-    """Of Apache Kafka; none: a local broker."""
+    """Number of brokers of Apache Kafka; 0: a local broker."""
     members: int = 1
-    """Of the replica set."""
+    """Number of members of the replica set."""
     cpu_share: float | None = None
-    """Of a CPU, for each indexer and each mongod."""
+    """Share of a CPU for each indexer and each mongod."""
 
     def arguments(self, seed: int) -> str:
         servers = f" --brokers {self.brokers} --members {self.members}" if self.brokers or self.members > 1 else ""

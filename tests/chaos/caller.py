@@ -26,7 +26,7 @@ class Caller:
     system: System
     availability: AvailabilityRecorder
     retries: bool
-    """Whether Kafka and MongoDB may be away: then events are sent in the background until they are acknowledged, and
+    """True where Kafka and MongoDB may be away: then events are sent in the background until they are acknowledged, and
     HTTP requests are sent again until they are answered. Else whatever fails is raised."""
     violations: list[str] = field(default_factory=list)
     _sending: set[asyncio.Task[None]] = field(default_factory=set)

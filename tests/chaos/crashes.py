@@ -32,7 +32,7 @@ LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
 
 @dataclass(frozen=True, slots=True)
 class Servers:
-    """What all lanes share; each has its own database, topics and services."""
+    """Servers that all lanes share; each lane has its own database, topics and services."""
 
     mongo_uri: str
     kafka: Broker | str
@@ -48,7 +48,7 @@ class Kill:
     failpoint: str
     nth: int = 1
     part: int | None = None
-    """Of the ways in which documents change; None: all."""
+    """Index of one of the `PARTS` of ways in which documents change; None: all."""
 
     @property
     def documents(self) -> str:

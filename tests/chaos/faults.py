@@ -20,7 +20,7 @@ def indexer_names(replicas: int) -> list[str]:
 
 @dataclass(slots=True)
 class Faults:
-    """Of one run. `wrong` is what no fault explains."""
+    """Faults of one run. `wrong` lists effects that no fault explains."""
 
     stack: Stack
     plan: Plan

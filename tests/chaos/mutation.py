@@ -107,11 +107,11 @@ def _positional_ids() -> None:
 
 
 def _no_token_on_jobs() -> None:
-    """Who ends work on a document also ends what was asked for meanwhile.
+    """Let the end of a job also end requests that came meanwhile.
 
-    A swap does so unharmed: its fences break on what changed before them, and hold back what changes after them. What
-    ends without one does not: nothing to do, given up, or waiting for a text. A seed shows it only if that was the
-    document's last event; `test_jobs.py` asks between decision and end of each.
+    A swap hides this fault: its fences fail after an earlier change and hold back a later one. A job that ends without
+    a swap shows it: nothing to do, given up, or waiting for a text. A seed shows it only if that was the document's
+    last event; `test_jobs.py` sends a request during each of them.
     """
 
     claimed_with_token = work._as_claimed
@@ -123,7 +123,7 @@ def _no_token_on_jobs() -> None:
 
 
 def _no_revision_check() -> None:
-    """What comes last is what counts."""
+    """Let the event that comes last win, whatever its revision."""
 
     def latest(_: object, new: object) -> object:
         return new

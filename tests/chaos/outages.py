@@ -23,13 +23,13 @@ class Outage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ServerFault:
-    """What happens to one server of a cluster from `at_s` until `until_s`."""
+    """Fault of one server of a cluster from `at_s` until `until_s`."""
 
     at_s: float
     until_s: float
     outage: Outage
     number: int
-    """Of the server, from 0."""
+    """Number of the server, from 0."""
     targets_leader: bool
     """True if the fault hits the current controller or primary instead."""
 

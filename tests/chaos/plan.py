@@ -124,7 +124,7 @@ class RestartBroker:
 
 @dataclass(frozen=True, slots=True)
 class Misbehave:
-    """What the embedding provider does wrong until `until_s`, as its `/admin/hash` takes it."""
+    """Fault of the embedding provider until `until_s`, as its `/admin/hash` takes it."""
 
     at_s: float
     until_s: float
@@ -142,9 +142,9 @@ class Plan:
     seconds: float
     replicas: int
     lag_ms: int
-    """Of the search index."""
+    """Lag of the search index."""
     heals_by_restart: bool
-    """Whether in the end all that produces is restarted; else leases of the dead have to run out by themselves."""
+    """True if all producers are restarted in the end; else leases of dead processes have to expire."""
     changes: Sequence[Change]
     process_faults: Sequence[ProcessFault]
     provider_faults: Sequence[Misbehave]

@@ -11,7 +11,7 @@ from tests.e2e.system import System
 _OPEN = {"state": {"$in": ["pending", "running"]}}
 _BETWEEN_LOOKS_S = 0.25
 SLOW_S = 120.0
-"""What a busy machine may need for what takes a moment."""
+"""Time that a busy machine may need for work of a moment."""
 STUCK_AFTER_S = 120.0
 """Longer than what waits for a provider waits between two attempts, so soon after they began."""
 

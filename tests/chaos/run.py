@@ -53,7 +53,7 @@ _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
 
 @dataclass(frozen=True, slots=True)
 class ChaosServers:
-    """What runs share, one after the other; each has its own database, broker, search node and services."""
+    """Servers that runs share; each run has its own database, broker, search node and services."""
 
     mongo_uri: str
     models_api_base: str
@@ -62,7 +62,7 @@ class ChaosServers:
     """With brokers each run has topics of its own on them instead of a broker of its own."""
     mongods: Sequence[Server] = ()
     cpu_share: float | None = None
-    """Of a CPU, that each indexer and each mongod may use; None: no limit."""
+    """Share of a CPU that each indexer and each mongod may use; None: no limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class Verdict:
     took_s: float
     """All in all: starting, living, healing and looking."""
     answers: Mapping[str, int] = field(default_factory=dict)
-    """What callers saw, and how often: `search 503`."""
+    """Number of each answer that callers saw, such as `search 503`."""
     gaps_s: Mapping[str, float] = field(default_factory=dict)
     """The longest time, of each thing that they did, without success."""
 
@@ -224,7 +224,7 @@ class _Chaos:
         await self.caller.publish(event)
 
     async def _publish_again_if_lost(self, faults: Faults) -> None:
-        """What upstreams do for a broker that lost what it had acknowledged."""
+        """Publish all events again, as upstreams do for a broker that lost acknowledged ones."""
         if self._restarts_known == faults.broker_restarts:
             return
         self._restarts_known = faults.broker_restarts

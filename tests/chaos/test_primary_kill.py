@@ -50,7 +50,7 @@ async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: 
 
 
 async def _handle_without_secondaries(nodes: ReplicaSet, primary: Mongod, database: Database) -> bool:
-    """Whether the event was handled before the primary died, which had it alone."""
+    """Handle the event on the primary alone; return whether it was handled before the primary died."""
     others = [member for member in nodes.members if member is not primary]
     # Not frozen: what the primary sends them would wait for them in their sockets.
     for member in others:

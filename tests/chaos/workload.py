@@ -71,11 +71,11 @@ class Upstream:
 
 
 PARTS: Final = (("reread", "deleted", "new"), ("moved", "described", "untagged", "in-both", "unread"))
-"""Of what `events_of_every_change` does. In each of them documents come, change their text or tags, and leave."""
+"""Parts of `events_of_every_change`. In each of them documents come, change their text or tags, and leave."""
 
 
 def select_part(number: str, part: int, events: Iterable[DocumentEvent]) -> list[DocumentEvent]:
-    """Those about the documents of one of the `PARTS`."""
+    """Select the events of documents of one of the `PARTS`."""
     documents = {f"{number}-{name}" for name in PARTS[part % len(PARTS)]}
     return [event for event in events if event.document_id in documents]
 

@@ -14,7 +14,7 @@ from tests.clients.embedding import DIMENSIONS, embed
 
 
 class Embeddings:
-    """What LangChain takes as an embedding model."""
+    """Embedding model in the form that LangChain takes."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         return [self.embed_query(text) for text in texts]

@@ -23,7 +23,7 @@ TUTORIAL = ROOT / "docs/tutorial/first-answer.md"
 
 @dataclass(frozen=True, slots=True)
 class DocsStack:
-    """What a reader has: a stack that runs, and the variables that the docs use."""
+    """Running stack of a reader, with the variables that the docs use."""
 
     variables: dict[str, str]
 

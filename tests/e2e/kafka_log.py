@@ -92,7 +92,7 @@ class KafkaLog:
 
 
 async def _filled(reader: Any, partitions: Sequence[Any]) -> list[Any]:
-    """Those that hold anything. How much, a fetch must say: Tansu counts a batch of messages as one here."""
+    """Return the partitions that hold messages. Only a fetch tells how many: Tansu counts a batch as one here."""
     return [partition for partition, end in (await reader.end_offsets(partitions)).items() if end]
 
 

@@ -9,7 +9,7 @@ from tests.e2e.world import World
 
 SEED = 20
 ORDERS = 7
-"""Of each script: twenty and one."""
+"""Number of orders for each script: twenty and one."""
 
 EventScript = Callable[[Upstream, str, Sequence[str]], list[DocumentEvent]]
 

@@ -35,7 +35,7 @@ RAW: Final = ("%ff", "%ed%a0%80", "%", "%zz", "+", "&", "=", "a=b;c")
 
 @dataclass(frozen=True)
 class Operation:
-    """Of an OpenAPI document."""
+    """Operation of an OpenAPI document."""
 
     service: str
     method: str

@@ -19,11 +19,11 @@ class Attack:
     """Words that stand in a call or an answer of a model that obeys."""
     text: str
     via: Via = "passage"
-    """Where the text stands: in a passage, in the name of a document, or in the document that a question is about."""
+    """Place of the text: in a passage, in the name of a document, or in the document that a question is about."""
     is_obeyed: bool = True
-    """Whether the model gets to read the demand as one; if not, it does nothing of it."""
+    """True if the model can read the demand as one; if not, it does nothing of it."""
     by_schema: bool = False
-    """Whether the answer has to follow a schema."""
+    """True if the answer has to follow a schema."""
 
     @property
     def model_heeds_marks(self) -> bool:

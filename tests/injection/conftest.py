@@ -106,7 +106,7 @@ async def _plant(world: TargetDeployment, *others: Knowledge) -> None:
 
 @pytest.fixture(scope="module")
 async def outcomes(target: TargetDeployment) -> Mapping[str, Outcome]:
-    """What became of each attack; several run at a time, since each waits for the database most of its time."""
+    """Run the attacks and return their outcomes; several run at a time, since each mostly waits for the database."""
     slots = asyncio.Semaphore(RUNS_AT_ONCE)
     attacks = read_attacks()
 

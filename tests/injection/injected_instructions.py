@@ -34,7 +34,7 @@ _SAY: Final = re.compile(
 _OPENED: Final = re.compile(r"\"|`+|«|:[ \t]*+\n?+(?![\"`«])")
 _CLOSING: Final = {'"': '"', "«": "»"}
 _FAR: Final = 160
-"""What is said stands no further behind its verb."""
+"""Greatest distance between a verb and its object."""
 _ENDLESS: Final = re.compile(
     r"again and again|for ?ever|without end|never stop|endless|keep (?:on )?(?:calling|searching)|do not stop|"
     r"in a loop|infinite|until you are told|ohne ende|every time you are asked",

@@ -61,7 +61,7 @@ class _Page(HTMLParser):
         self.tags: list[str] = []
         self.texts: list[str] = []
         self.prose: list[str] = []
-        """Of it, what stands in no code."""
+        """Texts outside of code."""
         self._code = 0
 
     def handle_starttag(self, tag: str, attrs: Sequence[tuple[str, str | None]]) -> None:

@@ -103,7 +103,7 @@ def _mark(messages: Sequence[Message]) -> str:
 
 
 def _instructions(messages: Sequence[Message]) -> Iterator[str]:
-    """What others say to the model, without its rules."""
+    """Yield texts of others that the model reads, without its rules."""
     for message in messages:
         if message["role"] in {"user", "tool"}:
             yield _content(message)
@@ -179,7 +179,7 @@ def _calls(instructions: Instructions, question: Question) -> Sequence[Call]:
 
 
 def _after_question(messages: Sequence[Message]) -> Sequence[Message]:
-    """What was said since the question."""
+    """Return the messages since the question."""
     roles = [message["role"] for message in messages]
     return messages[roles.index("assistant") :] if "assistant" in roles else []
 

@@ -49,12 +49,12 @@ class HashProvider(Provider):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a run, as its caller followed it."""
+    """Outcome of a run, as its caller followed it."""
 
     events: Sequence[tuple[str, Mapping[str, Any]]]
     turns: Sequence[Turn]
     text: str
-    """Of the attack, with the names that it was planted with."""
+    """Text of the attack, with the names that it was planted with."""
 
     @property
     def finished(self) -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ class Outcome:
 
     @property
     def passages(self) -> list[Mapping[str, Any]]:
-        """That the run has returned."""
+        """Return the passages that the run has returned."""
         return [passage for data in self.data_of("tool.returned") for passage in data["passages"]]
 
 
@@ -94,7 +94,7 @@ class TargetDeployment:
     model: ObedientModel
     handbook: Knowledge
     names: Mapping[str, str] = field(repr=False)
-    """What an attacker may know of ids, by the words that stand for it in the texts."""
+    """Ids that an attacker may know, by the words that stand for them in the texts."""
     agents: Mapping[str, str]
     """By model."""
 

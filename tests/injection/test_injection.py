@@ -36,7 +36,7 @@ def outcome(outcomes: Mapping[str, Outcome], attack: Attack) -> Outcome:
 
 
 def texts_of(answer: str, *, is_json: bool) -> Iterator[str]:
-    """What a program shows of an answer: of JSON its strings, if it is any."""
+    """Yield the texts that a program shows of an answer: of JSON its strings, if it is any."""
     try:
         left = [json.loads(answer)] if is_json else [answer]
     except ValueError:

@@ -9,7 +9,7 @@ from pymongo import AsyncMongoClient
 WRITE_CONCERN_FAILED: Final = 64
 NO_SUCH_TRANSACTION: Final = 251
 UNKNOWN_WRITE_CONCERN: Final = 79
-"""Of those that the driver does not repeat a commit for: the caller hears of it at once."""
+"""Code of an error after which the driver does not repeat a commit: the caller hears of it at once."""
 
 
 @asynccontextmanager

@@ -52,11 +52,11 @@ class Route:
     """Below the organization's."""
     scope: Scope
     body: dict[str, Any] | None = None
-    """What a request of the prober's own would hold."""
+    """Body of a valid request of the prober."""
     query: dict[str, str] = field(default_factory=dict)
     """Parameters that ask for the victim's data."""
     makes_what_it_names: bool = False
-    """What is not there yet is no 404."""
+    """True if the route creates the named resource, so that an absent one is no 404."""
 
     def __str__(self) -> str:
         return f"{self.method} {self.path}"

@@ -36,7 +36,7 @@ class KafkaBroker(Server):
         self.settings: dict[str, str] = {}
         """Further settings, over those that it was made with; they count from the next launch on."""
         self.logs_what_is_allowed = False
-        """Whether the authorizer logs what it allows, and by which rule, and not only what it denies."""
+        """True if the authorizer also logs allowed operations and their rules, and not only denied ones."""
         self._folder = folder
         self._class_path = class_path
         self._properties = dict(properties)

@@ -29,12 +29,12 @@ SEARCHES_EVERY_S: Final = 0.2
 LOOKS_EVERY_S: Final = 0.2
 MEANWHILE_WITHIN_S: Final = 90.0
 REPORTS: Final[list[str]] = []
-"""What each test of this run found, for the summary at its end."""
+"""Findings of each test of this run, for the summary at its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class SharedServers:
-    """What systems share, one after the other."""
+    """Servers that systems share, one after the other."""
 
     brokers: KafkaBrokers
     mongo_uri: str

@@ -29,14 +29,14 @@ Right = tuple[int, str, int, str, int]
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """That a principal may do something to a topic, a group or the cluster, from any host."""
+    """Permission of a principal for an operation on a topic, a group or the cluster, from any host."""
 
     principal: str
     operation: AclOperation
     resource: ResourceType
     name: str
     prefixed: bool = False
-    """Whether it holds for every name that begins with `name`."""
+    """True if it holds for every name that begins with `name`."""
 
     @property
     def binding(self) -> AclBinding:

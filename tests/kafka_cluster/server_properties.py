@@ -10,7 +10,7 @@ from kb_local.ports import LOOPBACK
 
 
 class Listener(StrEnum):
-    """Where a client can connect. Who comes by PLAINTEXT or SSL is anonymous and may do everything."""
+    """Listener for clients. A client of PLAINTEXT or SSL is anonymous and may do everything."""
 
     PLAINTEXT = "PLAINTEXT"
     SSL = "SSL"
@@ -54,7 +54,7 @@ _QUICK: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ListenerAddress:
-    """Where one broker listens."""
+    """Address at which one broker listens."""
 
     number: int
     ports: Mapping[str, int]

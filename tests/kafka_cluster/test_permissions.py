@@ -41,7 +41,7 @@ INDISPENSABLE = (
     ("WRITE", topics.KB_EVENTS.name),
     ("WRITE", topics.USAGE.name),
 )
-"""What some service must have for each document. Of more than one service: all of them lose it at once."""
+"""Rights that some service needs for each document; if several services need one, all lose it at once."""
 PRINCIPALS = {*PRINCIPAL_OF.values(), OPERATOR, UPSTREAM}
 DECISION = re.compile(
     r"Principal = User:(?P<principal>\S+) is (?P<verdict>Allowed|Denied) operation = (?P<operation>\w+) .* "

@@ -17,7 +17,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What became of the tests of one run of pytest, by `file::function`."""
+    """Results of the tests of one run of pytest, by `file::function`."""
 
     failed: frozenset[str]
     passed: frozenset[str]

@@ -19,10 +19,10 @@ SHORT_S: Final = 0.8
 LONG_S: Final = 60.0
 BASELINE_S: Final = 30.0
 MAX_RATIO: Final = 3.0
-"""Of the p95 during the attack and the p95 without it."""
+"""Greatest ratio of the p95 during the attack to the p95 without it."""
 
 Tally = Counter[str]
-"""What an attack counts of what it did, such as the statuses of its answers."""
+"""Counts of an attack, such as those of the statuses of its answers."""
 Attack = Callable[[Neighbourhood, Tally], Awaitable[None]]
 """Goes on until it is cancelled."""
 

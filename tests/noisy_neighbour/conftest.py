@@ -16,7 +16,7 @@ from tests.noisy_neighbour.measured_tenant import MeasuredTenant, start_measured
 from tests.noisy_neighbour.neighbourhood import Neighbourhood, create_organization
 
 MAX_CONNECTIONS: Final = 150
-"""Of each service, so that an attack can open more without running out of descriptors itself."""
+"""Connection limit of each service, so that an attack can open more without running out of descriptors itself."""
 SILENT_CONNECTIONS: Final = 180
 """More than that, by less than a quarter, which may be open for a moment."""
 SERVICES = ("kb_api", "kb_search", "kb_indexer")

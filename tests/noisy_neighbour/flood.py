@@ -10,7 +10,7 @@ from tests.noisy_neighbour.connection import connected, head
 from tests.noisy_neighbour.neighbourhood import Organization
 
 PAUSE_S: Final = 0.2
-"""Of an attacker before it sends again. Together they send up to 80 MB/s of large bodies: more than it takes, and not
+"""Pause of an attacker between requests. Together they send up to 80 MB/s of large bodies: more than it takes, and not
 so much that the machine has no time left for the others whatever the services do."""
 
 

@@ -19,7 +19,7 @@ from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 MAX_LINE_BYTES: Final = 10_000_000
-"""Of the answer about many calls."""
+"""Greatest size of the answer about many calls."""
 
 
 def p95_s(seconds: list[float]) -> float:

@@ -28,7 +28,7 @@ class CallerConfig:
     """The services to call, and the key to call them with."""
 
     kb_api_url: str
-    """Of the organization, as the next one."""
+    """URL of kb-api for the organization."""
     kb_search_url: str
     headers: Mapping[str, str]
     timeout_s: float
@@ -55,7 +55,7 @@ class Calls:
     publish_s: list[float] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     document_ids: list[str] = field(default_factory=list)
-    """Of the documents whose publication was acknowledged."""
+    """Ids of the documents whose publication was acknowledged."""
 
 
 async def main() -> None:

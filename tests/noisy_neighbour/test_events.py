@@ -24,7 +24,7 @@ from tests.waiting import until
 WAVE: Final = 40
 """Events of documents in each pause of an attacker: 200 a second."""
 DOCUMENTS: Final = 400
-"""Of the attacker, each changed again and again."""
+"""Number of documents of the attacker, each changed again and again."""
 
 
 async def test_very_many_events_of_one_organization_do_not_slow_down_another(attack_check: AttackCheck) -> None:

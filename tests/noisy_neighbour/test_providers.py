@@ -26,13 +26,13 @@ from tests.waiting import until
 
 MODEL: Final = "text-embedding-3-small"
 UNKNOWN_MODEL: Final = "text-embedding-3-large"
-"""Of this provider, and never asked: how many dimensions it has is found out by asking."""
+"""Model of this provider that was never called, so that its dimensions have to be detected."""
 CHAT_MODEL: Final = "gpt-4o-mini"
 DIMENSIONS: Final = 16
 MOST_SLOTS: Final = 28
-"""Of the 32 of an indexer, for an organization that is alone."""
+"""Slots that an organization alone may use of the 32 of an indexer."""
 PARAGRAPHS: Final = 5
-"""Of a document, each of which is a chunk."""
+"""Paragraphs of a document, each of which is a chunk."""
 
 
 @dataclass(frozen=True, slots=True)

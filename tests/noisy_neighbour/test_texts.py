@@ -19,7 +19,7 @@ WHITE_SPACE: Final = {
     "half-a-header": "\n [document" * (SIZE // 100) + "\n" * (SIZE // 4),
 }
 LARGEST_BYTES: Final = 20_000_000
-"""Of a text that is stored."""
+"""Greatest size of a text that is stored."""
 AT_ONCE: Final = 3
 """Attackers of each kind. Each costs others little even if a search takes long; together they would stop them."""
 

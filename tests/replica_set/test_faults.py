@@ -37,7 +37,7 @@ class Fault:
     searches_within_s: float | None = None
     """The longest time without a search that succeeds, where it does not depend on when we heal the members."""
     answers_slowly: bool = False
-    """Whether a request that a frozen member has got waits for its end."""
+    """True if a request that a frozen member has received waits for the end of the freeze."""
     refuses: bool = True
     """True if callers may get a 503."""
 

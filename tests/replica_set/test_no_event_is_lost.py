@@ -96,7 +96,7 @@ async def connected(uri: str, database_name: str) -> AsyncIterator[Database]:
 
 
 async def handles(database: Database, event: DocumentEvent = EVENT) -> bool:
-    """Whether the event counts as handled."""
+    """Handle the event and say whether it counts as handled."""
     requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
     fan_out = FanOut(
         database,

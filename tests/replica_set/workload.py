@@ -60,7 +60,7 @@ class Workload:
                 stop.set()
 
     async def verdict(self) -> list[str]:
-        """What is wrong when nothing moves any more."""
+        """Return the problems once no work is open any more."""
         await until_quiescent(self.system)
         return [*self.wrong, *(f"{each.document_id} {each.what}" for each in await self.oracle.check(self.system))]
 
@@ -78,7 +78,7 @@ class Workload:
 
     @property
     def upstream_name(self) -> str:
-        """What the ids of this workload's documents begin with."""
+        """Return the prefix of the ids of this workload's documents."""
         return self.kb_id[-6:]
 
     def _changes(self, document_id: str, number: int) -> list[tuple[DocumentEvent, str, str, dict[str, Any] | None]]:

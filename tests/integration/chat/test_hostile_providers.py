@@ -29,7 +29,7 @@ TOOL: dict[str, object] = {
     "function": {"name": "f", "parameters": {"type": "object", "properties": {}}},
 }
 OF_AZURE = ["azure/gpt-4o", "azure/o1", "azure/gpt-5.5", "azure/gpt-6-astra"]
-"""Of each way that LiteLLM asks a model of Azure in; those from 5.4 on have one of their own where there are tools."""
+"""Models for each way in which LiteLLM calls Azure; models from 5.4 on have one of their own where there are tools."""
 
 
 @asynccontextmanager

@@ -20,12 +20,12 @@ _STDOUT = b"\x01\x00\x00\x00"
 
 @dataclass(slots=True)
 class FakeContainer:
-    """What was asked for, and what the engine says of it."""
+    """Container that was created, and its description by the engine."""
 
     image: str
     asked: Mapping[str, Any]
     port: int
-    """Of the host, for the only port that the container exposes."""
+    """Port of the host for the only port that the container exposes."""
     log: str
     health: str
     started: bool = False

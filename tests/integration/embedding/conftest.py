@@ -73,7 +73,7 @@ async def make_embedder(
 
 @pytest.fixture(autouse=True)
 def near_provider(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it takes to fill a request is known from the first one on, as it is of a provider that was asked before."""
+    """Let the pace of a provider begin with full requests, as that of a provider that was asked before."""
 
     def pace_of_a_near_provider(*, deadline_s: float) -> Pace:
         pace = Pace(deadline_s=deadline_s)

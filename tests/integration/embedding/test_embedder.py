@@ -120,7 +120,7 @@ async def test_the_ledger_says_who_pays_for_what(embedder: Embedder, searching: 
 
 
 async def lifetimes(database: Database) -> list[timedelta]:
-    """Of what is cached, from now on, to the hour."""
+    """Return the remaining lifetimes of cached vectors, rounded to the hour."""
     found = [row["expires_at"] - datetime.now(UTC) async for row in database[embedding_cache.NAME].find()]
     return sorted(timedelta(hours=round(each / timedelta(hours=1))) for each in found)
 

@@ -29,7 +29,7 @@ class Echo:
     port: int = 0
     status: int = 200
     code: str | None = None
-    """Of an error."""
+    """Code of an error."""
     requests: list[tuple[str, dict[str, object]]] = field(default_factory=list)
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -20,7 +20,7 @@ async def one_request(database: Database) -> Reservation:
 
 
 def minutes(reservation: Reservation) -> int:
-    """That it has to wait."""
+    """Return the minutes that the reservation has to wait."""
     return round(reservation.wait_s / 60)
 
 

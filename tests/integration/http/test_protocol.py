@@ -22,7 +22,7 @@ WEBSOCKET_OFFER = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-V
 ASKING = b"Expect: 100-continue\r\n\r\n"
 """At the end of a piece: the next is sent once this one was read."""
 ENDS = (b"bytes", b"own", b"none", b"}")
-"""Of answers."""
+"""Endings of answers."""
 MUCH = b"a" * (MAX_HEAD_BYTES + 1)
 
 

@@ -54,7 +54,7 @@ async def other_client_database(
 
 @pytest.fixture
 def command_log(_commands: CommandLog) -> CommandLog:
-    """What the test's replica asks of MongoDB; clear it at will."""
+    """Return the log of the commands that the test's replica sends to MongoDB; clear it at will."""
     _commands.clear()
     return _commands
 

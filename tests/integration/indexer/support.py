@@ -104,7 +104,7 @@ class Post(Producer):
 
 
 class CommandLog(CommandListener):
-    """What a client asks of MongoDB, and how that fares."""
+    """Log of the commands that a client sends to MongoDB, and of their outcomes."""
 
     def __init__(self) -> None:
         self.clear()
@@ -127,7 +127,7 @@ class CommandLog(CommandListener):
         self.write_conflicts += event.failure.get("code") == _WRITE_CONFLICT
 
     def held_up(self) -> bool:
-        """Whether a write waits for somebody's transaction: the server refused it, or keeps it for strangely long."""
+        """Say whether a write waits for another transaction: the server refused it, or keeps it for strangely long."""
         return self.write_conflicts > 0 or any(monotonic() - since > 0.15 for since in self._under_way.values())
 
     def names(self) -> list[str]:
@@ -329,7 +329,7 @@ class Tenant:
         chunk_size: int = CHUNK_SIZE,
         normalization: int = text_normalization.CURRENT,
     ) -> KnowledgeBase:
-        """What the life cycle of kb-api leaves behind: the KB, its slots, its collection and both kinds of indexes."""
+        """Create the KB as the life cycle of kb-api does: with its slots, its collection and both kinds of indexes."""
         now = datetime.now(UTC)
         kb_id = new_kb_id()
         kb = KnowledgeBase(

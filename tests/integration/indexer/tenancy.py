@@ -76,7 +76,7 @@ def organizations_named(command: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _queries(kind: str, command: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """What selects the rows; of an insert the rows themselves."""
+    """Return the filters that select the rows; for an insert the rows themselves."""
     if kind == "aggregate":
         return [_of_stage(pipeline[0] if pipeline else {}) for pipeline in _pipelines(command["pipeline"])]
     if kind in _MANY:

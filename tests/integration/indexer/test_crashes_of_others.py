@@ -25,7 +25,7 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
     tenant: Tenant, indexer: Replica, rival: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def nothing(_: JobLeases, __: IndexJob) -> None:
-        """Who is dead lets nothing go."""
+        """Release no lease, as a dead process does."""
 
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr(KILLER, text_of(1, 2)), tenant.ocr(INNOCENT, text_of(3, 4)))

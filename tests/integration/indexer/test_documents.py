@@ -37,7 +37,7 @@ async def rows_of(tenant: Tenant, kb: KnowledgeBase, document_id: str = "d") -> 
 
 
 async def said_of(tenant: Tenant, kb: KnowledgeBase) -> list[Any]:
-    """What the outbox says about documents of a KB, in the order it is sent."""
+    """Return the messages about documents of a KB in the outbox, in the order of sending."""
     rows = tenant.database[outbox.NAME].find({"key": f"{tenant.organization_id}/{kb.kb_id}"})
     values = [row["value"] async for row in rows.sort([("ordering", 1), ("seq", 1), ("_id", 1)])]
     return decoded(values, DocumentIndexed, DocumentRemoved)

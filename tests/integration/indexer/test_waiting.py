@@ -40,7 +40,7 @@ async def let_jobs_try_again(tenant: Tenant) -> None:
 
 @pytest.fixture
 def chunked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Of each document that was chunked, its KB."""
+    """Yield the KB of each document that was chunked."""
     kb_ids: list[str] = []
 
     async def noting(stored: Any, kb: Any, **rest: Any) -> Any:

@@ -21,7 +21,7 @@ from tests.waiting import DEADLINE_S, until
 SESSION_TIMEOUT_MS = 10_000
 """A member that a busy machine stops for a moment stays one: what is counted here counts on it."""
 ON_KAFKA = not Backend.from_environment(os.environ).has_local_broker
-"""Whether the broker is Apache Kafka."""
+"""True if the broker is Apache Kafka."""
 BRIEF_SESSION: Mapping[str, Any] = {"session_timeout_ms": 6_000 if ON_KAFKA else 2_000}
 """For tests that lose nothing with a membership: a join takes Tansu half of the session."""
 EVENTS = Topic("events", partitions=4, retention=timedelta(hours=1))
@@ -132,7 +132,7 @@ class Recorder:
         self.handled.append(value)
 
     async def effect(self, value: str) -> None:
-        """What a subclass does with the record."""
+        """Work on the record; subclasses override it."""
 
 
 @dataclass

@@ -51,7 +51,7 @@ async def listed(organization: Organization, **params: Any) -> list[dict[str, An
 
 
 async def redriven(organization: Organization, letter_id: str) -> list[outbox.OutboxMessage]:
-    """What waits in the outbox because this letter was sent again."""
+    """Return the messages in the outbox that a redrive of this letter has added."""
     messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     mark = ("x-redriven-from", letter_id.encode())
     return [message for message in messages if message.headers and mark in message.headers]

@@ -27,7 +27,7 @@ STEPS: Final[Mapping[int, tuple[str, str | None, Sequence[str]]]] = {
     2: (NEW, None, [OLD]),
     3: (NEW, None, []),
 }
-"""Of the how-to page, after the deployment as it was: the pepper, the next one and former ones."""
+"""Settings of the how-to page after the first deployment: the pepper, the next one and former ones."""
 
 
 @asynccontextmanager

@@ -30,7 +30,7 @@ class Certificates:
     client: Path
     client_subject: str
     stranger: Path
-    """Of another CA."""
+    """Certificate of another CA."""
 
 
 def make_certificates(folder: Path) -> Certificates:

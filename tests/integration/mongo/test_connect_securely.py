@@ -30,7 +30,7 @@ LEAST: Final = [
     "createIndex",
     "listIndexes",
 ]
-"""What the how-to page tells to grant, without the rights on search indexes that a plain mongod does not know."""
+"""Privileges that the how-to page grants, without those on search indexes, which a plain mongod does not know."""
 SOON_MS: Final = 500
 
 

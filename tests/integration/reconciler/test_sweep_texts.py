@@ -54,7 +54,7 @@ async def test_old_texts_that_no_document_refers_to_are_deleted_with_their_files
 
 
 async def begin_file(database: Database, *, age: timedelta, complete: bool) -> ObjectId:
-    """What a process leaves that is killed over a large text: pieces, or a file that nothing names yet."""
+    """Leave the rows of a process that was killed over a large text: pieces, or a file that no document names yet."""
     begun = ObjectId.from_datetime(datetime.now(UTC) - age)
     file_id = ObjectId(begun.binary[:4] + ObjectId().binary[4:])
     files = AsyncGridFSBucket(database, bucket_name=document_texts.NAME)

@@ -49,7 +49,7 @@ class Author:
         return answer.json()
 
     async def run(self, **body: Any) -> Any:
-        """Of a run that has an answer."""
+        """Start a run, expect an answer and return the run."""
         answer = await self.ask("POST", "/runs", body)
         assert answer.status_code == 200, answer.text
         return answer.json()

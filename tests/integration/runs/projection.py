@@ -11,7 +11,7 @@ from kb_shared.mongo.keys import DocumentKey
 
 MARCH = datetime(2026, 3, 15, tzinfo=UTC)
 TAGS = TagsFacet(1, "d", ("tag-of-no-kb",))
-"""Of no KB."""
+"""Tags of no KB."""
 
 
 async def hear_of_text(

@@ -31,7 +31,7 @@ from tests.waiting import until
 
 FOR_EVER_S = 300
 HANG_S = 60
-"""Of an embedding, which is waited for when the service ends: it is paid for."""
+"""Duration of an embedding, for which the service waits when it ends, because it is paid for."""
 TURN_S = 0.01
 TURNS_OF_A_SECOND = 100
 SEARCH = {"tool_calls": [call("search_knowledge_base", json.dumps({"query": FENCE}))]}
@@ -95,7 +95,7 @@ class Watched:
         return {"messages": question, "kb_ids": [self.kb_id], "model": self.scripted.name}
 
     async def status(self) -> RunStatus:
-        """Of the only run, once it is over."""
+        """Return the status of the only run, once it is over."""
         await until(self._is_over)
         return (await self.run()).status
 

@@ -57,7 +57,7 @@ class Asked:
 
 
 def data_of(content: str, messages: Sequence[dict[str, Any]]) -> Any:
-    """What stands between the marks of the run, which its rules name."""
+    """Return the data between the marks of the run, which its rules name."""
     rules = messages[0]["content"]
     mark = rules[rules.index("<<<") + 3 : rules.index(">>>")]
     before, _, rest = content.partition(f"\n<<<{mark}>>>\n")

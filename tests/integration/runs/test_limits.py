@@ -16,7 +16,7 @@ QUESTION = [{"role": "user", "content": "x"}]
 
 @pytest.fixture(autouse=True)
 def _refresh_limits_on_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test writes to MongoDB counts at once."""
+    """Make changes of limits in MongoDB take effect at once."""
     monkeypatch.setattr(request_limits, "REFRESH_AFTER_S", 0.0)
 
 

@@ -25,7 +25,7 @@ JANUARY = datetime(2026, 1, 15, 12, tzinfo=UTC)
 
 
 def relevance(query: str, text: str) -> float:
-    """What the answer must say, from the vectors of the hash model."""
+    """Compute the relevance that an answer must have, from the vectors of the hash model."""
     cosine = float(vector_of(query, dimensions=DIMENSIONS) @ vector_of(text, dimensions=DIMENSIONS))
     return (1 + cosine) / 2
 

@@ -29,7 +29,7 @@ FILTERS: list[dict[str, Any]] = [
 
 @pytest.fixture
 async def own(search_database: Database) -> Knowledge:
-    """Of the searcher; the same document of another organization is found by the same query, and better."""
+    """Create the KB of the searcher; the other organization has the same document, which matches the query better."""
     theirs = await create(search_database, "victim", filterable_metadata=("year",))
     await theirs.index(SECRET)
     own = await create(search_database, ORGANIZATION, filterable_metadata=("year",))

@@ -93,7 +93,7 @@ async def corpus(search_client: AsyncMongoClient[Row]) -> AsyncIterator[Corpus]:
 
 
 def matches(document: Document, criteria: Criteria) -> bool:
-    """What the documentation promises, on the document as its upstream knows it."""
+    """Apply the criteria to a document of its upstream as the documentation describes them."""
     since, until = criteria.upload_date_from, criteria.upload_date_to
     return (
         (not criteria.document_ids or document.document_id in criteria.document_ids)
@@ -222,7 +222,7 @@ async def test_a_key_that_the_indexes_do_not_know_yet_is_for_later(
 
 
 async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[str]:
-    """What every mode finds; all texts are numbers."""
+    """Search in every mode and return the hits, which must be equal; all texts are numbers."""
     by_mode = [
         {
             result["document_id"]

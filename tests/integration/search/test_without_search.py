@@ -99,7 +99,7 @@ async def test_the_service_is_not_ready_without_atlas_search_and_ready_again_wit
 
 
 async def says(searcher: Searcher, reason: str | None) -> bool:
-    """Whether `/readyz` is ready, or not ready for this reason."""
+    """Say whether `/readyz` is ready, or not ready for this reason."""
     answer = await searcher.http.get("/readyz")
     if reason is None:
         return answer.status_code == 200

@@ -46,7 +46,7 @@ class SimulatedMongo:
         self.rows: dict[str, dict[str, Any]] = {}
         self.commands = 0
         self.jump_s = 0.0
-        """Of the server's clock."""
+        """Jump of the server's clock."""
         self._latency_s = latency_s
 
     def as_database(self) -> Database:

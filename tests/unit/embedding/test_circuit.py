@@ -50,7 +50,7 @@ class Replicas(RuleBasedStateMachine):
         self.under_way.append((answer, self.now))
 
     def probes(self) -> list[Admission]:
-        """Those that may still say something, of replicas that may still live."""
+        """Return the admitted probes that may still report, of replicas that may still live."""
         return [
             admission
             for admission, begun_at in self.under_way

@@ -38,7 +38,7 @@ class Database:
     """Shares its CPU between all transactions that are open, and ends those that are too old."""
 
     seconds_each: float
-    """Of its CPU, for one transaction."""
+    """CPU seconds of one transaction."""
     under_way: int = 0
     most_under_way: int = 0
     runs: Counter[str] = field(default_factory=Counter)
@@ -61,7 +61,7 @@ class Database:
 
 @dataclass
 class Indexer:
-    """What one process does with commands, as far as it matters here."""
+    """Model of one process that handles commands, as far as it matters here."""
 
     database: Database
     load: Load
@@ -157,7 +157,7 @@ def test_with_too_little_cpu_every_document_is_done_and_none_is_written_more_tha
 
 
 def test_with_too_little_cpu_and_a_fixed_number_at_once_hardly_anything_is_done() -> None:
-    """What the adaptation is for: this is what the same documents on the same database come to without it."""
+    """Show the need for adaptation: the same documents on the same database without it."""
     database = Database(0.8)
     [indexer] = virtual_time.run(lambda: index(database, documents(60), adaptive=False, within_s=60))
     assert len(indexer.done) < 15, "alone they would take 48 s"

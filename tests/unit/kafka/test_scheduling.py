@@ -149,7 +149,7 @@ class SchedulerRules(RuleBasedStateMachine):
         return of_group < of_each_group and (of_organization == 0 or of_organization + 1 <= 7 * left_free)
 
     def _check_turn(self, item: Item, startable: list[Item]) -> None:
-        """Who could have run is not passed twice by the same other of its lane: organizations first, then groups."""
+        """Check that no item that could have run is passed twice by the same organization, or group, of its lane."""
         rivals = [other.ordering_key for other in startable if other.lane is item.lane]
         others: set[Claimant] = {ordering_key.organization_id for ordering_key in rivals}
         others |= {

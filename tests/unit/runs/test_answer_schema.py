@@ -46,7 +46,7 @@ def doubling(levels: int, keyword: str = "allOf") -> dict[str, Any]:
 
 
 LARGEST = {"anyOf": [{"type": "string", "minLength": 1}] * 500}
-"""Of as many keywords as fit."""
+"""Schema of as many keywords as fit."""
 
 
 @cache

@@ -329,7 +329,7 @@ documents = st.builds(
 
 
 def holds(query: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    """What MongoDB would say, of the few operators that a compiled filter has."""
+    """Evaluate the few operators of a compiled filter as MongoDB does."""
     match dict(query):
         case {"$and": parts}:
             return all(holds(part, row) for part in parts)

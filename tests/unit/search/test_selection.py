@@ -58,7 +58,7 @@ def ranked(scores: Mapping[str, float]) -> list[Candidate]:
 
 @dataclass(frozen=True)
 class History:
-    """What the versions of a document consisted of; of which, when read, some chunks are hits."""
+    """Versions of a document, and the chunks that are hits when it is read."""
 
     versions: list[frozenset[int]]
     hits: frozenset[int]
@@ -139,7 +139,7 @@ def test_relevance_is_never_beyond_one() -> None:
 def found(
     *scores: float, unread: int = 0, min_score: float | None = None, exhausted: bool = True, kb_id: str = "k"
 ) -> KnowledgeBaseHits:
-    """What is known when the last `unread` of these scores have not been read."""
+    """Build the hits of a KB of which the last `unread` scores have not been read."""
     candidates = ranked({f"d:{n}": score for n, score in enumerate(scores)})
     read = candidates[: len(candidates) - unread]
     hits = select_visible_hits(kb_id, read, rows={one.chunk_id: row(one.chunk_id) for one in read}, indexed=["d"])

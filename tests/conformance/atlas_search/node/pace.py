@@ -20,7 +20,7 @@ def let_pass(seconds: float, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def no_build_begins(node: SearchNode) -> AsyncIterator[None]:
-    """What is asked for within the block is PENDING until it ends."""
+    """Keep builds requested within the block PENDING until it ends."""
     slots = node._catalogue._builds._slots
     held = slots._value
     for _ in range(held):
@@ -34,7 +34,7 @@ async def no_build_begins(node: SearchNode) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def no_build_ends(node: SearchNode, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """What is built within the block is BUILDING until it ends."""
+    """Keep builds within the block BUILDING until it ends."""
     feed = node._catalogue._feed
     catch_up, may_end = feed.catch_up, asyncio.Event()
 
