@@ -43,7 +43,7 @@ def test_metrics_that_others_rely_on_have_exactly_their_names_and_labels() -> No
     assert {name: tuple(known[name]._labelnames) for name in MANDATED} == MANDATED
 
 
-def test_no_metric_has_a_label_that_grows_with_documents_or_tells_what_is_in_them() -> None:
+def test_no_metric_has_a_label_that_grows_with_documents_or_reveals_their_content() -> None:
     assert not [name for name, each in catalogue().items() if NEVER_LABELS & set(each._labelnames)]
 
 

@@ -34,7 +34,7 @@ async def test_a_document_is_found_where_its_tags_say_and_with_what_is_known_of_
     await world.assert_consistent()
 
 
-async def test_the_trace_of_an_upstream_goes_on_to_what_the_world_is_told(world: World) -> None:
+async def test_the_trace_of_an_upstream_continues_in_the_announcements(world: World) -> None:
     (tag,) = await world.create_tags(1)
     await world.create_knowledge_base(tag)
     event = world.upstream.ocr(f"traced-{tag}", [paragraph(tag)], tags=[tag])
@@ -101,7 +101,7 @@ async def test_the_documents_that_a_changed_tag_concerns_are_charged_once_for_th
     assert spus == [4, 0]
 
 
-async def test_another_organization_is_told_of_nothing(world: World) -> None:
+async def test_another_organization_learns_nothing(world: World) -> None:
     (tag,) = await world.create_tags(1)
     kb_id = await world.create_knowledge_base(tag)
     system = world.system

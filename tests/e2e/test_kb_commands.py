@@ -87,7 +87,7 @@ async def test_what_was_indexed_is_found_again_after_down_and_up(kb: CommandLine
 
 @pytest.mark.long
 @pytest.mark.timeout(600)
-async def test_the_demo_tells_its_figures_and_leaves_nothing_running(kb: CommandLine) -> None:
+async def test_the_demo_prints_its_figures_and_leaves_nothing_running(kb: CommandLine) -> None:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
     status, figures = await kb.run("demo")
     assert status == 0

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka_cluster
 DELETED: Final = 40
 
 
-async def test_events_that_were_deleted_before_they_were_read_are_told_and_can_be_sent_again(
+async def test_events_deleted_before_they_were_read_are_reported_and_can_be_sent_again(
     loaded: LoadedSystem, brokers: KafkaBrokers, document_events: str
 ) -> None:
     stack, indexers = loaded.system.stack, ("kb_indexer", "kb_indexer:2")

@@ -94,7 +94,7 @@ async def create(brokers: KafkaBrokers, topic: NewTopic) -> None:
     await asyncio.wrap_future(brokers.admin.create_topics([topic])[topic.topic])
 
 
-async def test_a_topic_of_which_one_replica_must_have_a_message_is_told_of(
+async def test_a_topic_with_one_in_sync_replica_is_warned_of(
     brokers: KafkaBrokers, connection: KafkaConnection, prefix: str
 ) -> None:
     settings = {"min.insync.replicas": "1"}
@@ -104,7 +104,7 @@ async def test_a_topic_of_which_one_replica_must_have_a_message_is_told_of(
     assert "has min.insync.replicas=1: set 2" in risk.reason
 
 
-async def test_a_topic_that_somebody_made_otherwise_is_told_of_with_its_limit(
+async def test_a_topic_with_other_settings_is_warned_of_and_its_limit_reported(
     brokers: KafkaBrokers, connection: KafkaConnection, prefix: str
 ) -> None:
     settings = {"max.message.bytes": "5000"}

@@ -24,7 +24,7 @@ from tests.integration.indexer.conftest import Provider
 from tests.integration.indexer.support import Replica, Tenant, paragraph, text_of
 
 
-async def test_w1_of_many_who_want_a_lease_at_once_one_gets_it_and_the_others_are_told_so(
+async def test_w1_of_many_concurrent_requests_for_a_lease_one_gets_it_and_the_others_get_false(
     shared_database: Database,
 ) -> None:
     """Elsewhere the second to come got an error instead of an answer."""

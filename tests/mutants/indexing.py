@@ -151,7 +151,7 @@ MUTANTS: Final = (
         old="if fenced is None or (chunks is None and not _is_indexed_as(before, document, swap.kb)):",
         new="if fenced is None:",
         caught_by=in_file(
-            f"{_TESTS}/test_jobs.py", "test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_writes_nothing"
+            f"{_TESTS}/test_jobs.py", "test_a_refresh_of_chunks_that_were_replaced_meanwhile_writes_nothing"
         ),
     ),
     Mutant(
@@ -169,7 +169,7 @@ MUTANTS: Final = (
         old="    await vectors.delete_document(swap.chunks, session, swap.document_id)\n",
         new="",
         caught_by=in_file(
-            f"{_TESTS}/test_documents.py", "test_a_deletion_removes_a_document_everywhere_with_what_was_replaced_lately"
+            f"{_TESTS}/test_documents.py", "test_a_deletion_removes_a_document_everywhere_with_its_retired_chunks"
         ),
     ),
     Mutant(
@@ -223,7 +223,7 @@ MUTANTS: Final = (
             f"{_TESTS}/test_documents.py",
             "test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_is_indexed",
         )
-        + in_file(f"{_TESTS}/test_unknown_commits.py", "test_an_unchanged_text_is_told_once"),
+        + in_file(f"{_TESTS}/test_unknown_commits.py", "test_an_unchanged_text_is_announced_once"),
     ),
     Mutant(
         "acknowledgement-without-counting-chunks",
@@ -255,7 +255,7 @@ MUTANTS: Final = (
         _REQUESTS,
         old='"lease_until": {"$ifNull": ["$lease_until", None]}',
         new='"lease_until": None',
-        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_request_leaves_the_lease_of_who_is_at_work_alone"),
+        caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_request_leaves_the_lease_of_a_running_job_alone"),
     ),
     Mutant(
         "job-forgets-that-it-was-forced",
@@ -294,9 +294,7 @@ MUTANTS: Final = (
         "services/indexer/kb_indexer/fan_out.py",
         old="        await self._load.until_next_batch()\n",
         new="",
-        caught_by=in_file(
-            f"{_TESTS}/test_fan_out.py", "test_while_documents_are_at_work_events_that_arrive_later_begin_together"
-        ),
+        caught_by=in_file(f"{_TESTS}/test_fan_out.py", "test_while_documents_are_indexed_later_events_begin_together"),
     ),
     Mutant(
         "overload-lowers-nothing",
@@ -403,7 +401,7 @@ MUTANTS: Final = (
         new="",
         caught_by=in_file(
             f"{_TESTS}/test_documents.py",
-            "test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_replaced_them",
+            "test_retired_chunks_stay_while_the_text_index_does_not_know_their_successors",
         ),
     ),
     Mutant(

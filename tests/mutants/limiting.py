@@ -80,8 +80,8 @@ MUTANTS: Final = (
         new="    return True\n",
         caught_by=in_file(
             _WATCH,
-            "test_however_many_replicas_look_at_once_it_is_told_once",
-            "test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over",
+            "test_many_replicas_announce_a_soft_limit_once",
+            "test_a_slow_replica_does_not_announce_a_limit_of_a_month_that_is_over",
         ),
     ),
     Mutant(
@@ -89,7 +89,7 @@ MUTANTS: Final = (
         _BUDGETS,
         old='_Fields("soft_nano_usd", "used_nano_usd", "told_usd")',
         new='_Fields("soft_nano_usd", "used_nano_usd", "told")',
-        caught_by=in_file(_WATCH, "test_each_soft_limit_is_told_of_once_when_it_is_reached"),
+        caught_by=in_file(_WATCH, "test_each_soft_limit_is_announced_once_when_it_is_reached"),
     ),
     Mutant(
         "first-limit-in-money-belongs-to-an-earlier-month",
@@ -156,7 +156,7 @@ MUTANTS: Final = (
         old='counts as a search.\n        await self._limits.count_request("search", caller)\n',
         new="counts as a search.\n",
         caught_by=in_file(
-            "tests/integration/mcp/test_mcp.py", "test_calls_count_towards_the_limits_and_a_refusal_is_told"
+            "tests/integration/mcp/test_mcp.py", "test_calls_count_towards_the_limits_and_a_refusal_is_reported"
         ),
     ),
     Mutant(

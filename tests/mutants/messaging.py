@@ -69,7 +69,7 @@ MUTANTS: Final = (
         old='{"_id": message_id, "sent_at": None},\n        {\n            "$set"',
         new='{"_id": message_id},\n        {\n            "$set"',
         caught_by=in_file(
-            f"{_TESTS}/test_unsendable.py", "test_a_message_that_two_relays_found_refused_is_told_and_counted_once"
+            f"{_TESTS}/test_unsendable.py", "test_a_message_refused_for_two_relays_is_announced_and_counted_once"
         ),
     ),
     Mutant(

@@ -58,7 +58,7 @@ MUTANTS: Final = (
         new="            len(new),\n",
         caught_by=in_file(
             _TESTS,
-            "test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own",
+            "test_c6_concurrent_documents_share_requests_and_each_knowledge_base_pays_for_its_own_texts",
         ),
     ),
     Mutant(

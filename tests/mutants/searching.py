@@ -24,7 +24,7 @@ MUTANTS: Final = (
         _FOUND_CHUNKS,
         old="    if live:\n        return live\n",
         new="    if len(live) == len(rows):\n        return live\n",
-        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_a_live_hit_hides_what_was_replaced"),
+        caught_by=in_file(f"{_UNIT}/test_selection.py", "test_a_live_hit_hides_replaced_chunks"),
     ),
     Mutant(
         "versions-long-gone-are-shown",

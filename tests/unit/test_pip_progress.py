@@ -21,7 +21,7 @@ def install(folder: Path, *, status: int) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_an_installation_tells_how_far_it_is(tmp_path: Path) -> None:
+def test_an_installation_shows_its_progress(tmp_path: Path) -> None:
     installed = install(tmp_path, status=0)
     assert (installed.returncode, installed.stderr) == (0, "")
     assert installed.stdout.splitlines() == [

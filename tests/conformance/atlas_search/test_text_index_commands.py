@@ -48,7 +48,7 @@ async def test_a_new_text_index_becomes_ready_and_queryable(things: Collection) 
     assert found["latestDefinition"]["mappings"]["fields"] == definition["mappings"]["fields"]
 
 
-async def test_an_index_is_of_type_search_unless_told_otherwise(things: Collection) -> None:
+async def test_an_index_is_of_type_search_by_default(things: Collection) -> None:
     await things.insert_one({"_id": 1, "s": "word"})
     definition = {"mappings": {"dynamic": True}}
     await things.database.command(

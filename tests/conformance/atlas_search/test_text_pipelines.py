@@ -96,7 +96,7 @@ async def test_a_part_of_the_meta_data_can_be_read_after_a_facet(texts: Collecti
     assert [hit["total"] for hit in hits] == [3, 3, 3]
 
 
-async def test_meta_data_of_a_missing_index_tells_that_nothing_matches(texts: Collection) -> None:
+async def test_meta_data_of_a_missing_index_say_that_nothing_matches(texts: Collection) -> None:
     arguments = search_stage(QUICK, index="missing")["$search"]
     assert await run(texts, {"$searchMeta": arguments}) == [{"count": {"lowerBound": 0}}]
 

@@ -64,7 +64,7 @@ async def test_a_streamed_answer_is_the_same_as_a_whole_one(chat: Chat, scripted
 
 
 @pytest.mark.parametrize("is_streamed", [False, True])
-async def test_halves_of_characters_are_joined_or_replaced_wherever_a_model_says_them(
+async def test_halves_of_characters_are_joined_or_replaced_in_all_parts_of_an_answer(
     chat: Chat, scripted: ScriptedModel, is_streamed: bool
 ) -> None:
     calls = [call("f<U+D83D>", '{"a": "<U+D83D><U+DE00> <U+DE00>"}', "c<U+D83D>")]

@@ -360,7 +360,7 @@ async def test_a_refused_text_of_one_document_harms_no_other_in_the_same_request
     assert innocent.generated == 5
 
 
-async def test_c6_documents_at_work_on_at_the_same_time_share_requests_and_each_knowledge_base_pays_for_its_own(
+async def test_c6_concurrent_documents_share_requests_and_each_knowledge_base_pays_for_its_own_texts(
     embedder: Embedder,
     provider: FaultyProvider,
     indexing: Purpose,

@@ -138,7 +138,9 @@ async def test_one_request_is_made_and_the_text_of_an_error_reaches_no_log_or_ex
 
 
 @pytest.mark.parametrize("name", ["text-embedding-3-small", "azure/text-embedding-3-small"])
-async def test_a_used_up_quota_is_told_from_a_limit_by_its_code(echo: Echo, provider: Provider, name: str) -> None:
+async def test_a_used_up_quota_is_distinguished_from_a_limit_by_its_code(
+    echo: Echo, provider: Provider, name: str
+) -> None:
     model = echo.catalogue().get(name)
     echo.status = 429
     for code, expected in (("insufficient_quota", ProviderKeyRefused), ("rate_limit_exceeded", ProviderUnavailable)):

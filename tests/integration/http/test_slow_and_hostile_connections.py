@@ -227,7 +227,7 @@ async def test_a_new_connection_takes_the_place_of_one_that_has_never_asked() ->
         assert await used.status() == 401
 
 
-async def test_where_all_connections_have_a_request_a_new_one_is_told_so() -> None:
+async def test_when_all_connections_have_a_request_a_new_one_is_refused_with_503() -> None:
     app = application()
     async with serving(app, http_max_connections=2) as url, AsyncExitStack() as opened:
         busy = [await opened.enter_async_context(connected(url)) for _ in range(2)]

@@ -74,7 +74,7 @@ async def test_w9_a_document_moves_between_knowledge_bases_with_its_tags_and_pay
     assert [type(message) for message in await said_of(tenant, a)] == [DocumentIndexed, DocumentRemoved]
 
 
-async def test_a_deletion_removes_a_document_everywhere_with_what_was_replaced_lately(
+async def test_a_deletion_removes_a_document_everywhere_with_its_retired_chunks(
     tenant: Tenant, indexer: Replica
 ) -> None:
     kbs = [await tenant.create_kb("a"), await tenant.create_kb("a", "b")]
@@ -335,7 +335,7 @@ async def test_chunks_that_were_lost_are_found_missing_and_stored_again_for_noth
     assert await tenant.spus() == paid
 
 
-async def test_retired_chunks_go_once_what_replaced_them_is_found(tenant: Tenant, indexer: Replica) -> None:
+async def test_retired_chunks_are_deleted_once_their_successors_are_found(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
@@ -349,7 +349,7 @@ async def test_retired_chunks_go_once_what_replaced_them_is_found(tenant: Tenant
     await tenant.assert_holds(kb, {"d": CHANGED})
 
 
-async def test_retired_chunks_stay_while_the_index_of_words_does_not_know_what_replaced_them(
+async def test_retired_chunks_stay_while_the_text_index_does_not_know_their_successors(
     tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else a search by words alone would miss the document for as long as that index trails the other."""

@@ -63,9 +63,7 @@ async def test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_
     await tenant.assert_settled()
 
 
-async def test_while_documents_are_at_work_events_that_arrive_later_begin_together(
-    tenant: Tenant, indexer: Replica
-) -> None:
+async def test_while_documents_are_indexed_later_events_begin_together(tenant: Tenant, indexer: Replica) -> None:
     begun: list[str] = []
     go_on = asyncio.Event()
 

@@ -11,7 +11,7 @@ def series_of(kb_id: str) -> int:
     return sum(sample.labels.get("kb_id") == kb_id for family in REGISTRY.collect() for sample in family.samples)
 
 
-async def test_a_replica_that_is_not_told_drops_the_series_of_a_knowledge_base_that_is_gone(tenant: Tenant) -> None:
+async def test_a_replica_drops_the_series_of_a_deleted_knowledge_base_without_a_message(tenant: Tenant) -> None:
     there = await tenant.create_kb("a")
     for kb_id in (there.kb_id, GONE):
         CHUNKS_INDEXED.labels(kb_id).inc()

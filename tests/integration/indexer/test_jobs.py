@@ -282,7 +282,7 @@ async def test_a_lease_that_another_has_taken_is_not_extended(tenant: Tenant, in
     assert await the_job(tenant) == before
 
 
-async def test_a_request_leaves_the_lease_of_who_is_at_work_alone(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_request_leaves_the_lease_of_a_running_job_alone(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     command = (await the_job(tenant)).command()
@@ -606,7 +606,7 @@ async def test_a_bug_leaves_the_document_where_it_was_and_is_named_without_its_w
     await tenant.assert_holds(kb, {})
 
 
-async def test_a_refresh_decided_for_chunks_that_others_replaced_meanwhile_writes_nothing(
+async def test_a_refresh_of_chunks_that_were_replaced_meanwhile_writes_nothing(
     tenant: Tenant, indexer: Replica
 ) -> None:
     """The truth is read in several reads: the row may be older than the document it is compared with."""

@@ -36,7 +36,9 @@ class NextCommit:
 
 
 @pytest.mark.parametrize("failpoint", ["embed.before_store_commit", "swap.before_commit"])
-async def test_a_document_is_indexed_charged_and_told_once(tenant: Tenant, indexer: Replica, failpoint: str) -> None:
+async def test_a_document_is_indexed_charged_and_announced_once(
+    tenant: Tenant, indexer: Replica, failpoint: str
+) -> None:
     kb = await tenant.create_kb("a")
     text = text_of(1, 2, 3)
     async with AsyncExitStack() as stack, during(failpoint, NextCommit(tenant, stack)):
@@ -50,7 +52,7 @@ async def test_a_document_is_indexed_charged_and_told_once(tenant: Tenant, index
     assert await announced(tenant) == {DocumentIndexed.TYPE: 1, SpuCharged.TYPE: 1}
 
 
-async def test_a_document_is_removed_and_told_once(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_document_is_removed_and_announced_once(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", text_of(1)))
     await indexer.work()
@@ -64,7 +66,7 @@ async def test_a_document_is_removed_and_told_once(tenant: Tenant, indexer: Repl
     assert (await announced(tenant))[DocumentRemoved.TYPE] == 1
 
 
-async def test_an_unchanged_text_is_told_once(tenant: Tenant, indexer: Replica) -> None:
+async def test_an_unchanged_text_is_announced_once(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     text = text_of(1)
     await indexer.publish(tenant.ocr("d", text))
@@ -80,7 +82,7 @@ async def test_an_unchanged_text_is_told_once(tenant: Tenant, indexer: Replica) 
     assert (await announced(tenant))[DocumentIndexed.TYPE] == 2
 
 
-async def test_a_document_that_can_not_be_indexed_is_told_of_once(tenant: Tenant, indexer: Replica) -> None:
+async def test_a_failed_document_is_announced_once(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a", max_chunks=1)
     await indexer.publish(tenant.ocr("d", text_of(1, 2, 3)))
     [message] = indexer.post.sent_to(*LANES)

@@ -174,7 +174,7 @@ async def test_messages_that_were_in_one_batch_with_a_refused_one_are_sent_in_th
     assert tags_in(post.sent) == ["4", "1", "3", "4"]
 
 
-async def test_the_upstream_of_a_refused_event_is_told_that_it_was_not_published(
+async def test_a_rejection_is_announced_to_the_upstream_of_a_refused_event(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused")
@@ -222,7 +222,7 @@ async def test_a_refused_message_without_a_document_event_is_kept_and_announces_
     assert post.sent == []
 
 
-async def test_a_crash_between_refusal_and_its_note_repeats_both_and_tells_once(
+async def test_a_crash_between_refusal_and_its_note_repeats_both_and_announces_one_rejection(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused", "after")
@@ -241,7 +241,7 @@ async def test_a_crash_between_refusal_and_its_note_repeats_both_and_tells_once(
     assert len(rejections_in(post.sent)) == 1
 
 
-async def test_a_message_that_two_relays_found_refused_is_told_and_counted_once(
+async def test_a_message_refused_for_two_relays_is_announced_and_counted_once(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused")

@@ -127,7 +127,7 @@ def envelope(**fields: Any) -> bytes:
         (None, None, None),
     ],
 )
-async def test_the_upstream_is_told_which_event_was_rejected_and_where_it_is(
+async def test_a_rejection_names_the_event_and_the_place_of_its_dead_letter(
     database: Database, value: bytes | None, event_id: str | None, event_type: str | None
 ) -> None:
     broker: Any = Refusing({}, [])

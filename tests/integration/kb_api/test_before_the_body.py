@@ -137,7 +137,7 @@ async def under_way(organization: Organization, *, first: bytes = b"", number: i
     assert {answer.status_code for answer in await asyncio.gather(*requests)} == {422}
 
 
-async def test_an_organization_with_too_many_requests_at_once_is_told_so_and_no_other(
+async def test_only_an_organization_with_too_many_concurrent_requests_is_refused(
     new_organization: NewOrganization, other_settings: OtherSettings
 ) -> None:
     http = other_settings(http_max_requests_of_organization=2)

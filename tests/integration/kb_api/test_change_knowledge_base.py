@@ -266,7 +266,7 @@ async def test_unknown_tags_change_nothing(organization: Organization) -> None:
     assert await organization.stored(kb.kb_id) == kb
 
 
-async def test_w1_one_of_two_concurrent_retags_wins_and_the_other_is_told(
+async def test_w1_one_of_two_concurrent_retags_wins_and_the_other_is_refused(
     organization: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await organization.tag("a", "b")

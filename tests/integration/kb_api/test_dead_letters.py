@@ -69,7 +69,7 @@ async def test_a_dead_letter_is_listed_with_its_reason_and_without_what_it_held(
     assert "secret" not in str(letter)
 
 
-async def test_filing_the_same_record_again_files_it_once_and_another_record_at_its_place_is_another_letter(
+async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is_another_letter(
     organization: Organization, publisher: DeadLetterPublisher, post: Post
 ) -> None:
     large = b"x" * 1_100_000

@@ -68,7 +68,7 @@ async def handle(organization: Organization) -> None:
         await fan_out.handle(record(message.value, key=message.key))
 
 
-async def test_a_document_said_over_http_is_the_event_that_kafka_would_have_carried(
+async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
     organization: Organization,
 ) -> None:
     answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
@@ -103,7 +103,7 @@ async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_a
 
 
 @pytest.mark.parametrize("handled", [False, True])
-async def test_an_older_revision_is_accepted_and_said_to_change_nothing(
+async def test_an_older_revision_is_accepted_and_reported_to_change_nothing(
     organization: Organization, *, handled: bool
 ) -> None:
     async def changed(method: str, path: str, **body: Any) -> bool:
@@ -126,7 +126,7 @@ async def test_an_older_revision_is_accepted_and_said_to_change_nothing(
 
 
 @pytest.mark.parametrize("path", ["/documents/my%20doc.pdf", "/documents/my%20doc.pdf/text"])
-async def test_a_file_name_as_the_id_is_told_where_it_belongs(organization: Organization, path: str) -> None:
+async def test_a_file_name_as_the_id_is_refused_with_the_right_field(organization: Organization, path: str) -> None:
     answer = await organization.request("PUT", path, json=BODY)
     assert (answer.status_code, answer.json()["type"]) == (422, "validation-error")
     [field] = answer.json()["fields"]

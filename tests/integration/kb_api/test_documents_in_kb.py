@@ -39,7 +39,7 @@ async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(organizati
     assert (event["type"], event["trace_id"]) == ("document.ocr_completed.v1", TRACE.split("-")[1])
 
 
-async def test_a_failed_document_tells_its_error_and_what_to_do(organization: Organization, kb_id: str) -> None:
+async def test_a_failed_document_shows_its_error_and_what_to_do(organization: Organization, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     await organization.failed_job(kb_id, "d", error_type="document_unfit", error_message="3000 chunks")
     told = await explain(organization, kb_id, "d")

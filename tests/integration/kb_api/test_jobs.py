@@ -53,7 +53,7 @@ async def finish(organization: Organization, kb_id: str, document_id: str) -> No
     assert await index_jobs.finish(organization.database, await organization.claim(job.command()))
 
 
-async def test_failed_documents_are_tried_again_and_the_job_tells_how_far_it_is(
+async def test_failed_documents_are_tried_again_and_the_job_shows_its_progress(
     organization: Organization, kb_id: str
 ) -> None:
     started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")

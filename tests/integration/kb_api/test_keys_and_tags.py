@@ -180,7 +180,7 @@ async def test_a_key_of_the_environment_that_is_not_valid_is_warned_of_without_b
 
 
 @pytest.mark.parametrize(("pepper", "warned"), [("local-pepper", True), ("a secret", False)])
-def test_a_pepper_that_everybody_knows_is_warned_of(api: KbApi, pepper: str, *, warned: bool) -> None:
+def test_a_published_pepper_is_warned_of(api: KbApi, pepper: str, *, warned: bool) -> None:
     settings = api.settings.model_copy(update={"api_key_pepper": SecretStr(pepper)})
     with structlog.testing.capture_logs() as logged:
         create_app(replace(api, settings=settings))
@@ -189,7 +189,7 @@ def test_a_pepper_that_everybody_knows_is_warned_of(api: KbApi, pepper: str, *, 
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "kb-api"])
-def test_a_pepper_that_everybody_knows_is_refused_where_other_machines_get_in(api: KbApi, host: str) -> None:
+def test_a_published_pepper_is_refused_where_other_machines_get_in(api: KbApi, host: str) -> None:
     known = {"api_key_pepper": SecretStr("local-pepper"), "http_host": host}
     with pytest.raises(Misconfigured, match="set KB_API_KEY_PEPPER"):
         create_app(replace(api, settings=api.settings.model_copy(update=known)))

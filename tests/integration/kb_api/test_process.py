@@ -72,7 +72,7 @@ async def create(service: Service) -> str:
     return kb_id
 
 
-async def test_a_new_knowledge_base_is_built_and_told_of(
+async def test_a_new_knowledge_base_is_built_and_announced(
     start: Start, broker: Broker, search_database: Database
 ) -> None:
     async with start(broker.bootstrap) as service:

@@ -94,7 +94,7 @@ async def test_a_question_that_makes_no_sense_is_refused(organization: Organizat
     assert await organization.refused("GET", "/usage", **params) == (422, "validation-error")
 
 
-async def test_a_budget_tells_how_much_of_it_is_spent(organization: Organization) -> None:
+async def test_a_budget_shows_how_much_of_it_is_spent(organization: Organization) -> None:
     assert (await organization.ok("GET", "/budget"))["hard"] is None
     await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
     for soft, hard, status in ((None, 10, "ok"), (4, 10, "soft_exceeded"), (2, 4, "exhausted"), (None, None, "ok")):
@@ -104,7 +104,7 @@ async def test_a_budget_tells_how_much_of_it_is_spent(organization: Organization
     assert budget["resets_at"] > datetime.now(UTC).isoformat()
 
 
-async def test_a_budget_in_dollars_tells_how_much_of_it_is_spent(organization: Organization) -> None:
+async def test_a_budget_in_dollars_shows_how_much_of_it_is_spent(organization: Organization) -> None:
     await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
     for soft, hard, status in ((None, 1.5, "ok"), (1, 1.5, "soft_exceeded"), (0.5, 1, "exhausted"), (None, None, "ok")):
         body = {"soft": None, "hard": None, "soft_usd": soft, "hard_usd": hard}

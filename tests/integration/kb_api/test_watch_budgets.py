@@ -50,7 +50,7 @@ async def change_row(organization: Organization, **fields: Any) -> None:
     await organization.database[budgets.NAME].update_one({"_id": organization.organization_id}, {"$set": fields})
 
 
-async def test_each_soft_limit_is_told_of_once_when_it_is_reached(organization: Organization) -> None:
+async def test_each_soft_limit_is_announced_once_when_it_is_reached(organization: Organization) -> None:
     await set_budget(organization, soft=10, soft_usd=2.5)
     await spend(organization, 9, 2.0)
     await warn_of_soft_limits(organization.database)
@@ -65,14 +65,14 @@ async def test_each_soft_limit_is_told_of_once_when_it_is_reached(organization: 
     assert await warnings_sent(organization) == [("spu", 10, 10), ("usd", 2.5, 2.5)]
 
 
-async def test_however_many_replicas_look_at_once_it_is_told_once(organization: Organization) -> None:
+async def test_many_replicas_announce_a_soft_limit_once(organization: Organization) -> None:
     await set_budget(organization, soft=10)
     await spend(organization, 10)
     await asyncio.gather(*(warn_of_soft_limits(organization.database) for _ in range(8)))
     assert len(await warnings_sent(organization)) == 1
 
 
-async def test_a_limit_that_is_set_below_what_is_spent_is_told_of_and_not_again_when_it_is_changed(
+async def test_a_limit_set_below_the_spending_is_announced_and_not_again_when_it_is_changed(
     organization: Organization,
 ) -> None:
     await spend(organization, 10)
@@ -82,7 +82,7 @@ async def test_a_limit_that_is_set_below_what_is_spent_is_told_of_and_not_again_
     assert await warnings_sent(organization) == [("spu", 4, 10)]
 
 
-async def test_in_the_next_month_it_is_told_of_again(organization: Organization) -> None:
+async def test_a_soft_limit_is_announced_again_in_the_next_month(organization: Organization) -> None:
     await set_budget(organization, soft=1)
     await spend(organization, 1)
     await change_row(organization, told="2020-01")
@@ -90,7 +90,7 @@ async def test_in_the_next_month_it_is_told_of_again(organization: Organization)
     assert await warnings_sent(organization) == [("spu", 1, 1)]
 
 
-async def test_a_replica_that_was_slow_does_not_tell_of_a_month_that_is_over(organization: Organization) -> None:
+async def test_a_slow_replica_does_not_announce_a_limit_of_a_month_that_is_over(organization: Organization) -> None:
     await set_budget(organization, soft=1)
     await spend(organization, 1)
     await change_row(organization, told="2999-01")

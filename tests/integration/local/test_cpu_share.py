@@ -59,7 +59,7 @@ async def test_a_process_gets_its_share_of_a_cpu_and_so_does_the_one_after_it(
             await busy_server.kill()
 
 
-async def test_a_process_that_somebody_else_froze_stays_frozen(
+async def test_a_process_frozen_from_outside_stays_frozen(
     busy_server: BusyLoopServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cpu_share, "create_limiter", StopContinueLimiter)

@@ -36,7 +36,7 @@ def test_each_missing_library_is_named_with_the_package_that_has_it() -> None:
     assert list(check_libraries(bundled=False, load=load)) == []
 
 
-async def test_a_file_of_a_model_that_was_changed_is_told_with_what_to_do(
+async def test_a_changed_file_of_a_model_is_reported_with_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed = dataclasses.replace(pinned_files.ALL[-1], sha256="0" * 64)
@@ -51,7 +51,7 @@ async def test_a_file_of_a_model_that_was_changed_is_told_with_what_to_do(
     assert "models" not in {check.name for check in elsewhere}
 
 
-async def test_a_port_in_use_and_a_broker_that_is_away_are_told_with_what_to_do(tmp_path: Path) -> None:
+async def test_a_port_in_use_and_a_missing_broker_are_reported_with_what_to_do(tmp_path: Path) -> None:
     with socket.socket() as squatter:
         squatter.bind((LOOPBACK, 0))
         squatter.listen()
@@ -67,7 +67,7 @@ async def test_a_port_in_use_and_a_broker_that_is_away_are_told_with_what_to_do(
     assert not named(checks, "KB_KAFKA").ok
 
 
-async def test_a_folder_of_a_newer_version_is_told(tmp_path: Path) -> None:
+async def test_a_folder_of_a_newer_version_is_reported(tmp_path: Path) -> None:
     home = Home(tmp_path / ".kb")
     home.prepare()
     (home.folder / "format").write_text("99")

@@ -55,7 +55,7 @@ class Disk:
         self.taken.append(state)
 
 
-async def test_a_stack_outlives_a_full_disk_and_tells_its_state_once_there_is_room(tmp_path: Path) -> None:
+async def test_a_stack_outlives_a_full_disk_and_writes_its_state_once_there_is_room(tmp_path: Path) -> None:
     disk, stop = Disk(), asyncio.Event()
     stack = EmptyStack(tmp_path / ".kb", models_api_base=NO_MODELS)
     with structlog.testing.capture_logs() as logged:

@@ -49,7 +49,7 @@ def kb(*arguments: str) -> Result:
 
 
 @pytest.mark.parametrize("wanted", ["eighty", "0", "65536", "-1"])
-def test_a_port_that_is_none_is_told_by_the_command(home: Home, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
+def test_an_invalid_port_is_reported_by_the_command(home: Home, monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
     monkeypatch.setenv("KB_PORT", wanted)
     refused = kb("up")
     assert refused.exit_code == 1
@@ -58,7 +58,9 @@ def test_a_port_that_is_none_is_told_by_the_command(home: Home, monkeypatch: pyt
     assert not home.folder.exists(), "nothing was started"
 
 
-def test_a_port_in_use_is_told_by_the_command(home: Home, monkeypatch: pytest.MonkeyPatch, port_in_use: int) -> None:
+def test_a_port_in_use_is_reported_by_the_command(
+    home: Home, monkeypatch: pytest.MonkeyPatch, port_in_use: int
+) -> None:
     monkeypatch.setenv("KB_PORT", str(port_in_use))
     refused = kb("up")
     assert refused.exit_code == 1
@@ -75,7 +77,7 @@ def test_a_port_in_use_is_told_by_the_command(home: Home, monkeypatch: pytest.Mo
         ("kb_api,kb_api", "'kb_api' is named twice"),
     ],
 )
-def test_an_unknown_service_is_told_by_the_command(
+def test_an_unknown_service_is_reported_by_the_command(
     home: Home, monkeypatch: pytest.MonkeyPatch, named: str, problem: str
 ) -> None:
     monkeypatch.setenv("KB_LOCAL_SERVICES", named)
@@ -86,7 +88,7 @@ def test_an_unknown_service_is_told_by_the_command(
     assert not home.folder.exists(), "nothing was started"
 
 
-async def test_all_that_is_wrong_is_told_at_once(home: Home, port_in_use: int) -> None:
+async def test_all_errors_are_reported_at_once(home: Home, port_in_use: int) -> None:
     environment = {"KB_HOME": str(home.folder), "KB_PORT": str(port_in_use), "KB_LOCAL_SERVICES": "kb_sarch"}
     with pytest.raises(UnfitMachine) as refusal:
         await doctor.require_fit({**environment, "KB_LOCAL_MODELS_API_BASE": NO_MODELS})
@@ -170,7 +172,7 @@ def as_other_user(home: Home, *, may_read: bool) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("command", "may_read"), [("up", False), ("down", False), ("status", False), ("up", True)])
-def test_a_folder_of_another_user_is_told_without_a_traceback(
+def test_a_folder_of_another_user_is_reported_without_a_traceback(
     open_folder: Path, command: str, *, may_read: bool
 ) -> None:
     home = Home(open_folder / ".kb")

@@ -99,7 +99,7 @@ async def test_a_paused_server_can_still_be_stopped_in_order(own_mongod: Mongod)
     assert await own_mongod.stop() == 0
 
 
-async def test_a_server_that_dies_at_start_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_server_that_dies_at_start_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     server = Sleeper(tmp_path / "x.log", "raise SystemExit('the disk is full')")
     server.start_timeout_s = 60
     with pytest.raises(ServerDied, match=r"exit status 1.*\n.*the disk is full"):

@@ -86,7 +86,7 @@ async def test_a_restarted_broker_has_its_topics_before_a_producer_runs_and_gets
     assert message["sent_at"] is None
 
 
-async def test_a_start_that_fails_leaves_no_process_and_tells_why(tmp_path: Path, light_zygote: Zygote) -> None:
+async def test_a_start_that_fails_leaves_no_process_and_reports_its_cause(tmp_path: Path, light_zygote: Zygote) -> None:
     stack = Stack(
         tmp_path / ".kb",
         services=["kb_dummy"],

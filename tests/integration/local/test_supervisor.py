@@ -150,7 +150,7 @@ async def test_a_stop_in_the_middle_of_the_start_leaves_no_process(
     assert supervised.states[-1].phase == "stopped"
 
 
-async def test_a_start_that_fails_is_told_with_its_remedy(
+async def test_a_start_that_fails_is_reported_with_its_remedy(
     make_supervised: Callable[..., Supervised], light_zygote: Zygote
 ) -> None:
     supervised = make_supervised(zygote=light_zygote, env={"KB_DUMMY_EXIT": "3"})

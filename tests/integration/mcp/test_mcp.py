@@ -239,7 +239,7 @@ async def use_up(database: Database, operation: str) -> None:
 @pytest.mark.parametrize(
     "limits", [{"searches_per_minute_of_organization": 1, "administrative_calls_per_minute_of_organization": 1}]
 )
-async def test_calls_count_towards_the_limits_and_a_refusal_is_told(
+async def test_calls_count_towards_the_limits_and_a_refusal_is_reported(
     reached: Reached, knowledge: Knowledge, search_database: Database
 ) -> None:
     await knowledge.index(Document("d", ["one"]))
@@ -259,7 +259,7 @@ async def test_calls_count_towards_the_limits_and_a_refusal_is_told(
         assert "of this organization is used up" in refused.text
 
 
-async def test_a_search_is_written_down_as_one_over_mcp(
+async def test_a_search_is_logged_as_one_over_mcp(
     reached: Reached, knowledge: Knowledge, search_database: Database
 ) -> None:
     async with reached.client(Scope.SEARCH) as client:
@@ -274,7 +274,7 @@ async def test_a_search_is_written_down_as_one_over_mcp(
     assert (row["origin"], row["run_id"], row["query"]) == ("mcp", None, FENCE)
 
 
-async def test_a_database_that_fails_is_told_without_what_it_said(
+async def test_an_error_of_the_database_is_reported_without_its_message(
     reached: Reached, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reached.client(Scope.SEARCH, Scope.READ) as client:

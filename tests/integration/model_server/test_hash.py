@@ -182,7 +182,7 @@ async def test_every_answer_can_be_delayed_without_delaying_each_other(http: htt
     await asyncio.gather(*asking, return_exceptions=True)
 
 
-async def test_an_answer_is_delayed_for_as_long_as_it_is_told_to(http: httpx.AsyncClient) -> None:
+async def test_an_answer_is_delayed_for_the_requested_time(http: httpx.AsyncClient) -> None:
     await program(http, delay_ms=50)
     clock = asyncio.get_running_loop().time
     asked_at = clock()

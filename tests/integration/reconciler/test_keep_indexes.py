@@ -45,7 +45,7 @@ async def test_a_knowledge_base_from_before_there_were_text_indexes_gets_one_tha
     assert await keep_indexes(search_database, owner=RECONCILER) == 0
 
 
-async def test_a_vector_index_that_somebody_dropped_comes_back(search_database: Database, knowledge: Knowledge) -> None:
+async def test_a_dropped_vector_index_comes_back(search_database: Database, knowledge: Knowledge) -> None:
     await knowledge.chunks.collection.drop_search_index(VECTOR_INDEX)
     assert await keep_indexes(search_database, owner=RECONCILER) == 1
     await until_ready(knowledge)

@@ -109,7 +109,7 @@ async def test_defaults_of_a_tool_have_bounds(
     assert tool[field] == most
 
 
-async def test_iterations_have_bounds_wherever_they_are_said(author: Author) -> None:
+async def test_iterations_have_bounds_wherever_they_are_set(author: Author) -> None:
     agent = await author.make("/agents", name="A", model=DEMO, max_iterations=1)
     places: list[tuple[str, str, dict[str, Any]]] = [
         ("POST", "/agents", {"name": "A", "model": DEMO}),

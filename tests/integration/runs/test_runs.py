@@ -81,7 +81,7 @@ async def test_a_run_that_a_later_version_wrote_is_shown_as_far_as_it_is_known(
     assert (await asked.author.ask("GET", f"/runs/{run['run_id']}")).json() == run
 
 
-async def test_documents_are_told_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
+async def test_documents_are_listed_by_how_many_runs_cite_them(asked: Asked, knowledge: Knowledge) -> None:
     await knowledge.index(Document("unread", ["No run ever cites this."], name="unread.md"))
     await asked.run({"tool_calls": [search(FENCE), search(BREAD)]}, {"text": "[1] [2]"})
     await asked.run({"tool_calls": [search(FENCE, top_k=1)]}, {"text": "[1] again [1]"})
@@ -123,7 +123,7 @@ async def test_calls_of_one_answer_are_made_at_the_same_time(asked: Asked, monke
     assert [each["problem"] for each in run["tool_calls"]] == [None, None, None]
 
 
-async def test_calls_beyond_the_most_of_one_answer_are_not_made_and_told_so(asked: Asked) -> None:
+async def test_calls_beyond_the_most_of_one_answer_are_refused(asked: Asked) -> None:
     calls = [search(f"question {number}", f"id {number}") for number in range(MAX_CALLS_AT_ONCE + 2)]
     run = await asked.run({"tool_calls": calls}, {"text": "So."}, budget={"max_spus": len(calls)})
     results = [message for message in run["messages"] if message["role"] == "tool"]
@@ -161,7 +161,7 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
         (search(metadata_filter={"$where": "1"}), "metadata_filter"),
     ],
 )
-async def test_a_bad_call_is_told_to_the_model_and_harms_nothing(
+async def test_a_bad_call_is_reported_to_the_model_and_harms_nothing(
     asked: Asked, wrong: dict[str, Any], said: str
 ) -> None:
     run = await asked.run({"tool_calls": [wrong, search()]}, {"text": "So [1]."})
@@ -391,7 +391,7 @@ async def test_a_prompt_brings_its_question_model_kbs_and_schema(
     assert run["question"] == [{"role": "user", "content": "What is it?"}]
 
 
-async def test_an_agent_searches_with_its_tools_and_is_told_of_a_kb_that_is_gone(
+async def test_an_agent_searches_with_its_tools_and_learns_that_a_kb_is_gone(
     author: Author, knowledge: Knowledge, scripted: ScriptedModel, search_database: Database
 ) -> None:
     gone = await create(search_database, ORGANIZATION, name="Gone")

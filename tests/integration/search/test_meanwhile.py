@@ -44,7 +44,7 @@ def contents(answer: dict[str, Any]) -> set[str]:
     return {result["content"] for result in answer["results"]}
 
 
-async def test_a_document_that_was_replaced_is_shown_as_it_was_in_one_version(
+async def test_a_replaced_document_is_shown_in_one_version(
     searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     await knowledge.index(Document("d", ["old 1", "old 2"]))

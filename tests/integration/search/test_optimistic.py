@@ -269,7 +269,7 @@ async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for(
         assert names.index(looked_at) < paid
 
 
-async def test_a_failure_is_told_at_once_and_not_tried_again(
+async def test_a_failure_is_raised_at_once_and_not_tried_again(
     searcher: Searcher, library: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await searcher.search(library, QUERY)

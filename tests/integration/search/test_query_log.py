@@ -37,7 +37,7 @@ async def logged(database: Database, count: int) -> list[dict[str, Any]]:
     return rows
 
 
-async def test_each_search_is_written_down_with_who_asked_where(
+async def test_each_search_is_logged_with_its_caller_and_origin(
     searcher: Searcher, knowledge: Knowledge, search_database: Database
 ) -> None:
     await knowledge.index(Document("d", ["kayak"]))
@@ -65,7 +65,7 @@ async def test_each_search_is_written_down_with_who_asked_where(
     assert second["outcome"] == "nothing_found"
 
 
-async def test_a_search_that_fails_is_written_down_with_its_outcome(
+async def test_a_failed_search_is_logged_with_its_outcome(
     searcher: Searcher, knowledge: Knowledge, search_database: Database, model_server: ModelServer
 ) -> None:
     await knowledge.index(Document("d", ["kayak"]))
@@ -135,7 +135,7 @@ async def test_a_log_that_cannot_be_written_fails_no_search_and_repeats_no_query
     assert await search_database[query_log.NAME].count_documents({}) == 0
 
 
-async def test_searches_are_written_down_together(search_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_searches_are_logged_in_batches(search_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     batches: list[int] = []
     insert = query_log.insert
 

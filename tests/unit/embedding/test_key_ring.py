@@ -26,7 +26,7 @@ def test_the_first_key_seals_and_all_open() -> None:
 @pytest.mark.parametrize(
     "bound", [{"organization_id": "other", "provider": "openai"}, {"organization_id": "acme", "provider": "azure"}]
 )
-def test_a_sealed_key_is_of_no_use_to_anybody_else(bound: dict[str, str]) -> None:
+def test_a_sealed_key_can_not_be_opened_for_another_owner(bound: dict[str, str]) -> None:
     ring = KeyRing.parse(f"1:{encoded(1)}")
 
     with pytest.raises(Unreadable):

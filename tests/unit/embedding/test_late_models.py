@@ -114,7 +114,7 @@ def test_nothing_of_a_window_that_is_too_long_for_the_model_is_left_out() -> Non
     assert "".join(model.read) == window
 
 
-def test_a_late_model_needs_no_key_and_is_told_from_where_to_load() -> None:
+def test_a_late_model_needs_no_key_and_is_loaded_from_the_configured_folder() -> None:
     catalogue = ModelCatalogue({}, local_models_api_base=None, environment={}, late_models={"jina": "/models/jina"})
     model = catalogue.get("jina")
     assert (model.name, model.late_source, model.access) == ("jina", "/models/jina", None)

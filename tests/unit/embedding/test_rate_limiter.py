@@ -372,7 +372,7 @@ def test_replicas_that_were_stopped_do_not_spend_their_overdue_units_all_at_once
 
 
 @pytest.mark.parametrize("jump_s", [-3600, -1, 1, 3600])
-def test_a_jump_of_the_servers_clock_neither_stops_anybody_nor_lets_more_through_than_a_burst(jump_s: float) -> None:
+def test_a_jump_of_the_servers_clock_stops_no_request_and_lets_through_a_burst_at_most(jump_s: float) -> None:
     world = World(replicas=4)
     of = bucket(600)
 

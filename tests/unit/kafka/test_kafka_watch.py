@@ -66,7 +66,7 @@ async def test_a_broker_that_is_gone_is_no_reason_while_another_answers(monkeypa
     assert [admin.closed for admin in cluster.made] == [True, False]
 
 
-async def test_topics_that_one_broker_does_not_tell_are_no_reason_while_another_does(
+async def test_topics_that_one_broker_does_not_list_are_no_reason_while_another_does(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = [TransientError("Kafka at no-broker:1 does not answer (RequestTimedOutError)"), None]

@@ -209,7 +209,7 @@ async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: Fa
     await assignment.close(drain_s=0)
 
 
-async def test_a_position_of_a_log_that_was_replaced_meanwhile_moves_nothing_in_the_new_one(client: FakeClient) -> None:
+async def test_a_position_in_a_replaced_log_does_not_move_the_position_in_the_new_one(client: FakeClient) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
     positions.begin(assignment, {ZERO: Start(500, 500)})

@@ -137,7 +137,7 @@ async def test_a_client_that_does_not_start_is_tried_again(clients: Clients) -> 
     await producer.stop()
 
 
-async def test_an_error_that_passes_is_told_and_the_client_is_kept(clients: Clients) -> None:
+async def test_a_transient_error_is_raised_and_the_client_is_kept(clients: Clients) -> None:
     producer, first = await started(clients)
     call = sending(producer, "a1")
     await has(first, "a1")
@@ -162,7 +162,7 @@ async def test_a_message_whose_caller_left_is_not_sent_again(clients: Clients) -
     await producer.stop()
 
 
-async def test_stopping_ends_in_time_and_tells_who_still_waits(clients: Clients) -> None:
+async def test_stopping_ends_in_time_and_fails_waiting_calls(clients: Clients) -> None:
     producer, first = await started(clients, stop_timeout_s=0.1)
     call = sending(producer, "a1")
     await has(first, "a1")

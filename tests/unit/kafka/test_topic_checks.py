@@ -55,7 +55,7 @@ def test_topics_as_they_are_created_are_no_risk() -> None:
     assert reasons({"p.events": FoundTopic(12, 1, settings)}, brokers=1) == []
 
 
-def test_a_broker_that_tells_no_settings_is_not_complained_about() -> None:
+def test_a_broker_that_shows_no_settings_is_not_complained_about() -> None:
     silent = {"p.events": FoundTopic(12, 3, {})}
     assert reasons(silent) == []
     assert max_message_bytes([EVENTS], silent, prefix="p.") == {}

@@ -28,7 +28,7 @@ async def test_an_error_of_the_client_library_is_one_that_may_pass(monkeypatch: 
         await check_topics(KafkaConnection("no-broker:1"), [])
 
 
-async def test_settings_that_may_not_be_read_are_told_once_and_not_at_each_look() -> None:
+async def test_unreadable_settings_are_logged_once_and_not_at_each_check() -> None:
     refused: tuple[Any, ...] = (TopicAuthorizationFailedError.errno, None, 2, "a-topic", [])
 
     class Admin:

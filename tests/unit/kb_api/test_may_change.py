@@ -62,7 +62,7 @@ def accepted(events: list[DocumentEvent]) -> dict[Facet, int]:
 
 
 @given(st.lists(EVENTS, max_size=6), st.lists(EVENTS, max_size=6), EVENTS)
-def test_an_event_that_is_said_to_change_nothing_changes_nothing(
+def test_an_event_reported_to_change_nothing_changes_nothing(
     projected: list[DocumentEvent], waiting: list[DocumentEvent], late: DocumentEvent
 ) -> None:
     document = reduce(applied, projected, UNKNOWN_DOCUMENT)
@@ -72,7 +72,7 @@ def test_an_event_that_is_said_to_change_nothing_changes_nothing(
 
 
 @given(st.lists(EVENTS, max_size=6), st.sampled_from(["text", "tags", "metadata"]), st.booleans())
-def test_an_event_that_changes_something_is_never_said_to_change_nothing(
+def test_an_event_that_changes_something_is_never_reported_to_change_nothing(
     events: list[DocumentEvent], kind: str, is_projected: bool
 ) -> None:
     document = reduce(applied, events, UNKNOWN_DOCUMENT)

@@ -23,7 +23,7 @@ async def test_a_call_beyond_its_timeout_is_cancelled() -> None:
         assert never.cancelled()
 
 
-async def test_a_coroutine_that_waits_is_awaited_to_its_end_and_told_of_what_happens_to_it() -> None:
+async def test_a_waiting_coroutine_is_awaited_to_its_end_and_receives_its_cancellation() -> None:
     told: list[str] = []
 
     async def work(seconds: float, *, fails: bool = False) -> str:

@@ -10,7 +10,7 @@ def turn(number: int) -> list[dict[str, Any]]:
     return [{"role": "user", "content": f"question {number}"}, {"role": "assistant", "content": f"answer {number}"}]
 
 
-def test_the_newest_turns_that_there_is_room_for_are_told_whole_and_in_their_order() -> None:
+def test_the_newest_turns_that_fit_are_included_whole_and_in_order() -> None:
     turns = [turn(number) for number in range(5)]
     one = estimate_message_tokens(turn(0))
     assert select_newest_messages(turns, max_tokens=5 * one) == [message for each in turns for message in each]

@@ -29,7 +29,7 @@ def test_a_model_may_lower_and_raise_the_least_relevance(min_score: float) -> No
     assert parse_call(call('{"query": "x", "min_score": null}'), TOOLS).query.min_score == TOOL.min_score
 
 
-def test_a_model_is_told_of_the_least_relevance_beside_the_number_of_passages() -> None:
+def test_a_tool_definition_names_the_least_relevance_beside_the_number_of_passages() -> None:
     properties = TOOL.describe()["function"]["parameters"]["properties"]
     assert list(properties)[1:3] == ["top_k", "min_score"]
     assert (properties["min_score"]["minimum"], properties["min_score"]["maximum"]) == (0, 1)

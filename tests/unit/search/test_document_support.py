@@ -76,7 +76,7 @@ def test_the_order_in_which_hits_are_listed_makes_no_difference(
 
 
 @given(found, found)
-def test_the_scores_told_are_those_of_the_indexes(vector: dict[str, float], text: dict[str, float]) -> None:
+def test_reported_scores_are_those_of_the_indexes(vector: dict[str, float], text: dict[str, float]) -> None:
     for one in fuse(vector, text, Weights(1.0, 1.0, SHARE)):
         assert (one.vector, one.text) == (vector.get(one.chunk_id), text.get(one.chunk_id))
 

@@ -94,7 +94,7 @@ def test_shown_hits_of_a_document_are_of_one_version_and_never_empty(history: Hi
         assert texts == live
 
 
-def test_a_live_hit_hides_what_was_replaced() -> None:
+def test_a_live_hit_hides_replaced_chunks() -> None:
     assert shown(row("d:1", until=3, retired_for_ms=1), row("d:2", since=4)) == ["d:2"]
 
 

@@ -5,7 +5,7 @@ from kb_local.search_node.hello import rewrite_hello
 SIBLINGS = {"m2:27017": "127.0.0.1:2", "m3:27017": "127.0.0.1:3"}
 
 
-def test_a_driver_is_told_of_nodes_wherever_a_member_is_named() -> None:
+def test_hello_names_the_node_wherever_it_names_a_member() -> None:
     reply = {
         "me": "m1:27017",
         "primary": "m2:27017",
