@@ -75,7 +75,7 @@ class KillAt:
 
 
 @dataclass(frozen=True, slots=True)
-class Directed:
+class DetectingTest:
     """A test of the interleavings or states in which the safeguard matters."""
 
     tests: str
@@ -112,10 +112,10 @@ def failed_test(status: int, output: str) -> str | None:
 SOME_SEEDS = Seeds(range(1, 6))
 DETECTORS: Mapping[str, MutantDetector] = {
     "commit-first": KillAt("fan_out.before_projection"),
-    "fence-by-reading": Directed("tests/integration/indexer/test_races.py -k after_fence"),
+    "fence-by-reading": DetectingTest("tests/integration/indexer/test_races.py -k after_fence"),
     "positional-ids": SOME_SEEDS,
-    "no-token-on-jobs": Directed("tests/integration/indexer/test_jobs.py -k asked_between_decision_and_end"),
-    "acknowledged-by-one": Directed("tests/chaos/test_primary_kill.py"),
+    "no-token-on-jobs": DetectingTest("tests/integration/indexer/test_jobs.py -k after_the_decision"),
+    "acknowledged-by-one": DetectingTest("tests/chaos/test_primary_kill.py"),
     "no-revision-check": SOME_SEEDS,
 }
 

@@ -1,14 +1,16 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
 
 from kb_contracts.commands import Reason
 from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, work
-from tests.chaos.mutants import DETECTORS, InconclusiveRun, failed_test
+from tests.chaos.mutants import DETECTORS, DetectingTest, InconclusiveRun, failed_test
 from tests.chaos.mutation import MUTANTS
 
+ROOT = Path(__file__).parents[2]
 AT_WORK_ON = IndexJob(
     organization_id="org",
     kb_id="kb",
@@ -35,6 +37,13 @@ def stop_patches() -> Iterator[None]:
 
 def test_every_mutant_has_a_detector() -> None:
     assert DETECTORS.keys() == MUTANTS.keys()
+
+
+def test_every_detecting_test_is_there() -> None:
+    for detector in DETECTORS.values():
+        if isinstance(detector, DetectingTest):
+            file, _, keyword = detector.tests.partition(" -k ")
+            assert keyword in (ROOT / file).read_text()
 
 
 @pytest.mark.usefixtures("stop_patches")

@@ -18,7 +18,7 @@ from typing import Final
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import ROOT, Mutant, NotPlantable
-from tests.mutants.verdict import Outcome, Ran, Verdict, judge, read_report
+from tests.mutants.verdict import Outcome, PytestResults, Verdict, judge, read_report
 
 LONGEST_TEST_S: Final = 120
 
@@ -40,7 +40,7 @@ def main() -> None:
         sys.exit(130)
     if options.json is not None:
         options.json.write_text(json.dumps([asdict(verdict) for verdict in verdicts], indent=1) + "\n")
-    _tell_all(verdicts)
+    _print_verdicts(verdicts)
     sys.exit(0 if all(verdict.is_good for verdict in verdicts) else 1)
 
 
@@ -88,13 +88,13 @@ class Runs:
 
     async def _try_missing(self, verdicts: list[Verdict]) -> None:
         for mutant in self.missing:
-            verdict = await verdict_on(mutant)
+            verdict = await run_mutant(mutant)
             verdicts.append(verdict)
             self.done += 1
             _say(f"{self.done:3}/{self.total}  {_line(verdict)}")
 
 
-async def verdict_on(mutant: Mutant) -> Verdict:
+async def run_mutant(mutant: Mutant) -> Verdict:
     """Plant the fault in a copy and run the tests that are named for it."""
     began = monotonic()
     with tempfile.TemporaryDirectory(prefix="kb-mutant-", ignore_cleanup_errors=True) as folder:
@@ -109,7 +109,9 @@ async def verdict_on(mutant: Mutant) -> Verdict:
     return Verdict(mutant.name, outcome, round(monotonic() - began, 1), detail)
 
 
-async def _pytest(tests: Sequence[str], folder: Path, *, environment: Mapping[str, str] | None) -> tuple[Ran, str]:
+async def _pytest(
+    tests: Sequence[str], folder: Path, *, environment: Mapping[str, str] | None
+) -> tuple[PytestResults, str]:
     """Run some tests; returns what became of them, and the end of what pytest said."""
     report, log = folder / "report.xml", folder / "pytest.log"
     with log.open("wb") as file:
@@ -126,7 +128,7 @@ async def _pytest(tests: Sequence[str], folder: Path, *, environment: Mapping[st
         )
         async with _ended(process):
             await process.wait()
-    ran = read_report(report) if report.exists() else Ran(frozenset(), frozenset())
+    ran = read_report(report) if report.exists() else PytestResults(frozenset(), frozenset())
     return ran, log.read_text(errors="replace")[-2000:]
 
 
@@ -141,7 +143,7 @@ async def _ended(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
         raise
 
 
-def _tell_all(verdicts: Sequence[Verdict]) -> None:
+def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     counts = {outcome: sum(verdict.outcome is outcome for verdict in verdicts) for outcome in Outcome}
     _say("")
     for verdict in sorted(verdicts, key=lambda verdict: verdict.mutant):

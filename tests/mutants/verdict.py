@@ -16,7 +16,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class PytestResults:
     """Results of the tests of one run of pytest, by `file::function`."""
 
     failed: frozenset[str]
@@ -36,7 +36,7 @@ class Verdict:
         return self.outcome is Outcome.CAUGHT
 
 
-def read_report(report: Path) -> Ran:
+def read_report(report: Path) -> PytestResults:
     """Read a JUnit report; raises FileNotFoundError where pytest came to no end."""
     failed: set[str] = set()
     passed: set[str] = set()
@@ -50,10 +50,10 @@ def read_report(report: Path) -> Ran:
             unclear.add(test)
         else:
             passed.add(test)
-    return Ran(frozenset(failed), frozenset(passed - failed - unclear))
+    return PytestResults(frozenset(failed), frozenset(passed - failed - unclear))
 
 
-def judge(tests: Sequence[str], ran: Ran) -> tuple[Outcome, str]:
+def judge(tests: Sequence[str], ran: PytestResults) -> tuple[Outcome, str]:
     """Say whether each of `tests` failed, and which of them did not."""
     if survived := [test for test in tests if test in ran.passed]:
         return Outcome.SURVIVED, _listed(survived)

@@ -39,11 +39,11 @@ class MeasuredTenant:
     async def calling(self) -> AsyncIterator[Calls]:
         """Work until the block ends; only then the calls are known. Requests that have begun by then are waited for."""
         calls = Calls()
-        await self._tell("work")
+        await self._send_line("work")
         try:
             yield calls
         finally:
-            await self._tell("rest")
+            await self._send_line("rest")
             assert self._caller.stdout is not None
             for name, value in json.loads(await self._caller.stdout.readline()).items():
                 setattr(calls, name, value)
@@ -59,7 +59,7 @@ class MeasuredTenant:
         answer = await http.post(f"/knowledge-bases/{self._kb_id}/search", json=body)
         return bool(answer.raise_for_status().json()["results"])
 
-    async def _tell(self, line: str) -> None:
+    async def _send_line(self, line: str) -> None:
         assert self._caller.stdin is not None
         self._caller.stdin.write(line.encode() + b"\n")
         await self._caller.stdin.drain()
@@ -87,7 +87,7 @@ async def start_measured_tenant(organization: Organization) -> AsyncIterator[Mea
         tag_id,
     )
     try:
-        await measured._tell(json.dumps(asdict(whom)))
+        await measured._send_line(json.dumps(asdict(whom)))
         # Until it has started, which is no work of a measured organization.
         async with measured.calling():
             pass

@@ -36,7 +36,7 @@ PARAGRAPHS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Provided:
+class AttackersKnowledgeBases:
     """Two knowledge bases of the attacker, with its own provider, that are active."""
 
     kb_api: httpx.AsyncClient
@@ -68,14 +68,14 @@ class Provided:
             found += answer.raise_for_status().json()["total_count"]
         return found
 
-    async def spus(self) -> int:
+    async def count_spus(self) -> int:
         """Count what was charged for both knowledge bases: vectors that came and were stored."""
         answers = [(await self.kb_api.get(f"/knowledge-bases/{kb_id}/stats")).json() for kb_id in self.kb_ids]
         return sum(answer["spus"] for answer in answers)
 
 
 @asynccontextmanager
-async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
+async def attackers_knowledge_bases(neighbourhood: Neighbourhood) -> AsyncIterator[AttackersKnowledgeBases]:
     """Let the attacker have a provider that is honest so far; what it indexes with it is deleted in the end."""
     tag_id, attacker = f"hostile-{uuid4().hex[:8]}", neighbourhood.attacker
     async with (
@@ -87,7 +87,7 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
         (await kb_api.put("/llm-providers/openai", json=key)).raise_for_status()
         options: dict[str, Any] = {"embedding_model": MODEL}
         kb_ids = await asyncio.gather(*(attacker.create_knowledge_base(tag_id, **options) for _ in range(2)))
-        of_attacker = Provided(kb_api, kb_search, kb_ids, tag_id, hostile)
+        of_attacker = AttackersKnowledgeBases(kb_api, kb_search, kb_ids, tag_id, hostile)
         yield of_attacker
         for kb_id in kb_ids:
             await attacker.delete_knowledge_base(kb_id)
@@ -99,7 +99,7 @@ async def provided(neighbourhood: Neighbourhood) -> AsyncIterator[Provided]:
 async def test_a_provider_that_sends_a_byte_now_and_then_does_not_slow_down_another_organization(
     attack_check: AttackCheck,
 ) -> None:
-    async with provided(attack_check.neighbourhood) as attacker:
+    async with attackers_knowledge_bases(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = drips(0.1)
         await _publish(attacker, documents=MOST_SLOTS)
         await attacker.hostile.wait_for_requests()
@@ -118,7 +118,7 @@ async def test_a_provider_that_sends_a_byte_now_and_then_does_not_slow_down_anot
 
 
 async def test_answers_that_decompress_to_much_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
-    async with provided(attack_check.neighbourhood) as attacker:
+    async with attackers_knowledge_bases(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = gzip_bomb(300_000_000)
 
         async def attack(_: Neighbourhood, tally: Tally) -> None:
@@ -134,7 +134,7 @@ async def test_answers_that_decompress_to_much_do_not_slow_down_another_organiza
 
 
 async def test_chat_answers_without_end_do_not_slow_down_another_organization(attack_check: AttackCheck) -> None:
-    async with provided(attack_check.neighbourhood) as attacker:
+    async with attackers_knowledge_bases(attack_check.neighbourhood) as attacker:
         attacker.hostile.behaviour = streams_fast_without_end()
 
         async def attack(neighbourhood: Neighbourhood, tally: Tally) -> None:
@@ -162,10 +162,10 @@ async def test_all_answers_of_a_very_slow_provider_are_used_and_its_searches_are
     attack_check: AttackCheck,
 ) -> None:
     documents, texts_per_s = (20, 1.0) if attack_check.is_long else (4, 40.0)
-    async with provided(attack_check.neighbourhood) as attacker:
+    async with attackers_knowledge_bases(attack_check.neighbourhood) as attacker:
         provider = SequentialProvider(texts_per_s, DIMENSIONS)
         attacker.hostile.behaviour = provider
-        before = await attacker.spus()
+        before = await attacker.count_spus()
         await _publish(attacker, documents=documents, paragraphs=PARAGRAPHS)
 
         async def attack(_: Neighbourhood, tally: Tally) -> None:
@@ -180,12 +180,12 @@ async def test_all_answers_of_a_very_slow_provider_are_used_and_its_searches_are
         assert tally.keys() == {"200"}
         await until(are_indexed, within_s=3 * documents * PARAGRAPHS / texts_per_s + 30, every_s=0.1)
         await until(lambda: attacker.hostile.waited_for == 0)
-        used = await attacker.spus() - before
+        used = await attacker.count_spus() - before
         assert used >= documents * PARAGRAPHS
         assert used >= 0.9 * provider.computed
 
 
-async def _publish(attacker: Provided, *, documents: int, paragraphs: int = 1) -> None:
+async def _publish(attacker: AttackersKnowledgeBases, *, documents: int, paragraphs: int = 1) -> None:
     async with asyncio.TaskGroup() as publishing:
         for _ in range(documents):
             publishing.create_task(attacker.publish(paragraphs=paragraphs))

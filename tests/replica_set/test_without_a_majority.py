@@ -85,11 +85,11 @@ async def test_callers_get_503_in_time_while_both_secondaries_are_frozen(
     statuses = Counter(answer.status for row in answers for answer in row)
     assert statuses.keys() == {503}, [answer for row in answers for answer in row if answer.status != 503]
 
-    async def works_again() -> bool:
+    async def accepts_writes() -> bool:
         response = await organization.request("POST", "/tags", json={"tag_id": "t", "name": "n"})
         return response.is_success
 
-    await until(works_again, what="changes are taken again")
+    await until(accepts_writes, what="changes are taken again")
 
 
 async def repeat(organization: Organization, method: str, path: str, body: Any, *, end: float) -> list[Answer]:

@@ -54,7 +54,7 @@ class Engine:
     reaper_heard: list[str] = field(default_factory=list)
     """Filters of what the reaper removes after its last connection is closed."""
 
-    def of_image(self, image: str) -> FakeContainer:
+    def find_container(self, image: str) -> FakeContainer:
         [container] = [each for each in self.containers if each.image == image]
         return container
 

@@ -49,7 +49,7 @@ async def test_mongodb_is_a_pinned_image_that_is_used_once_healthy_and_then_remo
 ) -> None:
     async with containers.atlas_local() as uri:
         assert uri == f"mongodb://{LOOPBACK}:{ports['mongodb-atlas-local']}/?directConnection=true"
-        container = docker.of_image(ATLAS_LOCAL_IMAGE)
+        container = docker.find_container(ATLAS_LOCAL_IMAGE)
         assert (container.started, container.exposed, container.environment) == (True, ["27017/tcp"], {})
         assert docker.left == [ATLAS_LOCAL_IMAGE]
     assert ATLAS_LOCAL_IMAGE in docker.pulled
@@ -62,7 +62,7 @@ async def test_kafka_tells_its_clients_the_port_of_the_host_and_makes_up_no_topi
 ) -> None:
     async with containers.kafka() as bootstrap:
         assert bootstrap == f"{LOOPBACK}:{ports['apache/kafka']}"
-        container = docker.of_image(KAFKA_IMAGE)
+        container = docker.find_container(KAFKA_IMAGE)
         assert container.exposed == ["9092/tcp"]
         [(script_path, script)] = container.files.items()
         assert f"KAFKA_ADVERTISED_LISTENERS=PLAINTEXT://{bootstrap}," in script
@@ -79,7 +79,7 @@ async def test_kafka_tells_its_clients_the_port_of_the_host_and_makes_up_no_topi
 
 async def test_a_run_that_is_killed_leaves_its_containers_to_the_reaper(docker: Engine) -> None:
     async with containers.kafka():
-        labels = docker.of_image(KAFKA_IMAGE).asked["Labels"]
+        labels = docker.find_container(KAFKA_IMAGE).asked["Labels"]
         session = "org.testcontainers.session-id"
         assert docker.reaper_heard == [f"label={session}={labels[session]}"]
 
@@ -93,7 +93,7 @@ async def test_a_container_that_does_not_become_ready_is_an_error_and_is_removed
     with pytest.raises((RuntimeError, TimeoutError), match="health"):
         async with containers.atlas_local():
             pytest.fail("was used before it was healthy")
-    assert docker.of_image(ATLAS_LOCAL_IMAGE).started
+    assert docker.find_container(ATLAS_LOCAL_IMAGE).started
     assert docker.left == []
 
 

@@ -36,7 +36,7 @@ async def rows_of(tenant: Tenant, kb: KnowledgeBase, document_id: str = "d") -> 
     return {row["_id"]: row async for row in tenant.database[kb.vector_collection].find(query, {"embedding": 0})}
 
 
-async def said_of(tenant: Tenant, kb: KnowledgeBase) -> list[Any]:
+async def list_announcements(tenant: Tenant, kb: KnowledgeBase) -> list[Any]:
     """Return the messages about documents of a KB in the outbox, in the order of sending."""
     rows = tenant.database[outbox.NAME].find({"key": f"{tenant.organization_id}/{kb.kb_id}"})
     values = [row["value"] async for row in rows.sort([("ordering", 1), ("seq", 1), ("_id", 1)])]
@@ -71,7 +71,7 @@ async def test_w9_a_document_moves_between_knowledge_bases_with_its_tags_and_pay
     await tenant.assert_holds(a, {})
     await tenant.assert_holds(b, {"d": TEXT})
     assert await tenant.spus() == paid
-    assert [type(message) for message in await said_of(tenant, a)] == [DocumentIndexed, DocumentRemoved]
+    assert [type(message) for message in await list_announcements(tenant, a)] == [DocumentIndexed, DocumentRemoved]
 
 
 async def test_a_deletion_removes_a_document_everywhere_with_its_retired_chunks(
@@ -162,7 +162,7 @@ async def test_c3_an_unchanged_text_with_a_new_revision_costs_no_embedding_and_n
     row = await document_index.find(tenant.database, MembershipKey(tenant.organization_id, kb.kb_id, "d"))
     assert row is not None
     assert row.text_revision == 2
-    assert (await said_of(tenant, kb))[-1].revision == 2
+    assert (await list_announcements(tenant, kb))[-1].revision == 2
 
 
 async def test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_is_indexed(
@@ -185,7 +185,7 @@ async def test_a_new_revision_of_the_same_text_is_not_stored_once_another_text_i
     row = await document_index.find(tenant.database, MembershipKey(tenant.organization_id, kb.kb_id, "d"))
     assert row is not None
     assert row.text_revision == 3
-    assert [outcome.revision for outcome in await said_of(tenant, kb)] == [1, 3]
+    assert [outcome.revision for outcome in await list_announcements(tenant, kb)] == [1, 3]
     await tenant.assert_holds(kb, {"d": CHANGED})
     await tenant.assert_settled()
 
@@ -314,7 +314,7 @@ async def test_a_document_whose_text_has_become_empty_is_indexed_with_no_chunks(
     await indexer.work()
 
     await tenant.assert_holds(kb, {"d": ""})
-    assert (await said_of(tenant, kb))[-1].chunk_count == 0
+    assert (await list_announcements(tenant, kb))[-1].chunk_count == 0
     await tenant.assert_settled()
 
 

@@ -100,7 +100,7 @@ async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
     await tenant.assert_settled()
 
 
-async def test_a_request_that_comes_after_its_job_decided_to_do_nothing_is_done(
+async def test_a_request_after_the_decision_of_a_job_is_done_when_nothing_was_to_be_done(
     tenant: Tenant, indexer: Replica, rival: Replica, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kb = await tenant.create_kb("a")
@@ -123,7 +123,7 @@ async def test_a_request_that_comes_after_its_job_decided_to_do_nothing_is_done(
     await tenant.assert_settled()
 
 
-async def test_a_request_that_comes_while_its_document_is_given_up_is_done(
+async def test_a_request_after_the_decision_of_a_job_is_done_when_the_document_is_given_up(
     tenant: Tenant, indexer: Replica, rival: Replica
 ) -> None:
     kb = await tenant.create_kb("a")
@@ -144,7 +144,7 @@ async def test_a_request_that_comes_while_its_document_is_given_up_is_done(
     await tenant.assert_settled()
 
 
-async def test_a_request_that_comes_after_its_job_decided_to_wait_for_a_text_is_done(
+async def test_a_request_after_the_decision_of_a_job_is_done_when_its_text_is_missing(
     tenant: Tenant, indexer: Replica, rival: Replica
 ) -> None:
     kb = await tenant.create_kb("a")

@@ -56,7 +56,7 @@ async def add(database: Database, document_id: str, seq: int) -> None:
     await in_transaction(database, work)
 
 
-def said(messages: Sequence[ProducerMessage]) -> list[tuple[str, int]]:
+def list_announcements(messages: Sequence[ProducerMessage]) -> list[tuple[str, int]]:
     """(document, seq) of what was sent."""
     outcomes = [decode(message.value, KB_EVENTS)[1] for message in messages]
     return [(o.document_id, o.revision) for o in outcomes if isinstance(o, DocumentIndexed)]
@@ -98,7 +98,7 @@ async def test_a_backlog_that_takes_too_long_to_count_is_sent(
     async with running(OutboxRelay(database, post, topic_prefix="")):
 
         async def sent() -> bool:
-            return said(post.sent) == [("d", 1)]
+            return list_announcements(post.sent) == [("d", 1)]
 
         await until(sent)
 
@@ -143,9 +143,9 @@ async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database:
     async with running(OutboxRelay(database, post, topic_prefix="prefix.")):
         await until_all_sent(database)
 
-    assert sorted(said(post.sent)) == added
+    assert sorted(list_announcements(post.sent)) == added
     for n in range(5):
-        assert [seq for document_id, seq in said(post.sent) if document_id == f"d{n}"] == list(range(8))
+        assert [seq for document_id, seq in list_announcements(post.sent) if document_id == f"d{n}"] == list(range(8))
     message = post.sent[0]
     assert (message.topic, message.key) == ("prefix.kb-events", f"acme/{KB}".encode())
     assert ("traceparent", TRACEPARENT.encode()) in to_wire(message.headers)
@@ -191,7 +191,7 @@ async def test_a_message_sent_before_a_crash_could_note_it_is_sent_again_unchang
     async with running(OutboxRelay(database, heir, topic_prefix="")):
         await until_all_sent(database)
 
-    assert said(heir.sent) == [("d", 0), ("d", 1), ("d", 2)]
+    assert list_announcements(heir.sent) == [("d", 0), ("d", 1), ("d", 2)]
     assert [message.value for message in heir.sent] == [message.value for message in dying.sent]
 
 
@@ -211,7 +211,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
         await until_all_sent(database)
 
     assert post.refusals == 3
-    assert said(post.sent) == [("d", 0)]
+    assert list_announcements(post.sent) == [("d", 0)]
 
 
 async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
@@ -236,7 +236,7 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
     await add(database, "d", 0)
     await relay._send_some()
     keeping.cancel()
-    assert said(post.sent) == []
+    assert list_announcements(post.sent) == []
 
 
 async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
@@ -273,7 +273,7 @@ async def test_a_relay_without_acknowledgements_ends_in_time_and_the_next_sends_
         await relay
     async with running(OutboxRelay(database, post, topic_prefix="")):
         await until_all_sent(database)
-    assert said(post.sent) == [("d", 0)]
+    assert list_announcements(post.sent) == [("d", 0)]
 
 
 async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_leaves(database: Database) -> None:
@@ -290,7 +290,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
                 await add(database, document_id, 0)
             await until_all_sent(database)
         assert await database[leases.NAME].count_documents({"owner": relays[0]._owner}) == 0
-        shares = [{document_id for document_id, _ in said(post.sent)} for post in posts]
+        shares = [{document_id for document_id, _ in list_announcements(post.sent)} for post in posts]
         assert all(shares)
         assert shares[0].isdisjoint(shares[1])
         assert shares[0] | shares[1] == set(first)
@@ -299,7 +299,9 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
             await add(database, document_id, 0)
         await until_all_sent(database)
 
-    assert sorted(said(posts[0].sent) + said(posts[1].sent)) == sorted((d, 0) for d in first + second)
+    assert sorted(list_announcements(posts[0].sent) + list_announcements(posts[1].sent)) == sorted(
+        (d, 0) for d in first + second
+    )
 
 
 async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_expire(database: Database) -> None:
@@ -311,4 +313,4 @@ async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_e
     async with running(OutboxRelay(database, post, topic_prefix="")):
         await until_all_sent(database)
 
-    assert said(post.sent) == [("d", 0)]
+    assert list_announcements(post.sent) == [("d", 0)]

@@ -24,7 +24,7 @@ OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
 
 
 @dataclass
-class Scene:
+class RaceSetup:
     """A document `d` on its way into, or out of, a KB with tag `a`; `rival` acts for everybody else."""
 
     tenant: Tenant
@@ -68,17 +68,17 @@ class Scene:
 
 
 @pytest.fixture
-async def scene(
+async def race(
     tenant: Tenant, expired_leases_replica: Replica, rival: Replica, rival_command_log: CommandLog
-) -> Scene:
-    return Scene(tenant, expired_leases_replica, rival, rival_command_log, await tenant.create_kb("a"))
+) -> RaceSetup:
+    return RaceSetup(tenant, expired_leases_replica, rival, rival_command_log, await tenant.create_kb("a"))
 
 
-Operation = Callable[[Scene], Awaitable[None]]
+Operation = Callable[[RaceSetup], Awaitable[None]]
 
 
 @asynccontextmanager
-async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, held_up: bool) -> AsyncIterator[None]:
+async def interrupted(race: RaceSetup, failpoint: str, operation: Operation, *, held_up: bool) -> AsyncIterator[None]:
     """Run `operation`, and the commands it leads to, when `failpoint` is reached for the first time.
 
     Args:
@@ -89,22 +89,22 @@ async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, hel
     committed_in_the_middle: list[bool] = []
 
     async def commit_and_handle() -> None:
-        await operation(scene)
+        await operation(race)
         committed.set()
-        await scene.rival.scan()
-        await scene.rival.handle_commands()
+        await race.rival.scan()
+        await race.rival.handle_commands()
 
     async def interrupt() -> None:
         if tasks:
             return
-        scene.rival_command_log.clear()
+        race.rival_command_log.clear()
         tasks.append(asyncio.create_task(commit_and_handle()))
         if held_up:
-            await until(lambda: committed.is_set() or scene.rival_command_log.held_up(), every_s=0.005)
+            await until(lambda: committed.is_set() or race.rival_command_log.held_up(), every_s=0.005)
         else:
             await until(committed.is_set, what="the commit of the other operation", every_s=0.005)
             # The commands it leads to may still have to wait for the transaction.
-            await until(lambda: tasks[0].done() or scene.rival_command_log.held_up(), every_s=0.005)
+            await until(lambda: tasks[0].done() or race.rival_command_log.held_up(), every_s=0.005)
         committed_in_the_middle.append(committed.is_set())
 
     async with failpoints.during(failpoint, interrupt):
@@ -115,8 +115,8 @@ async def interrupted(scene: Scene, failpoint: str, operation: Operation, *, hel
     assert committed_in_the_middle == [not held_up]
 
 
-WRITES_THE_DOCUMENT = (Scene.delete_document, Scene.untag_document, Scene.scan_document_again)
-WRITES_THE_SLOTS = (Scene.delete_kb, Scene.retag_kb_away)
+WRITES_THE_DOCUMENT = (RaceSetup.delete_document, RaceSetup.untag_document, RaceSetup.scan_document_again)
+WRITES_THE_SLOTS = (RaceSetup.delete_kb, RaceSetup.retag_kb_away)
 
 SWAP_POINTS = {
     # In the order of a swap: which of the operations can't commit from here on until the transaction has ended.
@@ -140,23 +140,25 @@ FIRST_SWAP_POINTS = [
 @pytest.mark.parametrize("operation", WRITES_THE_DOCUMENT + WRITES_THE_SLOTS, ids=lambda o: o.__name__)
 @pytest.mark.parametrize("failpoint", FIRST_SWAP_POINTS)
 async def test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it(
-    scene: Scene, failpoint: str, operation: Operation
+    race: RaceSetup, failpoint: str, operation: Operation
 ) -> None:
-    await _interrupt_a_swap(scene, failpoint, operation, indexed_before=False)
+    await _interrupt_a_swap(race, failpoint, operation, indexed_before=False)
 
 
 @pytest.mark.parametrize(
-    "operation", [Scene.delete_document, Scene.scan_document_again, Scene.delete_kb], ids=lambda o: o.__name__
+    "operation",
+    [RaceSetup.delete_document, RaceSetup.scan_document_again, RaceSetup.delete_kb],
+    ids=lambda o: o.__name__,
 )
 @pytest.mark.parametrize("failpoint", SWAP_POINTS)
 async def test_w8_what_commits_in_the_middle_of_a_later_swap_is_never_undone_by_it(
-    scene: Scene, failpoint: str, operation: Operation
+    race: RaceSetup, failpoint: str, operation: Operation
 ) -> None:
-    await _interrupt_a_swap(scene, failpoint, operation, indexed_before=True)
+    await _interrupt_a_swap(race, failpoint, operation, indexed_before=True)
 
 
-async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, *, indexed_before: bool) -> None:
-    tenant, indexer = scene.tenant, scene.expired_leases_replica
+async def _interrupt_a_swap(race: RaceSetup, failpoint: str, operation: Operation, *, indexed_before: bool) -> None:
+    tenant, indexer = race.tenant, race.expired_leases_replica
     other_kb = await tenant.create_kb("z")
     await indexer.publish(tenant.ocr("bystander", OLD))
     if indexed_before:
@@ -164,42 +166,44 @@ async def _interrupt_a_swap(scene: Scene, failpoint: str, operation: Operation, 
     await indexer.work()
     await indexer.publish(tenant.ocr("d", NEW, revision=2))
 
-    async with interrupted(scene, failpoint, operation, held_up=operation in SWAP_POINTS[failpoint]):
+    async with interrupted(race, failpoint, operation, held_up=operation in SWAP_POINTS[failpoint]):
         await indexer.handle_commands()
 
-    await scene.finish()
-    if operation is Scene.delete_kb:
-        await _assert_deletion_leaves_nothing(scene)
+    await race.finish()
+    if operation is RaceSetup.delete_kb:
+        await _assert_deletion_leaves_nothing(race)
     else:
-        at_home = {"bystander": OLD} if operation is not Scene.retag_kb_away else {}
-        await tenant.assert_holds(scene.kb, at_home | ({"d": NEWEST} if operation is Scene.scan_document_again else {}))
-    await tenant.assert_holds(other_kb, {"d": NEW} if operation is Scene.untag_document else {})
+        at_home = {"bystander": OLD} if operation is not RaceSetup.retag_kb_away else {}
+        await tenant.assert_holds(
+            race.kb, at_home | ({"d": NEWEST} if operation is RaceSetup.scan_document_again else {})
+        )
+    await tenant.assert_holds(other_kb, {"d": NEW} if operation is RaceSetup.untag_document else {})
     await tenant.assert_settled()
 
 
-async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(scene: Scene) -> None:
-    await scene.expired_leases_replica.publish(scene.tenant.ocr("d", OLD))
-    async with failpoints.during("sync.after_chunking", scene.delete_kb):
-        await scene.expired_leases_replica.handle_commands()
-    await scene.tenant.assert_holds(scene.kb, {})
-    await _assert_deletion_leaves_nothing(scene)
+async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(race: RaceSetup) -> None:
+    await race.expired_leases_replica.publish(race.tenant.ocr("d", OLD))
+    async with failpoints.during("sync.after_chunking", race.delete_kb):
+        await race.expired_leases_replica.handle_commands()
+    await race.tenant.assert_holds(race.kb, {})
+    await _assert_deletion_leaves_nothing(race)
 
 
-async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) -> None:
+async def test_a_swap_that_changes_no_counter_fences_all_the_same(race: RaceSetup) -> None:
     async def enter(session: MongoSession) -> bool:
         return await kb_slots.fence(
-            scene.tenant.database,
+            race.tenant.database,
             session,
-            MembershipKey(scene.kb.organization_id, scene.kb.kb_id, "d"),
-            tags_version=scene.kb.tags_version,
+            MembershipKey(race.kb.organization_id, race.kb.kb_id, "d"),
+            tags_version=race.kb.tags_version,
             documents=0,
             chunks=0,
         )
 
     async def pause(session: MongoSession) -> None:
-        await kb_slots.set_paused(scene.tenant.database, session, scene.kb.key, paused=True)
+        await kb_slots.set_paused(race.tenant.database, session, race.kb.key, paused=True)
 
-    client = scene.tenant.database.client
+    client = race.tenant.database.client
     async with client.start_session() as swap, client.start_session() as other, await swap.start_transaction():
         assert await enter(swap)
         await other.start_transaction()
@@ -210,41 +214,51 @@ async def test_a_swap_that_changes_no_counter_fences_all_the_same(scene: Scene) 
 
 REMOVAL_POINTS = {
     "removal.after_row": (),
-    "removal.after_chunks": (Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z),
-    "removal.before_commit": (Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z),
+    "removal.after_chunks": (
+        RaceSetup.delete_document,
+        RaceSetup.retag_document,
+        RaceSetup.delete_kb,
+        RaceSetup.retag_kb_to_z,
+    ),
+    "removal.before_commit": (
+        RaceSetup.delete_document,
+        RaceSetup.retag_document,
+        RaceSetup.delete_kb,
+        RaceSetup.retag_kb_to_z,
+    ),
     "removal.after_commit": (),
 }
 
 
 @pytest.mark.parametrize(
     "operation",
-    [Scene.delete_document, Scene.retag_document, Scene.delete_kb, Scene.retag_kb_to_z],
+    [RaceSetup.delete_document, RaceSetup.retag_document, RaceSetup.delete_kb, RaceSetup.retag_kb_to_z],
     ids=lambda o: o.__name__,
 )
 @pytest.mark.parametrize("failpoint", REMOVAL_POINTS)
 async def test_w8_what_commits_in_the_middle_of_a_removal_is_never_undone_by_it(
-    scene: Scene, failpoint: str, operation: Operation
+    race: RaceSetup, failpoint: str, operation: Operation
 ) -> None:
-    tenant, indexer = scene.tenant, scene.expired_leases_replica
+    tenant, indexer = race.tenant, race.expired_leases_replica
     await indexer.publish(tenant.ocr("bystander", OLD, tags=["a", "z"]), tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))
 
-    async with interrupted(scene, failpoint, operation, held_up=operation in REMOVAL_POINTS[failpoint]):
+    async with interrupted(race, failpoint, operation, held_up=operation in REMOVAL_POINTS[failpoint]):
         await indexer.handle_commands()
 
-    await scene.finish()
-    if operation is Scene.delete_kb:
-        await _assert_deletion_leaves_nothing(scene)
+    await race.finish()
+    if operation is RaceSetup.delete_kb:
+        await _assert_deletion_leaves_nothing(race)
     else:
-        returns = operation in (Scene.retag_document, Scene.retag_kb_to_z)
-        await tenant.assert_holds(scene.kb, {"bystander": OLD} | ({"d": OLD} if returns else {}))
+        returns = operation in (RaceSetup.retag_document, RaceSetup.retag_kb_to_z)
+        await tenant.assert_holds(race.kb, {"bystander": OLD} | ({"d": OLD} if returns else {}))
     await tenant.assert_settled()
 
 
-async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed(scene: Scene) -> None:
+async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed(race: RaceSetup) -> None:
     """It would come back all the same, but no search would find it until then."""
-    tenant, indexer = scene.tenant, scene.expired_leases_replica
+    tenant, indexer = race.tenant, race.expired_leases_replica
     await indexer.publish(tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))
@@ -255,19 +269,19 @@ async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_remov
         removed.append("d")
 
     async with (
-        failpoints.during("removal.after_row", scene.retag_document),
+        failpoints.during("removal.after_row", race.retag_document),
         failpoints.during("removal.before_commit", note),
     ):
         await indexer.sync.handle(record(removal.value, key=removal.key, topic=removal.topic))
 
     assert removed == []
-    await scene.finish()
-    await tenant.assert_holds(scene.kb, {"d": OLD})
+    await race.finish()
+    await tenant.assert_holds(race.kb, {"d": OLD})
     await tenant.assert_settled()
 
 
-async def _assert_deletion_leaves_nothing(scene: Scene) -> None:
+async def _assert_deletion_leaves_nothing(race: RaceSetup) -> None:
     """Whatever the interrupted transaction did must be gone with what was there before, and stay away."""
-    await scene.rival.finish_deletion_of_kb(scene.kb)
-    await scene.finish()
-    await scene.tenant.assert_gone(scene.kb)
+    await race.rival.finish_deletion_of_kb(race.kb)
+    await race.finish()
+    await race.tenant.assert_gone(race.kb)

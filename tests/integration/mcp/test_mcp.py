@@ -53,7 +53,7 @@ class ToolOutput:
 
 
 @dataclass(frozen=True)
-class Reached:
+class ReachedServer:
     url: str
     database: Database
     settings: Settings
@@ -85,7 +85,7 @@ def limits() -> dict[str, Any]:
 @pytest.fixture
 async def reached(
     search_database: Database, model_server: ModelServer, tmp_path: Path, limits: dict[str, Any]
-) -> AsyncIterator[Reached]:
+) -> AsyncIterator[ReachedServer]:
     port, stop = free_port(), asyncio.Event()
     settings = Settings(local_models_api_base=model_server.api_base, http_port=port, **limits)
     embedder = create_embedder(search_database, settings, patience_s=60)
@@ -96,7 +96,7 @@ async def reached(
     await until(lambda: accepts_connections(LOOPBACK, port))
     gateway = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
-    yield Reached(f"{gateway.url}/mcp", search_database, settings)
+    yield ReachedServer(f"{gateway.url}/mcp", search_database, settings)
     await gateway.stop()
     stop.set()
     await serving
@@ -113,7 +113,7 @@ async def knowledge(search_database: Database) -> Knowledge:
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 async def test_the_sdks_client_lists_the_tools_and_searches_with_them(
-    reached: Reached, knowledge: Knowledge, mode: str
+    reached: ReachedServer, knowledge: Knowledge, mode: str
 ) -> None:
     async with reached.client(Scope.SEARCH, Scope.READ, mode=mode) as client:
         tools = (await client.list_tools()).tools
@@ -132,7 +132,9 @@ async def test_the_sdks_client_lists_the_tools_and_searches_with_them(
     assert (result["document_id"], result["kb_id"]) == ("fence", knowledge.kb.kb_id)
 
 
-async def test_each_passage_is_a_text_of_its_own_and_neighbours_are_one(reached: Reached, knowledge: Knowledge) -> None:
+async def test_each_passage_is_a_text_of_its_own_and_neighbours_are_one(
+    reached: ReachedServer, knowledge: Knowledge
+) -> None:
     await knowledge.index(Document("oven", [f"part {n}" for n in range(3)] + [FENCE, "part 4", "part 5"]))
     async with reached.client(Scope.SEARCH) as client:
         found = await called(client, "search_knowledge_base", query=FENCE, top_k=2, coalesce_neighbors=1)
@@ -142,7 +144,7 @@ async def test_each_passage_is_a_text_of_its_own_and_neighbours_are_one(reached:
 
 
 async def test_a_key_reaches_nothing_of_another_organization(
-    reached: Reached, knowledge: Knowledge, search_database: Database
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     victim = await create(search_database, "victim", name="Canary")
     await victim.index(Document("secret", [f"canary {FENCE}"]))
@@ -158,7 +160,7 @@ async def test_a_key_reaches_nothing_of_another_organization(
         assert named.is_error
 
 
-async def test_errors_are_reported_in_the_result(reached: Reached, knowledge: Knowledge) -> None:
+async def test_errors_are_reported_in_the_result(reached: ReachedServer, knowledge: Knowledge) -> None:
     async with reached.client(Scope.SEARCH) as client:
         for tool, arguments, said in (
             ("search_knowledge_base", {"query": ""}, "query"),
@@ -172,7 +174,7 @@ async def test_errors_are_reported_in_the_result(reached: Reached, knowledge: Kn
 
 
 async def test_a_document_is_read_page_by_page_as_it_is_indexed(
-    reached: Reached, knowledge: Knowledge, search_database: Database
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     await knowledge.index(Document("long", [f"old {n}" for n in range(5)]))
     await knowledge.index(Document("long", [f"part {n}" for n in range(120)], name="long.md"))
@@ -213,7 +215,7 @@ async def test_a_page_of_a_document_has_no_more_than_has_room_and_always_gets_on
 
 
 async def test_no_document_of_another_organization_is_read(
-    reached: Reached, knowledge: Knowledge, search_database: Database
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     victim = await create(search_database, "victim", name="Canary")
     await victim.index(Document("secret", ["canary"]))
@@ -230,7 +232,7 @@ async def test_no_document_of_another_organization_is_read(
         )
 
 
-async def use_up(database: Database, operation: str) -> None:
+async def exhaust_limit(database: Database, operation: str) -> None:
     """For longer than any test takes."""
     bucket = Bucket(ORGANIZATION, f"{operation}/organization", 1)
     assert (await reserve(database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
@@ -240,7 +242,7 @@ async def use_up(database: Database, operation: str) -> None:
     "limits", [{"searches_per_minute_of_organization": 1, "administrative_calls_per_minute_of_organization": 1}]
 )
 async def test_calls_count_towards_the_limits_and_a_refusal_is_reported(
-    reached: Reached, knowledge: Knowledge, search_database: Database
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     await knowledge.index(Document("d", ["one"]))
     searching: dict[str, Any] = {
@@ -248,19 +250,19 @@ async def test_calls_count_towards_the_limits_and_a_refusal_is_reported(
         "get_document_chunks": {"kb_id": knowledge.kb.kb_id, "document_id": "d"},
     }
     async with reached.client(Scope.SEARCH, Scope.READ) as client:
-        await use_up(search_database, "search")
+        await exhaust_limit(search_database, "search")
         for tool, arguments in searching.items():
             refused = await called(client, tool, **arguments)
             assert refused.is_error, tool
             assert "of this organization is used up" in refused.text
         assert not (await called(client, "list_knowledge_bases")).is_error
-        await use_up(search_database, "administration")
+        await exhaust_limit(search_database, "administration")
         refused = await called(client, "list_knowledge_bases")
         assert "of this organization is used up" in refused.text
 
 
 async def test_a_search_is_logged_as_one_over_mcp(
-    reached: Reached, knowledge: Knowledge, search_database: Database
+    reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     async with reached.client(Scope.SEARCH) as client:
         await called(client, "search_knowledge_base", query=FENCE)
@@ -275,7 +277,7 @@ async def test_a_search_is_logged_as_one_over_mcp(
 
 
 async def test_an_error_of_the_database_is_reported_without_its_message(
-    reached: Reached, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+    reached: ReachedServer, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with reached.client(Scope.SEARCH, Scope.READ) as client:
         failing = AsyncMock(side_effect=AutoReconnect("canary of 10.0.0.1"))
@@ -289,7 +291,7 @@ async def test_an_error_of_the_database_is_reported_without_its_message(
         assert not (await called(client, "list_knowledge_bases")).is_error, "the endpoint goes on"
 
 
-async def test_without_a_key_nothing_is_answered(reached: Reached) -> None:
+async def test_without_a_key_nothing_is_answered(reached: ReachedServer) -> None:
     async with httpx.AsyncClient(trust_env=False, timeout=300) as http:
         body = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
         headers = {"Accept": "application/json, text/event-stream"}
@@ -301,7 +303,7 @@ async def test_without_a_key_nothing_is_answered(reached: Reached) -> None:
 
 
 @pytest.mark.parametrize("limits", [{"http_max_streams_of_organization": 1, "http_body_timeout_s": 1}])
-async def test_calls_are_limited_in_size_number_and_time(reached: Reached) -> None:
+async def test_calls_are_limited_in_size_number_and_time(reached: ReachedServer) -> None:
     key = await key_for(reached.database, reached.settings, ORGANIZATION, Scope.READ)
     start = {"Authorization": f"Bearer {key}", "Accept": "application/json", "Content-Type": "application/json"}
     # The service itself: a gateway may answer for it.

@@ -80,7 +80,7 @@ def work(monkeypatch: pytest.MonkeyPatch) -> Work:
 
 
 @dataclass(frozen=True)
-class Watched:
+class WatchedRuns:
     """Runs at a real server whose work is seen."""
 
     author: Author
@@ -110,8 +110,8 @@ class Watched:
 @pytest.fixture
 def watched(
     served: Author, scripted: ScriptedModel, search_database: Database, knowledge: Knowledge, work: Work
-) -> Watched:
-    return Watched(served, scripted, search_database, work, knowledge.kb.kb_id)
+) -> WatchedRuns:
+    return WatchedRuns(served, scripted, search_database, work, knowledge.kb.kb_id)
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ async def waits_for_json(author: Author, body: Any) -> AsyncIterator[None]:
     ids=["stream before the answer", "stream in its middle", "json"],
 )
 async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_and_nothing_follows(
-    watched: Watched, caller: Caller, turn: dict[str, Any]
+    watched: WatchedRuns, caller: Caller, turn: dict[str, Any]
 ) -> None:
     scripted, work = watched.scripted, watched.work
     await scripted.says(SEARCH, turn)
@@ -167,7 +167,7 @@ async def test_a_caller_who_leaves_ends_the_call_of_the_model_within_a_second_an
 
 @pytest.mark.parametrize("caller", [follows_events, waits_for_json], ids=["stream", "json"])
 async def test_a_caller_who_leaves_ends_the_search_within_a_second_and_the_model_is_not_asked_again(
-    watched: Watched, caller: Caller, hanging_embeddings: Callable[[], Awaitable[object]]
+    watched: WatchedRuns, caller: Caller, hanging_embeddings: Callable[[], Awaitable[object]]
 ) -> None:
     scripted, work = watched.scripted, watched.work
     await scripted.says(SEARCH, {"text": LONG})

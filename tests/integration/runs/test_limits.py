@@ -31,7 +31,7 @@ async def ask(author: Author) -> httpx.Response:
     return await author.ask("POST", "/runs", {"messages": QUESTION, "model": "none"})
 
 
-async def use_up(database: Database, whose: str) -> None:
+async def exhaust_limit(database: Database, whose: str) -> None:
     """For longer than any test takes."""
     bucket = Bucket(ORGANIZATION, f"run/{whose}", 1)
     assert (await reserve(database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
@@ -45,9 +45,9 @@ async def test_a_key_and_an_organization_have_limits_that_say_when_to_come_again
             Author(http, await key_for(search_database, settings, ORGANIZATION, Scope.ADMIN)) for _ in range(2)
         ]
         first = await ask(one)
-        await use_up(search_database, f"key/{one.key.split('_')[1]}")
+        await exhaust_limit(search_database, f"key/{one.key.split('_')[1]}")
         again = await ask(one)
-        await use_up(search_database, "organization")
+        await exhaust_limit(search_database, "organization")
         others = await ask(other)
     assert first.status_code == 422, "within the limits; there is no such model"
     assert (again.status_code, others.status_code) == (429, 429)

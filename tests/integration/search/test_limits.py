@@ -42,7 +42,7 @@ def ask(request: pytest.FixtureRequest, knowledge: Knowledge) -> Ask:
     return post
 
 
-async def use_up(database: Database, whose: str) -> None:
+async def exhaust_limit(database: Database, whose: str) -> None:
     """For longer than any test takes."""
     bucket = Bucket(ORGANIZATION, f"search/{whose}", 1)
     assert (await reserve(database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
@@ -57,14 +57,14 @@ async def test_a_key_and_an_organization_have_limits_of_searches(
 ) -> None:
     one, other = await new_searcher(), await new_searcher()
     assert (await ask(one)).status_code == 200
-    await use_up(search_database, key_of(one))
+    await exhaust_limit(search_database, key_of(one))
     refused = await ask(one)
     assert (refused.status_code, refused.json()["type"]) == (429, "too-many-requests")
     assert "of this key" in refused.json()["detail"]
     assert int(refused.headers["retry-after"]) >= 1
     assert (await ask(other)).status_code == 200, "the limit of a key is its own"
     third = await new_searcher()
-    await use_up(search_database, "organization")
+    await exhaust_limit(search_database, "organization")
     refused = await ask(third)
     assert refused.status_code == 429
     assert "of this organization" in refused.json()["detail"]
@@ -73,7 +73,7 @@ async def test_a_key_and_an_organization_have_limits_of_searches(
 async def test_a_search_that_the_organization_is_refused_costs_the_key_nothing(
     ask: Ask, searcher: Searcher, search_database: Database
 ) -> None:
-    await use_up(search_database, "organization")
+    await exhaust_limit(search_database, "organization")
     for _ in range(3):
         refused = await ask(searcher)
         assert refused.status_code == 429

@@ -85,7 +85,7 @@ def change_text(n: int, texts: Sequence[str], chance: random.Random) -> list[str
 
 
 @dataclass
-class Readings:
+class ReadErrors:
     """States of a document that readers saw and must never see."""
 
     versions: list[list[str]]
@@ -107,7 +107,7 @@ class Readings:
         ]
 
 
-async def read(searcher: Searcher, knowledge: Knowledge, readings: Readings, chance: random.Random) -> None:
+async def read(searcher: Searcher, knowledge: Knowledge, readings: ReadErrors, chance: random.Random) -> None:
     while True:
         query = chance.choice(readings.versions[-chance.choice([1, 1, 2]) :][0])
         answer = await searcher.search(knowledge, query, top_k=20, document_ids=["d"])
@@ -120,7 +120,7 @@ async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
     chance = random.Random(7)
     knowledge = await create(trailing_database, ORGANIZATION)
     texts = [f"paragraph {n}" for n in range(10)]
-    readings = Readings([texts])
+    readings = ReadErrors([texts])
     for noise in range(3):
         await knowledge.index(Document(f"noise{noise}", [f"noise {noise} {n}" for n in range(10)]), searchable=False)
     await knowledge.index(Document("d", texts))

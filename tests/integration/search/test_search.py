@@ -158,7 +158,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
     query_vector_index = index_queries.query_vector_index
     query_log = QueryLog(search_database)
 
-    async def spied(*args: Any, **kwargs: Any) -> dict[str, float]:
+    async def count_exact(*args: Any, **kwargs: Any) -> dict[str, float]:
         exact.append(kwargs["exact"])
         return await query_vector_index(*args, **kwargs)
 
@@ -181,7 +181,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
     await knowledge.index(Document("d1", ["one", "two"]))
-    monkeypatch.setattr(index_queries, "query_vector_index", spied)
+    monkeypatch.setattr(index_queries, "query_vector_index", count_exact)
     assert await search(exact_up_to_chunks=1) == ["one", "two"]
     assert await search(exact_up_to_chunks=2) == ["one", "two"]
     assert exact == [False, True]

@@ -9,7 +9,7 @@ from kb_shared.messaging.dead_letters import find_owner
 EVENTS, COMMANDS = "document-events", "kb-index-requests"
 
 
-def saying(**data: object) -> bytes:
+def build_message(**data: object) -> bytes:
     return json.dumps({"data": data}).encode()
 
 
@@ -19,12 +19,12 @@ def saying(**data: object) -> bytes:
         (EVENTS, b"acme/d1", b"not JSON", ("acme", "d1")),
         (EVENTS, b"acme/d1", None, ("acme", "d1")),
         (EVENTS, b"acme/tag/t1", b"not JSON", ("acme", None)),
-        (EVENTS, b"acme/d1", saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
-        (EVENTS, None, saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
-        (EVENTS, b"acme/d1", saying(organization_id="acme", document_id="d2"), ("acme", None)),
-        (EVENTS, b"acme/d1", saying(organization_id="other", document_id="d1"), (None, None)),
-        (EVENTS, b"acme/d1", saying(organization_id="../other"), ("acme", "d1")),
-        (EVENTS, b"acme/d1", saying(organization_id=["other"]), ("acme", "d1")),
+        (EVENTS, b"acme/d1", build_message(organization_id="acme", document_id="d1"), ("acme", "d1")),
+        (EVENTS, None, build_message(organization_id="acme", document_id="d1"), ("acme", "d1")),
+        (EVENTS, b"acme/d1", build_message(organization_id="acme", document_id="d2"), ("acme", None)),
+        (EVENTS, b"acme/d1", build_message(organization_id="other", document_id="d1"), (None, None)),
+        (EVENTS, b"acme/d1", build_message(organization_id="../other"), ("acme", "d1")),
+        (EVENTS, b"acme/d1", build_message(organization_id=["other"]), ("acme", "d1")),
         (EVENTS, b"acme/d1", b"[" * 100_000, ("acme", "d1")),
         (EVENTS, b"acme/d1", b"[]", ("acme", "d1")),
         (EVENTS, b"\xff/d1", b"not JSON", (None, None)),
@@ -32,7 +32,12 @@ def saying(**data: object) -> bytes:
         (EVENTS, None, None, (None, None)),
         # The key of a command begins with a KB.
         (COMMANDS, b"0123456789abcdef01234567/d1", b"not JSON", (None, None)),
-        (COMMANDS, b"0123456789abcdef01234567/d1", saying(organization_id="acme", document_id="d1"), ("acme", "d1")),
+        (
+            COMMANDS,
+            b"0123456789abcdef01234567/d1",
+            build_message(organization_id="acme", document_id="d1"),
+            ("acme", "d1"),
+        ),
     ],
 )
 def test_whose_a_record_is(

@@ -290,7 +290,7 @@ def _end(load: Load) -> None:
 
 
 @dataclass
-class Pinged:
+class FakePing:
     """Answers each ping after so many seconds."""
 
     answers_s: list[float]
@@ -311,4 +311,4 @@ class Pinged:
     ],
 )
 async def test_an_indexer_begins_with_more_where_mongo_answers_at_once(answers_s: list[float], first: int) -> None:
-    assert await first_documents(cast("Any", Pinged(answers_s))) == first
+    assert await first_documents(cast("Any", FakePing(answers_s))) == first

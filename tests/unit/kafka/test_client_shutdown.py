@@ -6,7 +6,7 @@ from kb_shared.kafka import client_shutdown
 from kb_shared.kafka.client_shutdown import shut_down_client
 
 
-class Stubborn:
+class UnstoppableClient:
     """A client whose `stop` does not return, also when it is cancelled, and that is built otherwise than we think."""
 
     def __init__(self) -> None:
@@ -22,7 +22,7 @@ class Stubborn:
 
 async def test_a_client_that_can_not_be_closed_is_left_behind_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_shutdown, "CANCEL_EVERY_S", 0.01)
-    client = Stubborn()
+    client = UnstoppableClient()
     try:
         async with asyncio.timeout(5):
             await shut_down_client(client, within_s=0.01)
