@@ -11,7 +11,7 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 FOLDER: Final = "KB_TEST_KAFKA_PRINCIPALS"
 """Names a folder with `<principal>.password` for each principal, and `ca.pem`."""
 ADMIN: Final = "KB_TEST_KAFKA_ADMIN"
-"""Addresses at which everybody may do everything, to grant what the others may do."""
+"""Addresses at which all clients may do everything, to grant the rights of the others."""
 PRINCIPAL_OF: Final = {
     "kb_api": "kb-api",
     "kb_indexer": "kb-indexer",

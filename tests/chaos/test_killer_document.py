@@ -26,7 +26,7 @@ async def test_a_document_that_kills_indexers_is_given_up_and_no_document_beside
         await opened.create_tags("a")
         kb_id = await opened.create_knowledge_base("a")
         await opened.until_active(kb_id, within_s=SLOW_S)
-        # All are at work on at once, and still are when somebody looks.
+        # All are handled at the same time, and still are at the next look.
         await program_provider(opened.stack, {"delay_ms": 5000})
         events = [upstream.ocr(i, [paragraph(i)], tags=["a"]) for i in (KILLER, *INNOCENTS)]
         await opened.events.publish_all(events)

@@ -55,7 +55,7 @@ class Instructions:
     words: Sequence[str]
     """Words that the model must say, with `{secret}` in place of the secret."""
     is_endless: bool
-    """The calls are to be made as long as anybody asks."""
+    """True if the calls are to be made as long as the model is asked."""
     times: int
     """How often each is to be done at once."""
 

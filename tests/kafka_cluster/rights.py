@@ -63,7 +63,7 @@ async def grant(brokers: KafkaBrokers, acls: Iterable[Acl]) -> None:
 
 
 async def grant_at(addresses: Sequence[str], acls: Iterable[Acl]) -> None:
-    """As `grant`, for brokers at whose addresses everybody may do everything."""
+    """As `grant`, for brokers at whose addresses all clients may do everything."""
     wanted = list(acls)
     admin = AdminClient({"bootstrap.servers": ",".join(addresses), "log_level": 0})
     for future in admin.create_acls([acl.binding for acl in wanted]).values():

@@ -36,7 +36,7 @@ class Login:
 
     def corrupt(self) -> None:
         for path in self.secrets:
-            path.write_bytes(b"of somebody else\n")
+            path.write_bytes(b"of another owner\n")
 
     def renew(self) -> None:
         for path, content in self.secrets.items():

@@ -80,7 +80,7 @@ MUTANTS: Final = (
         caught_by=in_file(_TESTS, "test_ledger_cache_messages_and_metrics_agree"),
     ),
     Mutant(
-        "embedder-tells-everybody-that-they-were-first",
+        "embedder-charges-every-caller-of-a-shared-text",
         "shared/kb_shared/embedding/batch_queue.py",
         old="is_first = wanted is None",
         new="is_first = True",

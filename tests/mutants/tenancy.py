@@ -1,4 +1,4 @@
-"""Faults that give somebody what is another's: keys and scopes, references, queries without an organization."""
+"""Faults that show data of another organization: keys and scopes, references, queries without an organization."""
 
 from typing import Final
 
@@ -69,7 +69,7 @@ MUTANTS: Final = (
         + in_file(f"{_SEARCH}/test_optimistic.py", "test_a_key_is_refused_when_its_time_is_over"),
     ),
     Mutant(
-        "key-is-revoked-by-anybody",
+        "key-is-revoked-by-another-organization",
         _KEYS,
         old='{"_id": key_id, "organization_id": organization_id, "revoked_at": None}',
         new='{"_id": key_id, "revoked_at": None}',

@@ -17,11 +17,11 @@ async def test_a_timeout_names_its_condition() -> None:
 
 
 async def test_a_timeout_of_what_is_asked_is_not_taken_for_the_end_of_the_wait() -> None:
-    async def asks_somebody_else() -> bool:
-        raise TimeoutError("of somebody else")
+    async def asks_another_service() -> bool:
+        raise TimeoutError("of another service")
 
-    with pytest.raises(TimeoutError, match="of somebody else"):
-        await until(asks_somebody_else)
+    with pytest.raises(TimeoutError, match="of another service"):
+        await until(asks_another_service)
 
 
 async def test_a_condition_is_asked_until_it_holds() -> None:

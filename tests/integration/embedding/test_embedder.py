@@ -529,7 +529,9 @@ async def test_texts_that_a_cancelled_caller_wanted_first_are_charged_to_its_res
     await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
     leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
-    await until(lambda: any(each._wanted for each in embedder._buyer._queues.values()), what="somebody wants something")
+    await until(
+        lambda: any(each._wanted for each in embedder._buyer._queues.values()), what="a caller waits for a vector"
+    )
     leaving.cancel()
     await asyncio.wait([leaving])
 

@@ -25,7 +25,7 @@ OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
 
 @dataclass
 class RaceSetup:
-    """A document `d` on its way into, or out of, a KB with tag `a`; `rival` acts for everybody else."""
+    """A document `d` on its way into, or out of, a KB with tag `a`; `rival` acts for all other processes."""
 
     tenant: Tenant
     expired_leases_replica: Replica

@@ -60,7 +60,7 @@ async def test_a_body_that_has_not_come_keeps_no_other_request_waiting(
     new_caller: NewOrganization, queue: FairQueue
 ) -> None:
     slow = await new_caller()
-    async with hold_turns(queue, "somebody-else"), under_way(slow, number=3):
+    async with hold_turns(queue, "another"), under_way(slow, number=3):
         await slow.ok("GET", "/tags")
 
 
@@ -76,7 +76,7 @@ async def test_a_text_that_comes_slowly_keeps_no_other_request_waiting(
         yield b"to its end"
 
     headers = {"Authorization": f"Bearer {slow.key}", "Content-Type": "text/plain"}
-    async with hold_turns(queue, "somebody-else"):
+    async with hold_turns(queue, "another"):
         storing = asyncio.create_task(slow.http.put(f"{slow.base}/documents/d/text", content=text(), headers=headers))
         await until(lambda: has_active(queue, slow.organization_id))
         await slow.ok("GET", "/tags")
@@ -97,7 +97,7 @@ async def test_while_a_provider_is_asked_for_a_new_knowledge_base_other_requests
     await creator.ok("POST", "/tags", json={"tag_id": "t", "name": "t"})
     await provider({"kind": "hang", "hang_s": 60, "model": UNKNOWN_MODEL})
     body: dict[str, Any] = new_knowledge_base("t", embedding_model=UNKNOWN_MODEL)
-    async with hold_turns(queue, "somebody-else"):
+    async with hold_turns(queue, "another"):
         creating = asyncio.create_task(creator.request("POST", "/knowledge-bases", json=body))
         await until(lambda: has_active(queue, creator.organization_id))
         await creator.ok("GET", "/tags")

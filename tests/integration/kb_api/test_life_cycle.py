@@ -280,7 +280,7 @@ async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_leas
 async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_at_the_next_poll(
     organization: Organization, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Elsewhere everything waited for the next round of somebody who polls."""
+    """Elsewhere everything waited for the next poll."""
     woken = organization.api.life_cycle
     monkeypatch.setattr(woken, "_interval_s", 3_600.0)
     stop = asyncio.Event()

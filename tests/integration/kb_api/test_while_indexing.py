@@ -28,7 +28,7 @@ HELD_FOR_S = 0.03
 
 @pytest.fixture(autouse=True)
 def _block_swaps_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A busy machine may take longer for sixteen swaps than anybody would hold the door in earnest."""
+    """Block swaps for longer: a busy machine may take more time for sixteen swaps than a block lasts."""
     monkeypatch.setattr(kb_slots, "BLOCKED_FOR", timedelta(minutes=1))
 
 

@@ -147,7 +147,7 @@ def test_down_names_the_folder_it_acts_on(home: Home) -> None:
 
 @pytest.fixture
 def open_folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder that everybody may enter, unlike those of pytest, with the home in it."""
+    """Yield a folder that all users may enter, unlike those of pytest, with the home in it."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         folder.chmod(0o755)
@@ -179,7 +179,7 @@ def test_a_folder_of_another_user_is_reported_without_a_traceback(
     home.prepare()
     home.write_state(StackState())
     (home.folder / "lock").touch()
-    # What this imports is not to be read by everybody.
+    # Other users may not read the imported files.
     kb(command, "--help")
     with as_other_user(home, may_read=may_read):
         refused = kb(command)

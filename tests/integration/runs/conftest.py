@@ -29,7 +29,7 @@ BREAD = "Bread is baked in an oven."
 
 @dataclass(frozen=True)
 class Author:
-    """Somebody with an admin key of an organization."""
+    """Caller with an admin key of an organization."""
 
     http: httpx.AsyncClient
     key: str

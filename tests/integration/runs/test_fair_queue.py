@@ -89,7 +89,7 @@ async def test_while_the_vector_of_a_query_is_waited_for_another_search_is_answe
     fault = {"kind": "hang", "hang_s": HANG_S, "model": MODEL}
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS) as http:
         (await http.put("/admin/hash", json={"faults": [fault]})).raise_for_status()
-        async with hold_turns(queue, "somebody-else"):
+        async with hold_turns(queue, "another"):
             hanging = asyncio.create_task(search(served, knowledge.kb.kb_id, ""))
             await until(lambda: has_active(queue, ORGANIZATION))
             answer = await served.ask("POST", f"/knowledge-bases/{knowledge.kb.kb_id}/search", text_search)
@@ -104,7 +104,7 @@ async def test_while_a_model_thinks_a_search_is_answered(
     served: Author, knowledge: Knowledge, scripted: ScriptedModel, queue: FairQueue, ask: Ask
 ) -> None:
     await scripted.says(SEARCH, ANSWER | {"delay_s": HANG_S})
-    async with hold_turns(queue, "somebody-else"):
+    async with hold_turns(queue, "another"):
         thinking = asyncio.create_task(ask(served, knowledge.kb.kb_id, scripted.name))
         await scripted.wait_for_requests(2)
         assert "fence" in await search(served, knowledge.kb.kb_id, "")

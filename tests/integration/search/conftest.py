@@ -27,7 +27,7 @@ ORGANIZATION = "acme"
 
 @dataclass(frozen=True)
 class Searcher:
-    """Somebody with a key of an organization."""
+    """Caller with a key of an organization."""
 
     http: httpx.AsyncClient
     key: str

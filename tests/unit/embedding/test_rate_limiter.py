@@ -139,7 +139,7 @@ def test_twenty_four_replicas_are_served_alike_and_the_limit_is_used_up(per_minu
     for replica in range(24):
         own = sorted(spent.at for spent in world.spent if spent.replica == replica)
         for place, at in enumerate(own, start=1):
-            # Everybody has an equal share, and turns go round block by block.
+            # All replicas have an equal share, and turns go round block by block.
             fair = 24 * place / per_s + 24 * max(BLOCK_S, 1 / per_s)
             assert at <= 2 * fair
     assert_within([(spent.at, 1) for spent in world.spent], per_minute=per_minute, largest=per_s, late_s=0.002)

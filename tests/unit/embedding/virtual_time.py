@@ -14,7 +14,7 @@ class _JumpingSelector(selectors.SelectSelector):
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        assert timeout is not None, "everybody waits for nothing"
+        assert timeout is not None, "all tasks wait without a timer"
         ready = super().select(0)
         if not ready:
             self.now += timeout

@@ -110,7 +110,7 @@ def test_a_gauge_is_exported_once_it_has_been_measured() -> None:
 
 def test_no_service_exports_a_gauge_that_only_another_one_measures() -> None:
     gauges = [each for each in vars(metrics).values() if isinstance(each, Gauge)]
-    # One with labels has no value before somebody measures one.
+    # A gauge with labels has no value before one is measured.
     always_exported = [each for each in gauges if not isinstance(each, MeasuredGauge) and not each._labelnames]
     assert gauges
     assert always_exported == []

@@ -88,7 +88,7 @@ async def test_a_large_text_keeps_no_other_waiting(threads: ChunkingThreads) -> 
     plain = replace(GROUPING, chunker_type="recursive")
     go_on = threading.Event()
     # Whatever large texts take, as long as they like.
-    waiting = asyncio.create_task(threads.work("somebody-else", "x" * (LARGE_TEXT + 1), go_on.wait))
+    waiting = asyncio.create_task(threads.work("another", "x" * (LARGE_TEXT + 1), go_on.wait))
     await asyncio.sleep(0)
     large = asyncio.create_task(chunked(StoredText("A word. " * (LARGE_TEXT // 7), ()), plain, Recorder(), threads))
     assert len(await chunked(STORED, plain, Recorder(), threads)) > 2

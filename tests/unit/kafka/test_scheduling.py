@@ -65,7 +65,7 @@ class SchedulerRules(RuleBasedStateMachine):
         startable = self._startable()
         item = self.scheduler.start_next()
         if item is None:
-            assert not startable, "a slot was free and somebody could have had it"
+            assert not startable, "a slot was free and an item could have had it"
             return
         assert item in startable, "order of its place, or the cap of its group, or its pause was not kept"
         assert len(self.running) < self.slots
