@@ -167,7 +167,9 @@ class ReplicaSet:
         config = {
             "_id": REPLICA_SET,
             "members": [{"_id": number, "host": address} for number, address in enumerate(self.addresses)],
-            "settings": {"electionTimeoutMillis": self._election_timeout_ms},
+            # With chaining a secondary may follow another one. If that one is frozen, both stop, and no write is
+            # acknowledged before the first one looks for another source: 19 s were seen.
+            "settings": {"electionTimeoutMillis": self._election_timeout_ms, "chainingAllowed": False},
         }
         answer = await _ask(self.members[0], {"replSetInitiate": config})
         if not answer["ok"] and answer["code"] != ALREADY_INITIALIZED:
