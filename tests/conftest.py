@@ -21,6 +21,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.database import AsyncDatabase
+from xdist.scheduler import LoadFileScheduling
 
 from kb_local.broker import Broker
 from kb_local.mongod import Mongod
@@ -61,12 +62,17 @@ ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour")
 """Folders whose tests share a running system: one worker runs them all, and stops the system after the last one."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each file to one worker (`--dist loadgroup`)."""
-    for item in items:
-        file = item.nodeid.partition("::")[0]
-        group = next((folder for folder in ONE_WORKER if file.startswith(f"{folder}/")), file)
-        item.add_marker(pytest.mark.xdist_group(group))
+class FolderOrFileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
+    """Gives each file to one worker, and each folder of `ONE_WORKER`."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return next((folder for folder in ONE_WORKER if file.startswith(f"{folder}/")), file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderOrFileScheduling:
+    return FolderOrFileScheduling(config, log)
 
 
 def pytest_collection_finish() -> None:
