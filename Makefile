@@ -37,7 +37,7 @@ status: install  ## show the processes, with state, port and log
 	@$(BIN)/kb status
 
 test: install  ## all tests except the long ones, against real servers
-	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --quiet
+	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet
 
 test-long: install  ## the long tests: more kills, orders, swaps and examples
 	@$(BIN)/python -m pytest -m "$(LOCAL) and long" --timeout 7200
