@@ -83,7 +83,10 @@ MUTANTS: Final = (
         _DOCUMENTS,
         old='        "projection_version": document.projection_version,\n    }\n    row = _to_fields(',
         new="    }\n    row = _to_fields(",
-        caught_by=in_file(f"{_TESTS}/test_fan_out.py", "test_events_of_one_document_at_once_are_all_applied"),
+        caught_by=in_file(
+            f"{_TESTS}/test_fan_out.py",
+            "test_an_event_that_is_applied_between_the_read_and_the_write_of_another_one_is_kept",
+        ),
     ),
     Mutant(
         "fence-passes-another-text",
@@ -91,7 +94,7 @@ MUTANTS: Final = (
         old='            "text_revision": document.text.revision,\n            "text_digest": document.text.digest,\n',
         new="",
         caught_by=in_file(
-            f"{_TESTS}/test_races.py", "test_w8_what_commits_in_the_middle_of_a_first_swap_is_never_undone_by_it"
+            f"{_TESTS}/test_races.py", "test_a_text_that_is_replaced_while_it_is_being_swapped_in_is_not_swapped_in"
         ),
     ),
     Mutant(

@@ -260,6 +260,25 @@ async def test_events_of_one_document_at_once_are_all_applied(tenant: Tenant, in
     await tenant.assert_settled()
 
 
+async def test_an_event_that_is_applied_between_the_read_and_the_write_of_another_one_is_kept(
+    tenant: Tenant, indexer: Replica, rival: Replica
+) -> None:
+    await tenant.create_kb("a")
+    await indexer.publish(tenant.ocr("d", TEXT, revision=1, tags=["z"]))
+    others = [tenant.tagged("d", "a", revision=2)]
+
+    async def apply_another() -> None:
+        while others:
+            await rival.publish(others.pop())
+
+    async with failpoints.during("fan_out.after_text", apply_another):
+        await indexer.publish(tenant.described("d", {"n": 1}, revision=3))
+
+    document = await documents.find(tenant.database, DocumentKey(tenant.organization_id, "d"))
+    assert document is not None
+    assert (document.tag_ids, document.metadata_values) == (("a",), {"n": 1})
+
+
 async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_nothing(
     tenant: Tenant, indexer: Replica, rival: Replica
 ) -> None:

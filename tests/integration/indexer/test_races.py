@@ -17,7 +17,7 @@ from kb_shared.mongo import kb_slots
 from kb_shared.mongo.database import MongoSession
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, record, text_of
+from tests.integration.indexer.support import LANES, CommandLog, Replica, Tenant, chunks_for, record, text_of
 from tests.waiting import DEADLINE_S, until
 
 OLD, NEW, NEWEST = text_of(1, 2, 3), text_of(0, 1, 3, 4), text_of(1, 5, 6, 7)
@@ -277,6 +277,22 @@ async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_remov
     assert removed == []
     await race.finish()
     await tenant.assert_holds(race.kb, {"d": OLD})
+    await tenant.assert_settled()
+
+
+async def test_a_text_that_is_replaced_while_it_is_being_swapped_in_is_not_swapped_in(race: RaceSetup) -> None:
+    """The newer text would come all the same, but searches would find the older one until then."""
+    tenant, indexer = race.tenant, race.expired_leases_replica
+    await indexer.publish(tenant.ocr("d", OLD))
+    [command] = indexer.post.sent_to(*LANES)
+
+    async with failpoints.during("swap.after_row", race.scan_document_again):
+        await indexer.sync.handle(record(command.value, key=command.key, topic=command.topic))
+
+    live = tenant.database[race.kb.vector_collection].find({"document_id": "d", "until": None})
+    assert {row["chunk_text"] async for row in live} <= {chunk.text for chunk in chunks_for(race.kb, NEWEST)}
+    await race.finish()
+    await tenant.assert_holds(race.kb, {"d": NEWEST})
     await tenant.assert_settled()
 
 
