@@ -48,7 +48,7 @@ class ResourceUsage:
     embed_inputs: int
 
     def figures(self, *, documents: int, chunks: int) -> dict[str, Any]:
-        """As they stand in the output."""
+        """Return the figures as the output shows them."""
         return {
             "indexer_cpu_s": self.cpu_s["kb-indexer"],
             "cpu_s": self.cpu_s,

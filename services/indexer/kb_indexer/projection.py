@@ -108,7 +108,7 @@ def _plain(value: MetadataValue) -> Any:
 
 
 def _to_milliseconds(moment: datetime) -> datetime:
-    """As MongoDB keeps it, so that what is read equals what was written."""
+    """Cut a time to milliseconds, which is what MongoDB stores: the value read equals the value written."""
     moment = moment.astimezone(UTC)
     return moment.replace(microsecond=moment.microsecond // 1000 * 1000)
 

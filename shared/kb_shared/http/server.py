@@ -41,8 +41,9 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
     connections = Connections(limit=_possible_connections(settings.http_max_connections))
     config = uvicorn.Config(
         app,
-        # uvicorn only calls it.
-        http=partial(Protocol, connections=connections, head_timeout_s=settings.http_head_timeout_s),  # type: ignore[arg-type]
+        http=partial(  # type: ignore[arg-type]  # uvicorn only calls it
+            Protocol, connections=connections, head_timeout_s=settings.http_head_timeout_s
+        ),
         ws="none",
         log_config=None,
         access_log=False,

@@ -23,6 +23,7 @@ from kb_api.routes.documents_in_kb import DocumentState
 from kb_api.routes.knowledge_bases import DocumentError
 from kb_api.routes.unsendable_messages import UnsendableMessageView
 from kb_api.store_text import store_text
+from kb_contracts.documents import DocumentEvent
 from kb_contracts.identifiers import is_identifier
 from kb_shared.errors import NotFound
 from kb_shared.http.problems import invalid_field, responses
@@ -171,9 +172,7 @@ async def put(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: NewDocumentId, body: PutDocument
 ) -> AcceptedChange:
     """Publish `document.ocr_completed.v1` with the text of a new or an existing document."""
-    event = body.to_event(caller, document_id)
-    published = await publisher.publish(event, revision=body.revision)
-    return AcceptedChange.from_published(document_id, published)
+    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
 
 
 @router.patch(
@@ -187,9 +186,7 @@ async def patch_tags(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchTags
 ) -> AcceptedChange:
     """Publish `document.tags_changed.v1` with all tags of the document."""
-    event = body.to_event(caller, document_id)
-    published = await publisher.publish(event, revision=body.revision)
-    return AcceptedChange.from_published(document_id, published)
+    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
 
 
 @router.patch(
@@ -203,9 +200,7 @@ async def patch_metadata(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, body: PatchMetadata
 ) -> AcceptedChange:
     """Publish `document.metadata_changed.v1` with all metadata of the document."""
-    event = body.to_event(caller, document_id)
-    published = await publisher.publish(event, revision=body.revision)
-    return AcceptedChange.from_published(document_id, published)
+    return await _publish(publisher, body.to_event(caller, document_id), revision=body.revision)
 
 
 @router.delete(
@@ -219,9 +214,12 @@ async def delete(
     publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, revision: Revision = None
 ) -> AcceptedChange:
     """Publish `document.deleted.v1`, which deletes the document with everything up to this revision."""
-    event = to_deletion(caller, document_id, revision=revision)
+    return await _publish(publisher, to_deletion(caller, document_id, revision=revision), revision=revision)
+
+
+async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, revision: int | None) -> AcceptedChange:
     published = await publisher.publish(event, revision=revision)
-    return AcceptedChange.from_published(document_id, published)
+    return AcceptedChange.from_published(event.document_id, published)
 
 
 @router.put(
