@@ -8,7 +8,7 @@ import asyncio
 import gc
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -64,13 +64,29 @@ GC_THRESHOLD: Final = 10_000
 ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour")
 """Folders whose tests share a running system: one worker runs them all, and stops the system after the last one."""
 
+WAITING: Final = tuple(
+    f"tests/integration/{folder}" for folder in ("kafka", "local", "mcp", "http", "containers")
+)
+"""Folders whose tests mostly wait: one worker begins with them, so that the others leave no core idle meanwhile."""
+
 
 class FolderOrFileScheduling(LoadFileScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each file to one worker, and each folder of `ONE_WORKER`."""
+    """Gives each file to one worker, and each folder of `ONE_WORKER`, and all of `WAITING` together."""
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
-        return next((folder for folder in ONE_WORKER if file.startswith(f"{folder}/")), file)
+        if _is_in(WAITING, file):
+            return "waiting"
+        return next((folder for folder in ONE_WORKER if _is_in((folder,), file)), file)
+
+
+def _is_in(folders: Sequence[str], nodeid: str) -> bool:
+    return nodeid.startswith(tuple(f"{folder}/" for folder in folders))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the folders that take a worker longest first, so that no worker is left with one at the end."""
+    items.sort(key=lambda item: (not _is_in(WAITING, item.nodeid), not _is_in(ONE_WORKER, item.nodeid)))
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -78,11 +94,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderOrFile
     return FolderOrFileScheduling(config, log)
 
 
+# Collection imports all modules and creates thousands of tests, and frees nothing: collecting garbage meanwhile takes a
+# quarter of its CPU.
+gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Freeze the imported modules: a garbage collector that scans them takes a twentieth of the CPU."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD)
+    gc.enable()
 
 
 def pytest_configure() -> None:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kb_local.search_node.cancellation import keep_cancellations
+
 if TYPE_CHECKING:
     from kb_local.search_node.server import SearchNode
 
@@ -31,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if soft < hard:
         # A client connection takes two files.
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    keep_cancellations()
     try:
         return asyncio.run(_serve(parsed))
     except (OSError, ValueError) as error:

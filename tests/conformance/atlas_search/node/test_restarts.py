@@ -1,6 +1,7 @@
 """Restarts of the node and of the mongod behind it."""
 
 import asyncio
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -198,11 +199,11 @@ async def test_sigterm_ends_the_process_at_once_and_cleanly(mongod: Mongod, tmp_
 
     # Left open over the end of the server.
     reader, writer = await asyncio.open_connection(LOOPBACK, server.port)
-    writer.write(request({"ping": 1, "$db": "admin"}))
-    assert (await read_reply(reader))[3]["ok"] == 1
-    await until(said_ready)
-    assert await server.stop() == 0
-    writer.close()
+    with closing(writer):
+        writer.write(request({"ping": 1, "$db": "admin"}))
+        assert (await read_reply(reader))[3]["ok"] == 1
+        await until(said_ready)
+        assert await server.stop() == 0
     text = log.read_text()
     assert text.index("authentication=none") < text.index("search_node.ready") < text.index("search_node.stopped")
 
