@@ -84,10 +84,9 @@ async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next
     primary = await replica_set.primary()
     successor, last = await secondaries(replica_set, primary)
     key_id = api_keys.parse_key_id(searcher.key) or ""
-    # The last write of a search: from here on the next batch that a secondary gets is the revocation.
+    # The last write of a search.
     await until(lambda: query_is_noted(database))
-    async with stop_replication(last):
-        await withhold_commit_point(primary)
+    async with stop_replication(last), withhold_commit_point(primary, successor=successor):
         assert await api_keys.revoke(database, ORGANIZATION, key_id)
         await primary.kill()
         await step_up(successor)
@@ -107,8 +106,7 @@ async def test_no_snapshot_of_a_new_primary_is_older_than_what_was_acknowledged_
         successor, last = await secondaries(replica_set, primary)
         await database["rows"].insert_one({"_id": 1})
         assert await read_in_current_snapshot(database) == [1]
-        async with stop_replication(last):
-            await withhold_commit_point(primary)
+        async with stop_replication(last), withhold_commit_point(primary, successor=successor):
             await database["rows"].insert_one({"_id": 2})
             await primary.kill()
             await step_up(successor)
@@ -167,11 +165,14 @@ async def source_of(member: Mongod) -> str:
     return str(status["syncSourceHost"])
 
 
-async def withhold_commit_point(primary: Mongod) -> None:
-    """Have the secondaries copy the next write and not hear that a majority has it, as if the primary died just then.
+@asynccontextmanager
+async def withhold_commit_point(primary: Mongod, *, successor: Mongod) -> AsyncIterator[None]:
+    """Have the successor copy the next write and not hear that a majority has it, as if the primary died just then.
 
-    They hear it with the next batch that they ask for, or with a heartbeat: the primary answers neither any more.
+    It hears it with the next batch that it asks for, or with a heartbeat: the primary answers neither any more.
     """
+    # With another write or commit on its way, the next batch would not be that of the next write.
+    await until(lambda: knows_all_commits(successor, primary))
     next_batches = {
         "failCommands": ["getMore"],
         "namespace": "local.oplog.rs",
@@ -182,6 +183,23 @@ async def withhold_commit_point(primary: Mongod) -> None:
     assert await ask(primary, {"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": next_batches})
     heartbeats = {"configureFailPoint": "rsDelayHeartbeatResponse", "mode": "alwaysOn", "data": {"delay": 60}}
     assert await ask(primary, heartbeats)
+    try:
+        yield
+    finally:
+        # After a failure of the test it still runs, and would disturb those that follow.
+        if primary.running:
+            for name in ("failCommand", "rsDelayHeartbeatResponse"):
+                await ask(primary, {"configureFailPoint": name, "mode": "off"})
+
+
+async def knows_all_commits(secondary: Mongod, primary: Mongod) -> bool:
+    return bool((await optimes_of(secondary))["lastCommittedOpTime"] == (await optimes_of(primary))["appliedOpTime"])
+
+
+async def optimes_of(member: Mongod) -> dict[str, Any]:
+    status = await run_command(LOOPBACK, member.port, command={"replSetGetStatus": 1}, timeout_s=30)
+    optimes: dict[str, Any] = status["optimes"]
+    return optimes
 
 
 async def is_revoked_in_a_plain_snapshot(database: Database, key_id: str) -> bool:
