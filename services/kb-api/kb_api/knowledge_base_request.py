@@ -87,7 +87,7 @@ class CreateKnowledgeBase(Model):
     )
     text_analyzer: TextAnalyzer = Field(
         default="lucene.standard",
-        description="Atlas Search analyzer of the word index: `lucene.standard` splits texts into words, those of "
+        description="Atlas Search analyzer of the text index: `lucene.standard` splits texts into words, those of "
         "languages also reduce words to stems.",
     )
     filterable_metadata: FilterableMetadata = Field(

@@ -31,7 +31,7 @@ class KnowledgeBaseView(BaseModel):
         description="Number of chunks on each side of a match that a search returns by default."
     )
     min_score: float | None = Field(description="Default of `min_score` of searches; null: no minimum.")
-    text_analyzer: str = Field(description="Atlas Search analyzer of the word index.")
+    text_analyzer: str = Field(description="Atlas Search analyzer of the text index.")
     text_normalization: int = Field(
         description="Version of the normalization of texts. 2 replaces ligatures, removes soft hyphens and shortens "
         "long white space; 1, of older knowledge bases, changes nothing."

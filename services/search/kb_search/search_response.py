@@ -17,7 +17,7 @@ class Scores(BaseModel):
     vector: float | None = Field(
         description="(1 + cosine) / 2 from the vector index; null if it did not find the chunk."
     )
-    text: float | None = Field(description="BM25 score from the word index; null if it did not find the chunk.")
+    text: float | None = Field(description="BM25 score from the text index; null if it did not find the chunk.")
     fused: float | None = Field(description="Combined score of both ranks, by which matches are ordered.")
 
 
@@ -54,7 +54,7 @@ class TimingsMs(BaseModel):
 
     embed: float = Field(description="Waiting for the vector of the query.")
     vector: float = Field(description="Query of the vector index.")
-    text: float = Field(description="Query of the word index.")
+    text: float = Field(description="Query of the text index.")
     read: float = Field(description="Reading the chunks.")
     total: float = Field(description="The whole search.")
 
@@ -76,7 +76,7 @@ class Results(BaseModel):
     timings_ms: TimingsMs
     degraded: list[Literal["vector"]] = Field(
         description="Parts that a hybrid search was answered without: `vector` if the embedding provider returned no "
-        "vector in time. The results then come from the word index and have no relevance."
+        "vector in time. The results then come from the text index and have no relevance."
     )
 
 

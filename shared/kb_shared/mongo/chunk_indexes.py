@@ -21,7 +21,7 @@ TEXT_INDEX: Final = "kb_text_index"
 NAMES: Final = (VECTOR_INDEX, TEXT_INDEX)
 
 TEXT_PATHS: Final = ("chunk_text", "heading_path")
-"""Paths of the text that the word index reads."""
+"""Paths of the text that the text index reads."""
 TOKEN_PATHS: Final = ("organization_id", "kb_id", "document_id", "document_name", "tag_ids", "metadata_pairs")
 DATE_PATH: Final = "upload_date"
 FILTER_PATHS: Final = (*TOKEN_PATHS[:-1], DATE_PATH, "metadata_pairs")

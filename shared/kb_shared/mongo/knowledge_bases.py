@@ -85,7 +85,7 @@ class KnowledgeBase:
     min_score: float | None = None
     text_analyzer: str = "lucene.standard"
     text_normalization: int = AS_WRITTEN
-    """Normalization of texts for the model and the word index; a row from before this field counts as 1."""
+    """Normalization of texts for the model and the text index; a row from before this field counts as 1."""
     filterable_metadata: tuple[str, ...] = ()
     filters_building: tuple[str, ...] = ()
     """Keys of `filterable_metadata` that the search indexes do not have yet."""
