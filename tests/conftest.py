@@ -64,9 +64,7 @@ GC_THRESHOLD: Final = 10_000
 ONE_WORKER: Final = ("tests/e2e", "tests/noisy_neighbour")
 """Folders whose tests share a running system: one worker runs them all, and stops the system after the last one."""
 
-WAITING: Final = tuple(
-    f"tests/integration/{folder}" for folder in ("kafka", "local", "mcp", "http", "containers")
-)
+WAITING: Final = tuple(f"tests/integration/{folder}" for folder in ("kafka", "local", "mcp", "http", "containers"))
 """Folders whose tests mostly wait: one worker begins with them, so that the others leave no core idle meanwhile."""
 
 

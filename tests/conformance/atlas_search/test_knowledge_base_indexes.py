@@ -9,10 +9,11 @@ from pymongo.operations import SearchIndexModel
 
 from kb_shared.mongo import chunk_indexes
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.text import text_normalization
 from kb_shared.text.metadata_pairs import metadata_pairs
 from tests.conformance.atlas_search.deployment import Collection, eventually, run
+from tests.knowledge_bases import build_knowledge_base
 
 READ = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
 METADATA: list[dict[str, Any]] = [{"key": "text"}, {"key": 7}, {"key": 7.5}, {"key": True}, {"key": READ}, {}]
@@ -21,26 +22,9 @@ METADATA: list[dict[str, Any]] = [{"key": "text"}, {"key": 7}, {"key": 7.5}, {"k
 def knowledge_base(
     *filterable: str, analyzer: str = "lucene.english", normalization: int = text_normalization.CURRENT
 ) -> KnowledgeBase:
-    return KnowledgeBase(
-        kb_id="k",
-        organization_id="o",
-        name="KB",
-        description="",
-        tag_ids=(),
-        tags_version=1,
-        chunker_type="recursive",
-        chunk_size=200,
-        chunk_overlap=20,
-        embedding_model="m",
+    return build_knowledge_base(
         embedding_dimensions=4,
-        max_chunks_per_document=10,
-        status=Status.ACTIVE,
-        status_reason=None,
         vector_collection="things",
-        created_at=READ,
-        updated_at=READ,
-        created_by="k",
-        updated_by="k",
         text_analyzer=analyzer,
         text_normalization=normalization,
         filterable_metadata=filterable,

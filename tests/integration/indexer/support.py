@@ -71,6 +71,7 @@ from kb_shared.mongo.vector import Vector, from_binary
 from kb_shared.settings import EmbeddingSettings
 from kb_shared.text import text_normalization
 from kb_shared.text.text_normalization import for_model
+from tests.knowledge_bases import build_knowledge_base
 from tests.stored_jobs import jobs_of_kb
 
 DIMENSIONS = 16
@@ -330,36 +331,22 @@ class Tenant:
         normalization: int = text_normalization.CURRENT,
     ) -> KnowledgeBase:
         """Create the KB as the life cycle of kb-api does: with its slots, its collection and both kinds of indexes."""
-        now = datetime.now(UTC)
-        kb_id = new_kb_id()
-        kb = KnowledgeBase(
-            kb_id=kb_id,
+        kb = build_knowledge_base(
+            kb_id=new_kb_id(),
             organization_id=self.organization_id,
-            name=f"kb {kb_id}",
-            description="",
             tag_ids=tuple(tags),
-            tags_version=1,
             chunker_type=chunker_type,
             chunk_size=chunk_size,
             chunk_overlap=0,
             embedding_model=model,
             embedding_dimensions=dimensions,
             max_chunks_per_document=max_chunks,
-            status=Status.ACTIVE,
-            status_reason=None,
-            vector_collection=knowledge_bases.build_collection_name(kb_id),
-            created_at=now,
-            updated_at=now,
-            created_by="test",
-            updated_by="test",
             text_normalization=normalization,
         )
 
         async def work(session: MongoSession) -> None:
             await knowledge_bases.insert(self.database, session, kb)
-            await kb_slots.create(
-                self.database, session, KnowledgeBaseKey(self.organization_id, kb_id), tags_version=kb.tags_version
-            )
+            await kb_slots.create(self.database, session, kb.key, tags_version=kb.tags_version)
 
         collection = await self.database.create_collection(kb.vector_collection)
         await collection.create_indexes(vectors.INDEXES)

@@ -12,11 +12,12 @@ from kb_shared.mongo import chunk_indexes, document_index, index_queries, kb_slo
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, IndexState
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
-from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
 from kb_shared.text import text_normalization
 from kb_shared.text.metadata_pairs import metadata_pairs
+from tests.knowledge_bases import build_knowledge_base
 from tests.waiting import until
 
 DIMENSIONS = 64
@@ -172,34 +173,19 @@ async def create(
     database: Database, organization_id: str, *, status: Status = Status.ACTIVE, ready: bool = True, **fields: Any
 ) -> Knowledge:
     """Make an empty KB; by default wait until its indexes answer."""
-    kb_id = new_kb_id()
-    kb = KnowledgeBase(
-        kb_id=kb_id,
+    kb = build_knowledge_base(
+        kb_id=new_kb_id(),
         organization_id=organization_id,
-        name="KB",
-        description="",
         tag_ids=("t1",),
-        tags_version=1,
-        chunker_type="recursive",
-        chunk_size=200,
-        chunk_overlap=20,
         embedding_model=MODEL,
         embedding_dimensions=DIMENSIONS,
-        max_chunks_per_document=2000,
         status=status,
-        status_reason=None,
-        vector_collection=knowledge_bases.build_collection_name(kb_id),
-        created_at=JANUARY,
-        updated_at=JANUARY,
-        created_by="k",
-        updated_by="k",
-        text_normalization=text_normalization.CURRENT,
     )
     knowledge = Knowledge(database, replace(kb, **fields))
 
     async def insert(session: MongoSession) -> None:
         await knowledge_bases.insert(database, session, knowledge.kb)
-        await kb_slots.create(database, session, KnowledgeBaseKey(organization_id, kb_id), tags_version=1)
+        await kb_slots.create(database, session, knowledge.kb.key, tags_version=1)
 
     await in_transaction(database, insert)
     if "vector_collection" not in fields:

@@ -10,34 +10,14 @@ from hypothesis import strategies as st
 from kb_shared.membership import Action, chunk_metadata_digest, decide, membership
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from tests.knowledge_bases import build_knowledge_base
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 
 def kb(*tags: str, kb_id: str = "k", **changed: Any) -> KnowledgeBase:
-    made = KnowledgeBase(
-        kb_id=kb_id,
-        organization_id="acme",
-        name="n",
-        description="",
-        tag_ids=tags,
-        tags_version=1,
-        chunker_type="recursive",
-        chunk_size=512,
-        chunk_overlap=0,
-        embedding_model="hash-16",
-        embedding_dimensions=16,
-        max_chunks_per_document=2000,
-        status=Status.ACTIVE,
-        status_reason=None,
-        vector_collection="c",
-        created_at=NOW,
-        updated_at=NOW,
-        created_by="t",
-        updated_by="t",
-    )
-    return replace(made, **changed)
+    return build_knowledge_base(kb_id=kb_id, tag_ids=tags, **changed)
 
 
 def document(

@@ -9,30 +9,10 @@ from kb_search.retrieval.fusion import Candidate
 from kb_search.retrieval.results import FittedResults, Result
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_search.retrieval.selection import Hit, ResultPage
-from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from tests.knowledge_bases import build_knowledge_base
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-KB = KnowledgeBase(
-    kb_id="kb",
-    organization_id="acme",
-    name="KB",
-    description="",
-    tag_ids=(),
-    tags_version=1,
-    chunker_type="recursive",
-    chunk_size=200,
-    chunk_overlap=20,
-    embedding_model="m",
-    embedding_dimensions=1,
-    max_chunks_per_document=1,
-    status=Status.ACTIVE,
-    status_reason=None,
-    vector_collection="c",
-    created_at=NOW,
-    updated_at=NOW,
-    created_by="k",
-    updated_by="k",
-)
+KB = build_knowledge_base()
 
 
 def result(index: int, text: str, *, start: int, score: float | None = None, document_id: str = "d") -> Result:
