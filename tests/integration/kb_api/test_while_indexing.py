@@ -21,7 +21,7 @@ from tests.integration.kb_api.organization import FenceClosed, Organization
 from tests.waiting import DEADLINE_S, until
 
 WORKERS = 16
-BEFORE_DECIDING_ANEW_S = 0.05
+BEFORE_DECIDING_AGAIN_S = 0.05
 HELD_FOR_S = 0.03
 """Each swap keeps its slot for so long."""
 
@@ -59,7 +59,7 @@ async def _keep_swapping(organization: Organization, kb_id: str, document_id: st
             with mongo_errors():
                 await replace_document(organization.database, job, kb, document=document, chunks=[])
         except (StaleDecision, TransientError):
-            await asyncio.sleep(BEFORE_DECIDING_ANEW_S)
+            await asyncio.sleep(BEFORE_DECIDING_AGAIN_S)
         else:
             swaps.committed[document_id, kb.tags_version] += 1
 
