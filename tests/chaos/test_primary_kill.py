@@ -23,7 +23,7 @@ from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import until
-from tests.integration.indexer.support import Post, record
+from tests.integration.indexer.support import RecordingProducer, record
 
 ORGANIZATION = "org"
 WITHIN_S = 120.0
@@ -68,7 +68,7 @@ async def _handle_without_secondaries(nodes: ReplicaSet, primary: Mongod, databa
 
 
 async def _handles(database: Database) -> bool:
-    requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
+    requests = IndexRequests(database, RecordingProducer(), topic_prefix="", source="/test")
     fan_out = FanOut(
         database,
         requests,

@@ -10,8 +10,8 @@ from kb_local.zygote import Zygote
 from tests.chaos.oracle import Oracle
 from tests.chaos.workload import Upstream
 from tests.conftest import KafkaCluster, MongoDeployment
+from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import QUICK, system
-from tests.e2e.world import World
 from tests.kafka_access import OPERATOR, kafka_access
 from tests.kafka_cluster.permissions import documented_acls
 from tests.kafka_cluster.rights import grant_at
@@ -21,13 +21,13 @@ UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15
 
 
 @pytest.fixture(scope="package")
-async def world(
+async def running(
     search_node: MongoDeployment | SearchNode,
     broker: KafkaCluster | Broker,
     model_server: ModelServer,
     zygote: Zygote,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[World]:
+) -> AsyncIterator[RunningSystem]:
     """All services, for all tests of this folder: each has its own documents, tags and KBs."""
     name = f"e2e_{uuid4().hex[:12]}"
     access = kafka_access()
@@ -47,5 +47,5 @@ async def world(
         ) as stack,
         system(stack, access=access) as opened,
     ):
-        yield World(opened, Oracle(), Upstream(stack.organization_id))
+        yield RunningSystem(opened, Oracle(), Upstream(stack.organization_id))
         await opened.database.client.drop_database(name)

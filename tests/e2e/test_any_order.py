@@ -5,7 +5,7 @@ import pytest
 
 from kb_contracts.documents import DocumentEvent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.world import World
+from tests.e2e.running_system import RunningSystem
 
 SEED = 20
 ORDERS = 7
@@ -52,34 +52,34 @@ def _text(*names: int) -> list[str]:
 
 
 @pytest.mark.parametrize("script", [_lives, _ends, _waits])
-async def test_any_order_of_the_same_events_ends_in_one_state(script: EventScript, world: World) -> None:
-    await _in_random_orders(world, script, orders=ORDERS, seed=SEED)
+async def test_any_order_of_the_same_events_ends_in_one_state(script: EventScript, running: RunningSystem) -> None:
+    await _in_random_orders(running, script, orders=ORDERS, seed=SEED)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-async def test_many_orders_of_the_same_events_end_in_one_state(world: World) -> None:
-    await _in_random_orders(world, _lives, orders=500, seed=SEED + 1)
+async def test_many_orders_of_the_same_events_end_in_one_state(running: RunningSystem) -> None:
+    await _in_random_orders(running, _lives, orders=500, seed=SEED + 1)
 
 
-async def _in_random_orders(world: World, script: EventScript, *, orders: int, seed: int) -> None:
+async def _in_random_orders(running: RunningSystem, script: EventScript, *, orders: int, seed: int) -> None:
     """Each order is lived by a document of its own; one event comes twice."""
-    tags = await world.create_tags(2)
-    kb_ids = [await world.create_knowledge_base(tag) for tag in tags]
+    tags = await running.create_tags(2)
+    kb_ids = [await running.create_knowledge_base(tag) for tag in tags]
     dice = random.Random(seed)
     document_ids = [f"order-{tags[0]}-{n}" for n in range(orders)]
     for document_id in document_ids:
-        events = script(world.upstream, document_id, tags)
+        events = script(running.upstream, document_id, tags)
         events.append(dice.choice(events))
         dice.shuffle(events)
-        await world.publish(*events)
-    await world.assert_consistent()
-    states = [await _state(world, document_id, kb_ids) for document_id in document_ids]
+        await running.publish(*events)
+    await running.assert_consistent()
+    states = [await _state(running, document_id, kb_ids) for document_id in document_ids]
     assert states == [states[0]] * orders
 
 
-async def _state(world: World, document_id: str, kb_ids: Sequence[str]) -> object:
-    database = world.system.database
+async def _state(running: RunningSystem, document_id: str, kb_ids: Sequence[str]) -> object:
+    database = running.system.database
     row = await database.documents.find_one({"document_id": document_id})
     assert row is not None
     facts = ("alive", "deleted_revision", "text_revision", "tags_revision", "tag_ids", "metadata_revision", "metadata")

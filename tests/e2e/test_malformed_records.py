@@ -8,7 +8,7 @@ from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.keys import DocumentKey
 from tests.chaos.oracle import read_body
 from tests.chaos.workload import paragraph
-from tests.e2e.world import World
+from tests.e2e.running_system import RunningSystem
 from tests.waiting import until
 
 FOREIGN_TEXT = "What the others keep to themselves."
@@ -58,28 +58,30 @@ def _malformed_records(good: OcrCompleted) -> list[tuple[bytes | None, str]]:
     ]
 
 
-async def test_malformed_records_become_dead_letters_unchanged_while_other_documents_go_on(world: World) -> None:
-    (tag,) = await world.create_tags(1)
-    kb_id = await world.create_knowledge_base(tag)
+async def test_malformed_records_become_dead_letters_unchanged_while_other_documents_go_on(
+    running: RunningSystem,
+) -> None:
+    (tag,) = await running.create_tags(1)
+    kb_id = await running.create_knowledge_base(tag)
     document_id = f"among-malformed-{tag}"
-    good = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
-    await _publish_text_of_other_organization(world, document_id)
+    good = running.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
+    await _publish_text_of_other_organization(running, document_id)
 
     key = f"{good.organization_id}/{document_id}".encode()
     malformed = _malformed_records(good)
     for value, _ in malformed:
         # In the way of the document's own events, as it has the same key.
-        await world.send_malformed(value, key=key)
-    await world.send_malformed(b"with a key that is none", key=b"\xff\x00/")
-    await world.send_malformed(b"without a key", key=None)
-    await world.send_malformed(b"not a command", key=f"{kb_id}/{document_id}".encode(), topic=topics.INDEX_REQUESTS)
-    await world.publish(good)
+        await running.send_malformed(value, key=key)
+    await running.send_malformed(b"with a key that is none", key=b"\xff\x00/")
+    await running.send_malformed(b"without a key", key=None)
+    await running.send_malformed(b"not a command", key=f"{kb_id}/{document_id}".encode(), topic=topics.INDEX_REQUESTS)
+    await running.publish(good)
 
-    await world.system.until_found(kb_id, [document_id])
-    await world.assert_consistent()
+    await running.system.until_found(kb_id, [document_id])
+    await running.assert_consistent()
     letters = [
-        (await read_body(world.system, letter), letter.headers)
-        for letter in await world.system.kafka.read(topics.DEAD_LETTERS)
+        (await read_body(running.system, letter), letter.headers)
+        for letter in await running.system.kafka.read(topics.DEAD_LETTERS)
     ]
     for value, reason in malformed:
         reasons = {headers["x-reason"] for body, headers in letters if body == value}
@@ -89,7 +91,7 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
         for _, headers in letters
     )
     assert not any(FOREIGN_TEXT in str(headers) for _, headers in letters)
-    told = [json.loads(message.value or b"{}") for message in await world.system.kafka.read(topics.KB_EVENTS)]
+    told = [json.loads(message.value or b"{}") for message in await running.system.kafka.read(topics.KB_EVENTS)]
     # By id, since what is sent at least once may have come twice.
     rejected = {
         each["id"]: each["data"]["reason"]
@@ -99,13 +101,13 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
     assert sorted(rejected.values()) == sorted(reason for _, reason in malformed)
 
 
-async def _publish_text_of_other_organization(world: World, document_id: str) -> None:
-    event = world.upstream.ocr(document_id, [], tags=["theirs"])
+async def _publish_text_of_other_organization(running: RunningSystem, document_id: str) -> None:
+    event = running.upstream.ocr(document_id, [], tags=["theirs"])
     theirs = event.model_copy(update={"organization_id": "others", "text": FOREIGN_TEXT})
-    await world.system.events.publish(theirs)
+    await running.system.events.publish(theirs)
     reference = text_id(DocumentKey("others", document_id), FOREIGN_TEXT, ())
 
     async def is_stored() -> bool:
-        return await world.system.database.document_texts.find_one({"_id": reference}) is not None
+        return await running.system.database.document_texts.find_one({"_id": reference}) is not None
 
     await until(is_stored)

@@ -6,8 +6,8 @@ from kb_contracts.cloudevents import encode
 from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.keys import DocumentKey
 from tests.chaos.workload import paragraph
+from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import System
-from tests.e2e.world import World
 from tests.waiting import until
 
 
@@ -18,24 +18,24 @@ async def ok(system: System, method: str, path: str, **options: Any) -> dict[str
     return body
 
 
-async def put(world: World, document_id: str, tag: str) -> None:
-    event = world.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
+async def put(running: RunningSystem, document_id: str, tag: str) -> None:
+    event = running.upstream.ocr(document_id, [paragraph(document_id)], tags=[tag])
     body = event.model_dump(mode="json", by_alias=True, exclude={"organization_id", "document_id"}, exclude_none=True)
-    accepted = await ok(world.system, "PUT", f"/documents/{document_id}", json=body)
+    accepted = await ok(running.system, "PUT", f"/documents/{document_id}", json=body)
     assert accepted["revision"] == event.revision
-    world.oracle.record_published(event)
+    running.oracle.record_published(event)
 
 
-async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: World) -> None:
-    system = world.system
-    (tag,) = await world.create_tags(1)
-    kb_id = await world.create_knowledge_base(tag)
+async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(running: RunningSystem) -> None:
+    system = running.system
+    (tag,) = await running.create_tags(1)
+    kb_id = await running.create_knowledge_base(tag)
     document_id = f"late-{tag}"
-    whole = world.upstream.ocr(document_id, [paragraph(f"{document_id}-{n}") for n in range(20)], tags=[tag])
+    whole = running.upstream.ocr(document_id, [paragraph(f"{document_id}-{n}") for n in range(20)], tags=[tag])
     text = whole.text or ""
     reference = text_id(DocumentKey(system.organization_id, document_id), text, ())
     event = whole.model_copy(update={"text": None, "text_ref": reference})
-    await world.send_malformed(
+    await running.send_malformed(
         encode(event, source="/tests/upstream"), key=f"{system.organization_id}/{document_id}".encode()
     )
 
@@ -56,26 +56,26 @@ async def test_an_event_whose_text_came_too_late_is_redriven_and_indexed(world: 
         headers={"Content-Type": "text/plain; charset=utf-8"},
     )
     assert stored["text_ref"] == reference
-    world.oracle.record_published(whole)
+    running.oracle.record_published(whole)
     for _ in range(2):
         await ok(system, "POST", f"/dead-letters/{letter['dead_letter_id']}/redrive")
     await system.until_found(kb_id, [document_id])
     assert len(await letters()) == 1
 
 
-async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resumed(world: World) -> None:
-    system = world.system
-    (tag,) = await world.create_tags(1)
-    kb_id = await world.create_knowledge_base(tag)
+async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resumed(running: RunningSystem) -> None:
+    system = running.system
+    (tag,) = await running.create_tags(1)
+    kb_id = await running.create_knowledge_base(tag)
     first, second, third = (f"{n}-{tag}" for n in ("first", "second", "third"))
     for document_id in (first, second):
-        await put(world, document_id, tag)
+        await put(running, document_id, tag)
     await system.until_found(kb_id, [first, second])
 
     await ok(system, "POST", f"/knowledge-bases/{kb_id}/pause")
     deleted = await ok(system, "DELETE", f"/documents/{first}")
-    world.oracle.record_published(world.upstream.deleted(first, revision=deleted["revision"]))
-    await put(world, third, tag)
+    running.oracle.record_published(running.upstream.deleted(first, revision=deleted["revision"]))
+    await put(running, third, tag)
     await system.until_found(kb_id, [second])
 
     async def is_paused() -> bool:
@@ -85,4 +85,4 @@ async def test_a_paused_knowledge_base_is_searched_and_has_everything_once_resum
     await until(is_paused)
     await ok(system, "POST", f"/knowledge-bases/{kb_id}/resume")
     await system.until_found(kb_id, [second, third])
-    await world.assert_consistent()
+    await running.assert_consistent()

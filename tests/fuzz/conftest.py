@@ -1,5 +1,5 @@
 """Both HTTP services in this process, with an organization of each kind."""
 
-from tests.isolation.conftest import world
+from tests.isolation.conftest import tenants
 
-__all__ = ["world"]
+__all__ = ["tenants"]

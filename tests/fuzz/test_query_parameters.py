@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.mongo.api_keys import Scope
-from tests.isolation.conftest import DOCUMENT_ID, PROBER, TAG_ID, World
+from tests.isolation.conftest import DOCUMENT_ID, PROBER, TAG_ID, TwoTenants
 
 TIMES: Final = (
     *("0001-01-01T00:00:00Z", "0001-01-15T00:00:00Z", "0001-01-01T00:00:00+23:59", "0001-01-01T00:00:00-23:59"),
@@ -74,19 +74,19 @@ def edges(schema: Mapping[str, Any]) -> Sequence[str]:
 
 
 @pytest.fixture(scope="session")
-async def key(world: World) -> str:
-    return await world.key(PROBER, Scope.ADMIN)
+async def key(tenants: TwoTenants) -> str:
+    return await tenants.key(PROBER, Scope.ADMIN)
 
 
 @pytest.fixture(scope="session")
-def asked(world: World) -> list[Operation]:
-    return [operation for service, app in world.apps.items() for operation in operations(service, app)]
+def asked(tenants: TwoTenants) -> list[Operation]:
+    return [operation for service, app in tenants.apps.items() for operation in operations(service, app)]
 
 
-async def ask(world: World, key: str, operation: Operation, query: str) -> int:
-    ids = {"organization_id": PROBER, "kb_id": world.prober.kb.kb_id, "document_id": DOCUMENT_ID, "tag_id": TAG_ID}
+async def ask(tenants: TwoTenants, key: str, operation: Operation, query: str) -> int:
+    ids = {"organization_id": PROBER, "kb_id": tenants.prober.kb.kb_id, "document_id": DOCUMENT_ID, "tag_id": TAG_ID}
     path = operation.path.format_map(dict.fromkeys(placeholders(operation.path), "none") | ids)
-    answer = await world.clients[operation.service].request(
+    answer = await tenants.clients[operation.service].request(
         operation.method, f"{path}?{query}", headers={"Authorization": f"Bearer {key}"}
     )
     return answer.status_code
@@ -101,12 +101,14 @@ def test_there_are_operations_with_query_parameters_in_both_services(asked: list
     assert sum("to" in operation.parameters for operation in asked) >= 2
 
 
-async def test_no_time_that_can_be_written_is_an_error_of_ours(world: World, key: str, asked: list[Operation]) -> None:
+async def test_no_time_that_can_be_written_is_an_error_of_ours(
+    tenants: TwoTenants, key: str, asked: list[Operation]
+) -> None:
     found = {}
     for operation in asked:
         for name in operation.parameters.keys() & {"from", "to"}:
             for time in TIMES:
-                status = await ask(world, key, operation, f"{name}={quote(time)}")
+                status = await ask(tenants, key, operation, f"{name}={quote(time)}")
                 if status >= 500:
                     found[f"{operation}?{name}={time}"] = status
     assert not found
@@ -114,7 +116,7 @@ async def test_no_time_that_can_be_written_is_an_error_of_ours(world: World, key
 
 @given(data=st.data())
 async def test_no_query_is_an_error_of_ours(
-    world: World, key: str, asked: list[Operation], data: st.DataObject
+    tenants: TwoTenants, key: str, asked: list[Operation], data: st.DataObject
 ) -> None:
     for operation in data.draw(st.lists(st.sampled_from(asked), min_size=5, max_size=5)):
         parts = {
@@ -122,4 +124,4 @@ async def test_no_query_is_an_error_of_ours(
             for name, values in operation.parameters.items()
         }
         query = "&".join(f"{name}={value}" for name, value in parts.items() if value is not None)
-        assert await ask(world, key, operation, query) < 500, (str(operation), query)
+        assert await ask(tenants, key, operation, query) < 500, (str(operation), query)

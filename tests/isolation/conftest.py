@@ -38,7 +38,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.tags import Tag
 from kb_shared.secrets.key_ring import KeyRing
-from tests.integration.indexer.support import Post
+from tests.integration.indexer.support import RecordingProducer
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
 from tests.integration.search.knowledge import Document, Knowledge
@@ -54,7 +54,9 @@ ONLY_THE_VICTIMS_TAG = "tag-2"
 
 
 @dataclass(frozen=True)
-class World:
+class TwoTenants:
+    """Both HTTP services, with an organization that tries everything and one that it must learn nothing of."""
+
     database: Database
     pepper: str
     apps: dict[str, FastAPI]
@@ -76,7 +78,9 @@ class World:
 
 
 @pytest.fixture(scope="session")
-async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServer) -> AsyncIterator[World]:
+async def tenants(
+    search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServer
+) -> AsyncIterator[TwoTenants]:
     database = search_client[f"test_{uuid4().hex[:16]}"]
     await schema.ensure(database)
     await indexes.ensure(database)
@@ -104,7 +108,7 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
         await tags.put(database, VICTIM, Tag(tag_id, CANARY))
     await _open_job(database, victim)
     await llm_providers.put(database, _provider_of_victim())
-    world = World(
+    tenants = TwoTenants(
         database=database,
         pepper=api_settings.api_key_pepper.get_secret_value(),
         apps=apps,
@@ -117,11 +121,11 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
         victim_message=await _set_aside_message(database),
         victims_writings=await _write(database, victim),
     )
-    victim_key = await world.key(VICTIM, Scope.ADMIN, name=CANARY)
-    world = replace(world, victim_key=victim_key)
+    victim_key = await tenants.key(VICTIM, Scope.ADMIN, name=CANARY)
+    tenants = replace(tenants, victim_key=victim_key)
     try:
-        yield world
-        await _assert_that_the_victim_is_as_it_was(world)
+        yield tenants
+        await _assert_that_the_victim_is_as_it_was(tenants)
     finally:
         for client in clients.values():
             await client.aclose()
@@ -130,24 +134,26 @@ async def world(search_client: AsyncMongoClient[dict[str, Any]], model_server: M
         await search_client.drop_database(database.name)
 
 
-async def _assert_that_the_victim_is_as_it_was(world: World) -> None:
-    headers = {"Authorization": f"Bearer {world.victim_key}"}
+async def _assert_that_the_victim_is_as_it_was(tenants: TwoTenants) -> None:
+    headers = {"Authorization": f"Bearer {tenants.victim_key}"}
     base = f"/v0/orgs/{VICTIM}"
-    path = f"{base}/knowledge-bases/{world.victim.kb.kb_id}"
-    kb = (await world.clients["kb-api"].get(path, headers=headers)).json()
+    path = f"{base}/knowledge-bases/{tenants.victim.kb.kb_id}"
+    kb = (await tenants.clients["kb-api"].get(path, headers=headers)).json()
     assert (kb["name"], kb["document_count"], kb["status"]) == (f"KB {CANARY}", 1, "active")
-    tags = (await world.clients["kb-api"].get(f"{base}/tags", headers=headers)).json()
+    tags = (await tenants.clients["kb-api"].get(f"{base}/tags", headers=headers)).json()
     assert tags["tags"] == [{"tag_id": tag_id, "name": CANARY} for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG)]
-    provider = (await world.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
+    provider = (await tenants.clients["kb-api"].get(f"{base}/llm-providers/{PROVIDER}", headers=headers)).json()
     assert provider["api_base"] == f"https://{CANARY}.example"
     for kind in ("prompt", "agent"):
-        written = await world.clients["search"].get(
-            f"{base}/{kind}s/{world.victims_writings[f'{kind}_id']}", headers=headers
+        written = await tenants.clients["search"].get(
+            f"{base}/{kind}s/{tenants.victims_writings[f'{kind}_id']}", headers=headers
         )
         assert written.json()["name"] == CANARY
-    thread = await world.clients["search"].get(f"{base}/threads/{world.victims_writings['thread_id']}", headers=headers)
+    thread = await tenants.clients["search"].get(
+        f"{base}/threads/{tenants.victims_writings['thread_id']}", headers=headers
+    )
     assert [run["answer"] for run in thread.json()["runs"]] == [CANARY]
-    found = await world.clients["search"].post(f"{path}/search", json={"query": CANARY}, headers=headers)
+    found = await tenants.clients["search"].post(f"{path}/search", json={"query": CANARY}, headers=headers)
     assert [hit["document_id"] for hit in found.json()["results"]] == [DOCUMENT_ID]
 
 
@@ -172,7 +178,7 @@ async def _start_job(database: Database, victim: Knowledge) -> str:
 
 async def _file_letter(database: Database) -> str:
     """File a dead letter of the victim and one without an owner; return the id of the victim's."""
-    publisher = DeadLetterPublisher(database, Post(), topic_prefix="")
+    publisher = DeadLetterPublisher(database, RecordingProducer(), topic_prefix="")
     for key in (None, f"{VICTIM}/{CANARY}".encode()):
         value = f"not JSON, but a {CANARY}".encode()
         await publisher.publish(Record("document-events", 0, 7, key, value, (), 0), reason="bad-data", detail=CANARY)

@@ -1,6 +1,6 @@
 """Every route, called by one organization with everything it could know of another.
 
-That nothing of it changed anything is what `world` asserts when all tests are done.
+That nothing of it changed anything is what `tenants` asserts when all tests are done.
 
 The matrix below says for each route which scope it needs and what to send; a route that is not in it fails.
 """
@@ -15,7 +15,16 @@ import structlog
 from fastapi import FastAPI
 
 from kb_shared.mongo.api_keys import Scope
-from tests.isolation.conftest import CANARY, DOCUMENT_ID, ONLY_THE_VICTIMS_TAG, PROBER, PROVIDER, TAG_ID, VICTIM, World
+from tests.isolation.conftest import (
+    CANARY,
+    DOCUMENT_ID,
+    ONLY_THE_VICTIMS_TAG,
+    PROBER,
+    PROVIDER,
+    TAG_ID,
+    VICTIM,
+    TwoTenants,
+)
 
 ORGANIZATION = "/v0/orgs/{organization_id}"
 PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
@@ -186,10 +195,10 @@ def routes_of(app: FastAPI) -> Iterator[tuple[str, str]]:
 
 
 async def send(
-    world: World, route: Route, *, organization_id: str, key: str | None, ids: dict[str, str]
+    tenants: TwoTenants, route: Route, *, organization_id: str, key: str | None, ids: dict[str, str]
 ) -> httpx.Response:
     path = (ORGANIZATION + route.path).format(organization_id=organization_id, **ids)
-    return await world.clients[route.service].request(
+    return await tenants.clients[route.service].request(
         route.method,
         path,
         params=route.query,
@@ -203,104 +212,104 @@ def without_request_id(response: httpx.Response) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.fixture
-async def prober_key(world: World) -> str:
-    return await world.key(PROBER, Scope.ADMIN)
+async def prober_key(tenants: TwoTenants) -> str:
+    return await tenants.key(PROBER, Scope.ADMIN)
 
 
 @pytest.fixture
-def victims(world: World) -> dict[str, str]:
+def victims(tenants: TwoTenants) -> dict[str, str]:
     return {
-        "kb_id": world.victim.kb.kb_id,
-        "key_id": world.victim_key.split("_")[1],
+        "kb_id": tenants.victim.kb.kb_id,
+        "key_id": tenants.victim_key.split("_")[1],
         "document_id": DOCUMENT_ID,
         "tag_id": TAG_ID,
-        "job_id": world.victim_job,
-        "dead_letter_id": world.victim_letter,
-        "message_id": world.victim_message,
+        "job_id": tenants.victim_job,
+        "dead_letter_id": tenants.victim_letter,
+        "message_id": tenants.victim_message,
         "provider": PROVIDER,
-        **world.victims_writings,
+        **tenants.victims_writings,
     }
 
 
 @pytest.mark.parametrize("service", ["kb-api", "search"])
-def test_every_route_is_in_the_matrix(world: World, service: str) -> None:
+def test_every_route_is_in_the_matrix(tenants: TwoTenants, service: str) -> None:
     known = {(route.method, ORGANIZATION + route.path) for route in MATRIX if route.service == service}
-    assert set(routes_of(world.apps[service])) == known
+    assert set(routes_of(tenants.apps[service])) == known
 
 
 @every_route
 async def test_another_organizations_path_is_the_same_404_as_one_that_does_not_exist(
-    world: World, prober_key: str, victims: dict[str, str], route: Route
+    tenants: TwoTenants, prober_key: str, victims: dict[str, str], route: Route
 ) -> None:
-    theirs = await send(world, route, organization_id=VICTIM, key=prober_key, ids=victims)
-    nonexistent = await send(world, route, organization_id="absent", key=prober_key, ids=victims)
+    theirs = await send(tenants, route, organization_id=VICTIM, key=prober_key, ids=victims)
+    nonexistent = await send(tenants, route, organization_id="absent", key=prober_key, ids=victims)
     assert theirs.status_code == 404
     assert without_request_id(theirs) == without_request_id(nonexistent)
 
 
 @routes_of_resources
 async def test_another_organizations_resource_is_the_same_404_as_one_that_does_not_exist(
-    world: World, prober_key: str, victims: dict[str, str], route: Route
+    tenants: TwoTenants, prober_key: str, victims: dict[str, str], route: Route
 ) -> None:
-    theirs = await send(world, route, organization_id=PROBER, key=prober_key, ids=victims)
-    nonexistent = await send(world, route, organization_id=PROBER, key=prober_key, ids=MISSING)
+    theirs = await send(tenants, route, organization_id=PROBER, key=prober_key, ids=victims)
+    nonexistent = await send(tenants, route, organization_id=PROBER, key=prober_key, ids=MISSING)
     assert theirs.status_code == 404
     assert without_request_id(theirs) == without_request_id(nonexistent)
 
 
 @every_route
-async def test_without_a_key_it_is_401(world: World, victims: dict[str, str], route: Route) -> None:
-    assert (await send(world, route, organization_id=VICTIM, key=None, ids=victims)).status_code == 401
+async def test_without_a_key_it_is_401(tenants: TwoTenants, victims: dict[str, str], route: Route) -> None:
+    assert (await send(tenants, route, organization_id=VICTIM, key=None, ids=victims)).status_code == 401
 
 
 @every_route
 async def test_w17_a_key_without_the_scope_is_403_in_its_own_organization(
-    world: World, victims: dict[str, str], route: Route
+    tenants: TwoTenants, victims: dict[str, str], route: Route
 ) -> None:
     others = [scope for scope in Scope if scope not in (route.scope, Scope.ADMIN)]
-    key = await world.key(PROBER, *others)
-    assert (await send(world, route, organization_id=PROBER, key=key, ids=victims)).status_code == 403
+    key = await tenants.key(PROBER, *others)
+    assert (await send(tenants, route, organization_id=PROBER, key=key, ids=victims)).status_code == 403
 
 
 @every_route
 async def test_nothing_of_the_victim_shows_up_in_answers_logs_or_metrics(
-    world: World, prober_key: str, victims: dict[str, str], route: Route
+    tenants: TwoTenants, prober_key: str, victims: dict[str, str], route: Route
 ) -> None:
     with structlog.testing.capture_logs() as logged:
         answers = [
-            await send(world, route, organization_id=organization_id, key=prober_key, ids=ids)
+            await send(tenants, route, organization_id=organization_id, key=prober_key, ids=ids)
             for organization_id in (PROBER, VICTIM)
-            for ids in (victims, {**victims, "kb_id": world.prober.kb.kb_id})
+            for ids in (victims, {**victims, "kb_id": tenants.prober.kb.kb_id})
             if (route.method, organization_id) != ("DELETE", PROBER) or ids is victims
         ]
     for answer in answers:
         assert CANARY not in answer.text
         assert victims["key_id"] not in answer.text
-    metrics = await world.clients[route.service].get("/metrics")
+    metrics = await tenants.clients[route.service].get("/metrics")
     assert CANARY not in metrics.text + str(logged)
 
 
-async def test_filters_and_tags_of_a_request_reach_no_other_organization(world: World, prober_key: str) -> None:
+async def test_filters_and_tags_of_a_request_reach_no_other_organization(tenants: TwoTenants, prober_key: str) -> None:
     headers = {"Authorization": f"Bearer {prober_key}"}
     base = f"/v0/orgs/{PROBER}"
-    search = await world.clients["search"].post(
-        f"{base}/knowledge-bases/{world.prober.kb.kb_id}/search",
+    search = await tenants.clients["search"].post(
+        f"{base}/knowledge-bases/{tenants.prober.kb.kb_id}/search",
         json={"query": "text", "document_ids": [DOCUMENT_ID], "tag_ids": [TAG_ID]},
         headers=headers,
     )
     assert (search.status_code, search.json()["results"]) == (200, [])
-    create = await world.clients["kb-api"].post(
+    create = await tenants.clients["kb-api"].post(
         f"{base}/knowledge-bases", json={"name": "n", "tag_ids": [ONLY_THE_VICTIMS_TAG]}, headers=headers
     )
     assert create.json()["type"] == "unknown-tag"
 
 
 async def test_a_run_about_their_document_is_the_same_404_as_about_one_that_does_not_exist(
-    world: World, prober_key: str
+    tenants: TwoTenants, prober_key: str
 ) -> None:
     run = A_RUN_ABOUT_THEIR_DOCUMENT
     theirs, nonexistent = [
-        await world.clients["search"].post(
+        await tenants.clients["search"].post(
             f"/v0/orgs/{PROBER}/runs",
             json={**run, "document_id": document_id},
             headers={"Authorization": f"Bearer {prober_key}"},

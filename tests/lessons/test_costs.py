@@ -190,7 +190,9 @@ async def test_c8_what_is_behind_is_queued_once_however_often_it_is_found(tenant
     for _ in range(3):
         await queue_drifted_documents(indexer.database, indexer.requests)
 
-    asked = [message.key for message in indexer.post.sent if message.key and message.key.startswith(kb.kb_id.encode())]
+    asked = [
+        message.key for message in indexer.producer.sent if message.key and message.key.startswith(kb.kb_id.encode())
+    ]
     assert len(asked) == len(set(asked)) == 5
     await indexer.work()
     await tenant.assert_holds(kb, {f"d{n}": paragraph(n) for n in range(5)})

@@ -23,7 +23,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
-from tests.integration.indexer.support import Post, record
+from tests.integration.indexer.support import RecordingProducer, record
 from tests.waiting import until
 
 ORGANIZATION = "org"
@@ -97,7 +97,7 @@ async def connected(uri: str, database_name: str) -> AsyncIterator[Database]:
 
 async def handles(database: Database, event: DocumentEvent = EVENT) -> bool:
     """Handle the event and say whether it counts as handled."""
-    requests = IndexRequests(database, Post(), topic_prefix="", source="/test")
+    requests = IndexRequests(database, RecordingProducer(), topic_prefix="", source="/test")
     fan_out = FanOut(
         database,
         requests,

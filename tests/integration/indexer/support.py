@@ -85,8 +85,8 @@ LANES = (topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
 UPLOADED = datetime(2026, 1, 31, tzinfo=UTC)
 
 
-class Post(Producer):
-    """Keeps what is sent, in its order; `take` hands it on as a consumer would get it."""
+class RecordingProducer(Producer):
+    """Records what is sent, in order; `sent_to` removes and returns the messages of some topics."""
 
     def __init__(self) -> None:
         self.sent: list[ProducerMessage] = []
@@ -174,10 +174,10 @@ class Replica:
     embedder: Embedder
     threads: ChunkingThreads
     lease: timedelta
-    post: Post = field(default_factory=Post)
+    producer: RecordingProducer = field(default_factory=RecordingProducer)
 
     def __post_init__(self) -> None:
-        self.requests = IndexRequests(self.database, self.post, topic_prefix="", source="/kb/test")
+        self.requests = IndexRequests(self.database, self.producer, topic_prefix="", source="/kb/test")
         state_reader = StateReader(self.database)
         self.quarantine = SuspectQuarantine()
         self.backlog = Backlog(self.database)
@@ -216,7 +216,7 @@ class Replica:
 
     async def handle_commands(self) -> None:
         """Handle what was sent on both lanes until nothing is left there."""
-        while messages := self.post.sent_to(*LANES):
+        while messages := self.producer.sent_to(*LANES):
             for message in messages:
                 await self.sync.handle(record(message.value, key=message.key, topic=message.topic))
 

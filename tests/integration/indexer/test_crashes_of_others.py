@@ -29,7 +29,7 @@ async def test_a_document_that_its_workers_die_of_is_given_up_and_the_one_beside
 
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr(KILLER, text_of(1, 2)), tenant.ocr(INNOCENT, text_of(3, 4)))
-    commands = indexer.post.sent_to(*LANES)
+    commands = indexer.producer.sent_to(*LANES)
     with monkeypatch.context() as dying:
         dying.setattr(JobLeases, "_release", nothing)
         # When one process dies, the other finds its leases.

@@ -18,7 +18,7 @@ async def indexing_at(database: Database, behaviour: Behaviour) -> AsyncIterator
 
 def begin(indexer: Replica) -> list[asyncio.Task[None]]:
     """Handle all commands that were sent, each in a slot of its own."""
-    messages = indexer.post.sent_to(*LANES)
+    messages = indexer.producer.sent_to(*LANES)
     return [
         asyncio.create_task(indexer.sync.handle(record(each.value, key=each.key, topic=each.topic)))
         for each in messages

@@ -152,7 +152,7 @@ async def test_c3_an_unchanged_text_with_a_new_revision_costs_no_embedding_and_n
     command_log.clear()
     await indexer.publish(tenant.ocr("d", TEXT, revision=2))
 
-    assert indexer.post.sent == [], "a document that is right needs no command"
+    assert indexer.producer.sent == [], "a document that is right needs no command"
     names = command_log.names()
     assert not any("embedding_cache" in name for name in names)
     written = [name for name in names if kb.vector_collection in name and not name.startswith(("find", "aggregate"))]
@@ -207,7 +207,7 @@ async def test_many_unchanged_documents_at_once_cost_few_commands_together(
     rival_command_log.clear()
     await asyncio.gather(*(rival.publish(event) for event in others))
 
-    assert rival.post.sent == []
+    assert rival.producer.sent == []
     assert 0 < len(rival_command_log.names()) <= alone * len(others) / 4
 
 
@@ -295,7 +295,7 @@ async def test_tags_without_a_text_wait_for_it(tenant: Tenant, indexer: Replica)
     await tenant.assert_holds(kb, {})
 
     await indexer.publish(tenant.tagged("d", "a", revision=1))
-    assert indexer.post.sent == [], "the event came twice, and the document waits already"
+    assert indexer.producer.sent == [], "the event came twice, and the document waits already"
 
     await indexer.publish(tenant.ocr("d", TEXT, revision=0, tags=["z"]))
     await indexer.work()
@@ -383,11 +383,11 @@ async def test_first_indexings_of_one_document_at_once_leave_one_set_and_are_cha
 ) -> None:
     kb = await tenant.create_kb("a")
     await expired_leases_replica.publish(tenant.ocr("d", TEXT))
-    command = expired_leases_replica.post.sent_to("kb-index-requests")
+    command = expired_leases_replica.producer.sent_to("kb-index-requests")
 
     async def one() -> None:
         async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as other:
-            other.post.sent = list(command)
+            other.producer.sent = list(command)
             await other.handle_commands()
 
     async with asyncio.TaskGroup() as group:

@@ -37,7 +37,7 @@ async def crash() -> None:
 
 def commands(indexer: Replica) -> list[tuple[str, str]]:
     """(KB, document) of what was sent, taken away."""
-    values = [message.value or b"" for message in indexer.post.sent_to(*LANES)]
+    values = [message.value or b"" for message in indexer.producer.sent_to(*LANES)]
     return [(command.kb_id, command.document_id) for command in decoded(values, SyncDocument)]
 
 
@@ -53,7 +53,7 @@ async def test_an_event_that_comes_again_after_a_crash_sends_what_the_first_try_
     async with failpoints.during(failpoint, crash):
         with pytest.raises(Crash):
             await indexer.publish(event)
-    assert indexer.post.sent == []
+    assert indexer.producer.sent == []
 
     await indexer.publish(event)
     await indexer.work()
@@ -90,7 +90,7 @@ async def test_a_stale_event_requests_drifted_documents_all_the_same(tenant: Ten
     async with failpoints.during("fan_out.after_projection", crash):
         with pytest.raises(Crash):
             await indexer.publish(tenant.ocr("d", text_of(4), revision=3))
-    indexer.post.sent_to(*LANES)
+    indexer.producer.sent_to(*LANES)
 
     await indexer.publish(tenant.ocr("d", text_of(5), revision=2))
 
@@ -307,7 +307,7 @@ async def test_c11_requests_for_a_busy_knowledge_base_delay_no_other_knowledge_b
 
     await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))
 
-    assert len(indexer.post.sent_to(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
+    assert len(indexer.producer.sent_to(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
     assert commands(indexer) == [(busy.kb_id, document_id) for document_id in ("d3", "d4", "e")]
     await tenant.make_due()
     await indexer.work()

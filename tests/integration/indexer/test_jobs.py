@@ -93,7 +93,7 @@ async def test_a_request_that_comes_while_its_document_is_worked_on_is_not_lost(
     await until(arrived.is_set)
 
     # Its own command found the lease taken, or is still on its way: the job alone must bring it about.
-    rival.post.sent_to(*LANES)
+    rival.producer.sent_to(*LANES)
     await tenant.make_due()
     await indexer.work()
     await tenant.assert_holds(kb, {"d": CHANGED})
@@ -164,13 +164,13 @@ async def test_a_request_after_the_decision_of_a_job_is_done_when_its_text_is_mi
 async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    command = indexer.post.sent_to(*LANES)
+    command = indexer.producer.sent_to(*LANES)
 
     async def another_request() -> None:
         await indexer.publish(tenant.described("d", {"n": 1}, revision=2))
-        indexer.post.sent_to(*LANES)
+        indexer.producer.sent_to(*LANES)
 
-    indexer.post.sent = command
+    indexer.producer.sent = command
     async with failpoints.during("sync.after_chunking", another_request):
         await indexer.handle_commands()
 
@@ -187,7 +187,7 @@ async def test_while_one_replica_has_the_lease_no_other_pays_for_the_same_work(
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    command = indexer.post.sent_to(*LANES)
+    command = indexer.producer.sent_to(*LANES)
     times_chunked = 0
 
     async def the_command_comes_twice() -> None:
@@ -196,10 +196,10 @@ async def test_while_one_replica_has_the_lease_no_other_pays_for_the_same_work(
         if times_chunked > 1:
             return
         async with replica(tenant.database, model_server.api_base) as other:
-            other.post.sent = list(command)
+            other.producer.sent = list(command)
             await other.handle_commands()
 
-    indexer.post.sent = list(command)
+    indexer.producer.sent = list(command)
     async with failpoints.during("sync.after_chunking", the_command_comes_twice):
         await indexer.handle_commands()
 
@@ -313,7 +313,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    indexer.post.sent_to(*LANES)
+    indexer.producer.sent_to(*LANES)
     command = (await the_job(tenant)).command()
     claimed = (await index_jobs.claim_all(tenant.database, [command], owner="the dead", lease=timedelta(hours=1))).get(
         command
@@ -333,7 +333,7 @@ async def test_the_work_of_a_replica_that_died_is_due_once_its_lease_has_expired
 async def test_a_command_that_was_never_claimed_is_published_again(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
-    indexer.post.sent_to(*LANES)
+    indexer.producer.sent_to(*LANES)
     assert await indexer.sweeper.sweep() == 0, "a command has its time to arrive"
 
     await tenant.make_due()
@@ -381,7 +381,7 @@ async def test_a_sweeper_notes_what_was_published_some_time_ago(
         sweeping = asyncio.create_task(own_indexer.sweeper.run())
         await until(is_noted)
     sweeping.cancel()
-    assert len(own_indexer.post.sent_to(*LANES)) == 1
+    assert len(own_indexer.producer.sent_to(*LANES)) == 1
 
 
 async def test_a_command_published_a_moment_ago_is_not_noted_yet(tenant: Tenant, indexer: Replica) -> None:

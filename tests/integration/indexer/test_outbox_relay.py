@@ -20,7 +20,7 @@ from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from tests.conftest import MongoDeployment
-from tests.integration.indexer.support import CommandLog, Post
+from tests.integration.indexer.support import CommandLog, RecordingProducer
 from tests.waiting import DEADLINE_S, until
 
 KB = "0123456789abcdef01234567"
@@ -79,7 +79,7 @@ async def test_only_what_a_majority_has_is_sent(mongod: MongoDeployment | Mongod
     async with AsyncMongoClient[Row](mongod.uri, tz_aware=True, event_listeners=[commands]) as client:
         watched = client[database.name]
         await add(watched, "d", 1)
-        async with running(OutboxRelay(watched, Post(), topic_prefix="")):
+        async with running(OutboxRelay(watched, RecordingProducer(), topic_prefix="")):
             await until_all_sent(watched)
     looks = [command for command in commands.commands if command.get("find") == outbox.NAME]
     assert looks
@@ -92,13 +92,13 @@ async def test_a_backlog_that_takes_too_long_to_count_is_sent(
     async def too_long(_: Database) -> int:
         raise ExecutionTimeout("operation exceeded time limit", 50)
 
-    post = Post()
+    producer = RecordingProducer()
     await add(database, "d", 1)
     monkeypatch.setattr(outbox, "count_unsent", too_long)
-    async with running(OutboxRelay(database, post, topic_prefix="")):
+    async with running(OutboxRelay(database, producer, topic_prefix="")):
 
         async def sent() -> bool:
-            return list_announcements(post.sent) == [("d", 1)]
+            return list_announcements(producer.sent) == [("d", 1)]
 
         await until(sent)
 
@@ -111,7 +111,7 @@ async def test_a_relay_whose_leases_end_by_a_bug_ends(database: Database, monkey
     monkeypatch.setattr(outbox_relay, "_LAST_BATCH_S", 0.1)
     async with asyncio.timeout(DEADLINE_S):
         with pytest.raises(AssertionError, match="a bug"):
-            await OutboxRelay(database, Post(), topic_prefix="").run(asyncio.Event())
+            await OutboxRelay(database, RecordingProducer(), topic_prefix="").run(asyncio.Event())
 
 
 async def until_all_sent(database: Database) -> None:
@@ -138,15 +138,17 @@ async def test_messages_of_one_ordering_are_sent_in_its_order_and_once(database:
     added = [(f"d{n}", seq) for n in range(5) for seq in range(8)]
     for document_id, seq in random.Random(3).sample(added, len(added)):
         await add(database, document_id, seq)
-    post = Post()
+    producer = RecordingProducer()
 
-    async with running(OutboxRelay(database, post, topic_prefix="prefix.")):
+    async with running(OutboxRelay(database, producer, topic_prefix="prefix.")):
         await until_all_sent(database)
 
-    assert sorted(list_announcements(post.sent)) == added
+    assert sorted(list_announcements(producer.sent)) == added
     for n in range(5):
-        assert [seq for document_id, seq in list_announcements(post.sent) if document_id == f"d{n}"] == list(range(8))
-    message = post.sent[0]
+        assert [seq for document_id, seq in list_announcements(producer.sent) if document_id == f"d{n}"] == list(
+            range(8)
+        )
+    message = producer.sent[0]
     assert (message.topic, message.key) == ("prefix.kb-events", f"acme/{KB}".encode())
     assert ("traceparent", TRACEPARENT.encode()) in to_wire(message.headers)
 
@@ -168,13 +170,13 @@ async def test_a_record_that_came_once_is_sent_byte_for_byte(database: Database)
             )
 
     await in_transaction(database, work)
-    post = Post()
-    async with running(OutboxRelay(database, post, topic_prefix="prefix.")):
+    producer = RecordingProducer()
+    async with running(OutboxRelay(database, producer, topic_prefix="prefix.")):
         await until_all_sent(database)
-    sent = {(message.key, message.value) for message in post.sent}
+    sent = {(message.key, message.value) for message in producer.sent}
     assert sent == {(b"\xff\x00/", b"\xfe not JSON"), (None, None)}
-    assert {message.topic for message in post.sent} == {"prefix.document-events"}
-    assert all(to_wire(message.headers) == headers for message in post.sent)
+    assert {message.topic for message in producer.sent} == {"prefix.document-events"}
+    assert all(to_wire(message.headers) == headers for message in producer.sent)
 
 
 async def test_a_message_sent_before_a_crash_could_note_it_is_sent_again_unchanged(database: Database) -> None:
@@ -184,7 +186,7 @@ async def test_a_message_sent_before_a_crash_could_note_it_is_sent_again_unchang
     async def crash() -> None:
         raise Crash
 
-    dying, heir = Post(), Post()
+    dying, heir = RecordingProducer(), RecordingProducer()
     async with failpoints.during("outbox.after_send", crash):
         with pytest.raises(Crash):
             await OutboxRelay(database, dying, topic_prefix="").run(asyncio.Event())
@@ -196,7 +198,7 @@ async def test_a_message_sent_before_a_crash_could_note_it_is_sent_again_unchang
 
 
 async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: Database) -> None:
-    class UnavailableAtFirst(Post):
+    class UnavailableAtFirst(RecordingProducer):
         refusals = 0
 
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
@@ -206,12 +208,12 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
             return await super().send_each(messages)
 
     await add(database, "d", 0)
-    post = UnavailableAtFirst()
-    async with running(OutboxRelay(database, post, topic_prefix="")):
+    producer = UnavailableAtFirst()
+    async with running(OutboxRelay(database, producer, topic_prefix="")):
         await until_all_sent(database)
 
-    assert post.refusals == 3
-    assert list_announcements(post.sent) == [("d", 0)]
+    assert producer.refusals == 3
+    assert list_announcements(producer.sent) == [("d", 0)]
 
 
 async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
@@ -228,19 +230,19 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
         return await take_all(database, names, owner=owner, length=length)
 
     monkeypatch.setattr(leases, "take_all", taken_once)
-    post = Post()
-    relay = OutboxRelay(database, post, topic_prefix="")
+    producer = RecordingProducer()
+    relay = OutboxRelay(database, producer, topic_prefix="")
     keeping = asyncio.create_task(relay._keep_leases())
     # The third round begins once all is done that the failure of the second one leads to.
     await until(lambda: rounds > 2)
     await add(database, "d", 0)
     await relay._send_some()
     keeping.cancel()
-    assert list_announcements(post.sent) == []
+    assert list_announcements(producer.sent) == []
 
 
 async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
-    class Unavailable(Post):
+    class Unavailable(RecordingProducer):
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             return [TransientError("away")] * len(messages)
 
@@ -256,7 +258,7 @@ async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(d
 async def test_a_relay_without_acknowledgements_ends_in_time_and_the_next_sends_its_messages(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Silent(Post):
+    class Silent(RecordingProducer):
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             self.sent.extend(messages)
             await asyncio.Event().wait()
@@ -265,20 +267,20 @@ async def test_a_relay_without_acknowledgements_ends_in_time_and_the_next_sends_
     await add(database, "d", 0)
     in_a_service_s = outbox_relay._LAST_BATCH_S
     monkeypatch.setattr(outbox_relay, "_LAST_BATCH_S", 0.1)
-    silent, post, stop = Silent(), Post(), asyncio.Event()
+    silent, producer, stop = Silent(), RecordingProducer(), asyncio.Event()
     relay = asyncio.create_task(OutboxRelay(database, silent, topic_prefix="").run(stop))
     await until(lambda: bool(silent.sent))
     stop.set()
     async with asyncio.timeout(20 - in_a_service_s):
         await relay
-    async with running(OutboxRelay(database, post, topic_prefix="")):
+    async with running(OutboxRelay(database, producer, topic_prefix="")):
         await until_all_sent(database)
-    assert list_announcements(post.sent) == [("d", 0)]
+    assert list_announcements(producer.sent) == [("d", 0)]
 
 
 async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_leaves(database: Database) -> None:
-    posts = [Post(), Post()]
-    relays = [OutboxRelay(database, post, topic_prefix="") for post in posts]
+    producers = [RecordingProducer(), RecordingProducer()]
+    relays = [OutboxRelay(database, producer, topic_prefix="") for producer in producers]
     for bucket in range(outbox.BUCKETS):
         owner = relays[bucket % 2]._owner
         assert await leases.acquire(database, f"outbox/{bucket}", owner=owner, length=timedelta(minutes=1))
@@ -290,7 +292,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
                 await add(database, document_id, 0)
             await until_all_sent(database)
         assert await database[leases.NAME].count_documents({"owner": relays[0]._owner}) == 0
-        shares = [{document_id for document_id, _ in list_announcements(post.sent)} for post in posts]
+        shares = [{document_id for document_id, _ in list_announcements(producer.sent)} for producer in producers]
         assert all(shares)
         assert shares[0].isdisjoint(shares[1])
         assert shares[0] | shares[1] == set(first)
@@ -299,7 +301,7 @@ async def test_two_relays_share_the_buckets_and_one_takes_over_what_the_other_le
             await add(database, document_id, 0)
         await until_all_sent(database)
 
-    assert sorted(list_announcements(posts[0].sent) + list_announcements(posts[1].sent)) == sorted(
+    assert sorted(list_announcements(producers[0].sent) + list_announcements(producers[1].sent)) == sorted(
         (d, 0) for d in first + second
     )
 
@@ -308,9 +310,9 @@ async def test_the_buckets_of_a_relay_that_died_are_taken_over_when_its_leases_e
     for bucket in range(outbox.BUCKETS):
         assert await leases.acquire(database, f"outbox/{bucket}", owner="the dead", length=timedelta(milliseconds=500))
     await add(database, "d", 0)
-    post = Post()
+    producer = RecordingProducer()
 
-    async with running(OutboxRelay(database, post, topic_prefix="")):
+    async with running(OutboxRelay(database, producer, topic_prefix="")):
         await until_all_sent(database)
 
-    assert list_announcements(post.sent) == [("d", 0)]
+    assert list_announcements(producer.sent) == [("d", 0)]

@@ -74,7 +74,7 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
     kb = await tenant.create_kb("a")
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
         await late.publish(tenant.ocr("d", TEXT))
-        commands = late.post.sent_to(*LANES)
+        commands = late.producer.sent_to(*LANES)
 
         taken = False
 
@@ -82,10 +82,10 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
             nonlocal taken
             if not taken:
                 taken = True
-                indexer.post.sent = list(commands)
+                indexer.producer.sent = list(commands)
                 await indexer.handle_commands()
 
-        late.post.sent = list(commands)
+        late.producer.sent = list(commands)
         with capture_logs() as logs:
             async with failpoints.during("sync.after_chunking", handle_in_other_replica):
                 await late.handle_commands()

@@ -167,7 +167,7 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
         before_pausing(crash)
         with pytest.raises(Crash):
             await dying.handle_commands()
-        dying.post.sent_to(*LANES)
+        dying.producer.sent_to(*LANES)
 
     async with replica(shared_database, model_server.api_base) as heir:
         await heir.resume_kb(kb)

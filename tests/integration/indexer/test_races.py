@@ -262,7 +262,7 @@ async def test_a_document_that_comes_back_while_it_is_being_removed_is_not_remov
     await indexer.publish(tenant.ocr("d", OLD))
     await indexer.work()
     await indexer.publish(tenant.tagged("d", "z", revision=2))
-    [removal] = indexer.post.sent_to(*LANES)
+    [removal] = indexer.producer.sent_to(*LANES)
     removed: list[str] = []
 
     async def note() -> None:
@@ -284,7 +284,7 @@ async def test_a_text_that_is_replaced_while_it_is_being_swapped_in_is_not_swapp
     """The newer text would come all the same, but searches would find the older one until then."""
     tenant, indexer = race.tenant, race.expired_leases_replica
     await indexer.publish(tenant.ocr("d", OLD))
-    [command] = indexer.post.sent_to(*LANES)
+    [command] = indexer.producer.sent_to(*LANES)
 
     async with failpoints.during("swap.after_row", race.scan_document_again):
         await indexer.sync.handle(record(command.value, key=command.key, topic=command.topic))

@@ -23,9 +23,9 @@ async def test_an_event_whose_key_names_another_document_is_rejected_and_changes
 
     assert rejected.value.reason == "key-mismatch"
     assert tenant.organization_id not in rejected.value.detail
-    assert indexer.post.sent_to(*LANES) == []
+    assert indexer.producer.sent_to(*LANES) == []
     await indexer.publish(event)
-    assert len(indexer.post.sent_to(*LANES)) == 1
+    assert len(indexer.producer.sent_to(*LANES)) == 1
 
 
 async def test_an_event_of_a_tag_whose_key_names_another_organization_is_rejected(
@@ -59,4 +59,4 @@ async def test_a_command_whose_key_names_another_knowledge_base_is_rejected(
 async def test_an_event_without_a_key_is_applied_as_it_names_nothing_else(indexer: Replica, tenant: Tenant) -> None:
     await tenant.create_kb("a")
     await indexer.fan_out.handle(record(encode(tenant.ocr("d1", text_of(1)), source="/upstream"), key=None))
-    assert len(indexer.post.sent_to(*LANES)) == 1
+    assert len(indexer.producer.sent_to(*LANES)) == 1

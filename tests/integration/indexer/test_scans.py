@@ -85,9 +85,9 @@ async def test_c11_a_scan_asks_for_every_document_and_never_for_too_many_at_once
     while True:
         while await own_indexer.backfills.turn():
             most = max(most, await open_jobs(own_tenant, kb))
-        if not own_indexer.post.sent:
+        if not own_indexer.producer.sent:
             break
-        assert {message.topic for message in own_indexer.post.sent} == {topics.INDEX_BACKFILL.name}
+        assert {message.topic for message in own_indexer.producer.sent} == {topics.INDEX_BACKFILL.name}
         await own_indexer.handle_commands()
 
     assert most == 10
@@ -104,7 +104,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
         async with failpoints.during(failpoint, crash):
             with pytest.raises(Crash):
                 await dying.backfills.turn()
-        begun = asked_for(dying.post.sent_to(*LANES))
+        begun = asked_for(dying.producer.sent_to(*LANES))
     assert begun[:4] == DOCUMENTS[:4]
 
     async with replica(own_database, model_server.api_base) as heir:
@@ -112,7 +112,7 @@ async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_h
         await let_leases_of_scans_expire(own_database)
         await until(heir.backfills.turn)
         # The beginning of the stretch of the crash, as far as there is room, and not the one before it.
-        assert asked_for(heir.post.sent) == DOCUMENTS[4:6]
+        assert asked_for(heir.producer.sent) == DOCUMENTS[4:6]
 
         await own_tenant.make_due()
         while await heir.backfills.turn() or await heir.sweeper.sweep():
@@ -128,7 +128,7 @@ async def test_commands_left_unpublished_by_a_crash_are_published_soon_though_th
     async with failpoints.during("backfill.after_jobs", crash):
         with pytest.raises(Crash):
             await own_indexer.backfills.turn()
-    own_indexer.post.sent_to(*LANES)
+    own_indexer.producer.sent_to(*LANES)
     await own_indexer.retag_kb(kb, "z")
     await let_leases_of_scans_expire(own_indexer.database)
     await own_indexer.scan()
@@ -189,11 +189,11 @@ async def test_a_scan_without_drift_requests_nothing_and_a_forced_one_requests_e
 
     await start_scan(own_tenant, kb)
     while await own_indexer.backfills.turn():
-        assert own_indexer.post.sent == []
+        assert own_indexer.producer.sent == []
 
     await start_scan(own_tenant, kb, Kind.REINDEX)
     await own_indexer.backfills.turn()
-    assert asked_for(own_indexer.post.sent) == DOCUMENTS[:4]
+    assert asked_for(own_indexer.producer.sent) == DOCUMENTS[:4]
     await own_indexer.handle_commands()
     await own_indexer.scan()
     await own_tenant.assert_holds(kb, TEXTS)
@@ -204,7 +204,7 @@ async def test_cancelling_a_reindexing_while_it_asks_for_documents_withdraws_tho
     own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase
 ) -> None:
     await own_indexer.scan()
-    own_indexer.post.sent_to(*LANES)
+    own_indexer.producer.sent_to(*LANES)
     await start_scan(own_tenant, kb, Kind.REINDEX)
 
     async def cancel() -> None:
@@ -284,13 +284,13 @@ async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_e
             with pytest.raises(Crash):
                 await own_indexer.publish(event)
     await own_indexer.publish(own_tenant.ocr("queued", paragraph(4)))
-    own_indexer.post.sent_to(*LANES)
+    own_indexer.producer.sent_to(*LANES)
 
     queued = await queue_drifted_documents(own_indexer.database, own_indexer.requests)
 
     assert queued == Counter(remove=2, refresh=1, index=1, wait=1)
-    assert sorted(asked_for(own_indexer.post.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
-    assert {message.topic for message in own_indexer.post.sent} == {topics.INDEX_BACKFILL.name}
+    assert sorted(asked_for(own_indexer.producer.sent)) == ["deleted", "new", "renewed", "untagged", "waiting"]
+    assert {message.topic for message in own_indexer.producer.sent} == {topics.INDEX_BACKFILL.name}
 
     await own_indexer.handle_commands()
     assert await queue_drifted_documents(own_indexer.database, own_indexer.requests) == Counter()
@@ -342,7 +342,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
         [m.id for m in await outbox.find_unsent(own_tenant.database, range(outbox.BUCKETS), limit=100)],
     )
     await own_indexer.publish(own_tenant.ocr("lost", paragraph(2)))
-    own_indexer.post.sent_to(*LANES)
+    own_indexer.producer.sent_to(*LANES)
     assert await own_indexer.sweeper.sweep() == 0
 
     await recovery.restore_after_broker_loss(own_tenant.database)
@@ -350,7 +350,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
     assert unsent > 0
     assert await outbox.count_unsent(own_tenant.database) == unsent
     assert await own_indexer.sweeper.sweep() == 1
-    assert asked_for(own_indexer.post.sent) == ["lost"]
+    assert asked_for(own_indexer.producer.sent) == ["lost"]
     await own_indexer.work()
     await own_tenant.assert_holds(kb, {"indexed": paragraph(1), "lost": paragraph(2)})
 
@@ -358,7 +358,7 @@ async def test_after_the_loss_of_a_broker_every_open_job_is_due_and_everything_i
 async def test_commands_that_kafka_lost_are_sent_again_at_once(own_tenant: Tenant, own_indexer: Replica) -> None:
     kb = await own_tenant.create_kb("a")
     await own_indexer.publish(own_tenant.ocr("lost", paragraph(1)))
-    own_indexer.post.sent_to(*LANES)
+    own_indexer.producer.sent_to(*LANES)
     assert await own_indexer.sweeper.sweep() == 0
     await send_lost_commands_again(own_tenant.database)("kb-index-requests")
     assert await own_indexer.sweeper.sweep() == 1

@@ -85,13 +85,13 @@ async def test_an_unchanged_text_is_announced_once(tenant: Tenant, indexer: Repl
 async def test_a_failed_document_is_announced_once(tenant: Tenant, indexer: Replica) -> None:
     await tenant.create_kb("a", max_chunks=1)
     await indexer.publish(tenant.ocr("d", text_of(1, 2, 3)))
-    [message] = indexer.post.sent_to(*LANES)
-    indexer.post.sent.append(message)
+    [message] = indexer.producer.sent_to(*LANES)
+    indexer.producer.sent.append(message)
     async with unacknowledged(tenant.database.client, "commitTransaction", code=UNKNOWN_WRITE_CONCERN):
         with pytest.raises(TransientError):
             await indexer.handle_commands()
     # The consumer hands it over again.
-    indexer.post.sent.append(message)
+    indexer.producer.sent.append(message)
     await indexer.handle_commands()
     [job] = (await tenant.jobs()).values()
     assert job.state == "failed"

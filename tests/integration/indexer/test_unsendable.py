@@ -25,7 +25,7 @@ from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.outbox import Unsendable
-from tests.integration.indexer.support import Post
+from tests.integration.indexer.support import RecordingProducer
 from tests.waiting import DEADLINE_S, until
 
 TRACEPARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -36,7 +36,7 @@ class Crash(Exception):
     """The process ends here."""
 
 
-class Refusing(Post):
+class Refusing(RecordingProducer):
     """Refuses for good what holds one of `words`, and fails for now with what holds one of `away`."""
 
     def __init__(self, *words: str, away: Collection[str] = ()) -> None:
@@ -55,7 +55,7 @@ class Refusing(Post):
         return TransientError("away") if any(word in value for word in self.away) else None
 
 
-class RefusingBatches(Post):
+class RefusingBatches(RecordingProducer):
     """Takes three messages as a batch, and refuses a batch as a whole for one message in it, as brokers do."""
 
     async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
@@ -123,9 +123,9 @@ async def listed(database: Database, organization_id: str) -> list[Unsendable]:
 
 
 @asynccontextmanager
-async def running(database: Database, post: Post) -> AsyncIterator[None]:
+async def running(database: Database, producer: RecordingProducer) -> AsyncIterator[None]:
     stop = asyncio.Event()
-    task = asyncio.create_task(OutboxRelay(database, post, topic_prefix="").run(stop))
+    task = asyncio.create_task(OutboxRelay(database, producer, topic_prefix="").run(stop))
     try:
         yield
     finally:
@@ -150,11 +150,11 @@ async def test_a_refused_message_is_kept_with_its_reason_and_those_after_it_are_
 ) -> None:
     await add(database, organization_id, "before", "refused", "after")
     before = counted("document-events", "too-large")
-    post = Refusing("refused")
-    async with running(database, post):
+    producer = Refusing("refused")
+    async with running(database, producer):
         await until_nothing_waits(database)
         await until(lambda: REGISTRY.get_sample_value("kb_outbox_set_aside") == 1)
-    assert tags_in(post.sent) == ["before", "after"]
+    assert tags_in(producer.sent) == ["before", "after"]
     [unsendable] = await listed(database, organization_id)
     assert (unsendable.topic, unsendable.document_id, unsendable.reason) == ("document-events", "d1", "too-large")
     assert unsendable.size_bytes > 200
@@ -166,23 +166,23 @@ async def test_messages_that_were_in_one_batch_with_a_refused_one_are_sent_in_th
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "1", "refused", "3", "4")
-    post = RefusingBatches()
-    async with running(database, post):
+    producer = RefusingBatches()
+    async with running(database, producer):
         await until_nothing_waits(database)
     assert [message.document_id for message in await listed(database, organization_id)] == ["d1"]
     # The fourth arrived before the others were sent alone: it is sent again after them.
-    assert tags_in(post.sent) == ["4", "1", "3", "4"]
+    assert tags_in(producer.sent) == ["4", "1", "3", "4"]
 
 
 async def test_a_rejection_is_announced_to_the_upstream_of_a_refused_event(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused")
-    post = Refusing("refused")
-    async with running(database, post):
-        await until(lambda: len(rejections_in(post.sent)) == 1)
+    producer = Refusing("refused")
+    async with running(database, producer):
+        await until(lambda: len(rejections_in(producer.sent)) == 1)
         await until_nothing_waits(database)
-    [rejected] = rejections_in(post.sent)
+    [rejected] = rejections_in(producer.sent)
     assert (rejected.organization_id, rejected.document_id) == (organization_id, "d1")
     assert rejected.reason == "too-large"
     assert "text_ref" in rejected.detail
@@ -214,12 +214,12 @@ async def test_a_refused_message_without_a_document_event_is_kept_and_announces_
         await outbox.add(database, session, [message])
 
     await in_transaction(database, work)
-    post = Refusing(organization_id)
-    async with running(database, post):
+    producer = Refusing(organization_id)
+    async with running(database, producer):
         await until_nothing_waits(database)
     [unsendable] = await listed(database, organization_id)
     assert unsendable.topic == "kb-events"
-    assert post.sent == []
+    assert producer.sent == []
 
 
 async def test_a_crash_between_refusal_and_its_note_repeats_both_and_announces_one_rejection(
@@ -233,12 +233,12 @@ async def test_a_crash_between_refusal_and_its_note_repeats_both_and_announces_o
     async with failpoints.during("outbox.after_send", crash):
         with pytest.raises(Crash):
             await OutboxRelay(database, Refusing("refused"), topic_prefix="").run(asyncio.Event())
-    post = Refusing("refused")
-    async with running(database, post):
-        await until(lambda: len(rejections_in(post.sent)) == 1)
+    producer = Refusing("refused")
+    async with running(database, producer):
+        await until(lambda: len(rejections_in(producer.sent)) == 1)
         await until_nothing_waits(database)
-    assert tags_in(post.sent) == ["after"]
-    assert len(rejections_in(post.sent)) == 1
+    assert tags_in(producer.sent) == ["after"]
+    assert len(rejections_in(producer.sent)) == 1
 
 
 async def test_a_message_refused_for_two_relays_is_announced_and_counted_once(
@@ -257,21 +257,21 @@ async def test_a_redriven_message_is_sent_once_however_often_it_is_asked_for(
     database: Database, organization_id: str
 ) -> None:
     await add(database, organization_id, "refused")
-    post = Refusing("refused")
-    async with running(database, post):
+    producer = Refusing("refused")
+    async with running(database, producer):
         await until_nothing_waits(database)
         [unsendable] = await listed(database, organization_id)
-        post.words = ()
+        producer.words = ()
         redriven = [
             await outbox.redrive(database, [organization_id], ObjectId(unsendable.message_id), by=by)
             for by in ("first", "second")
         ]
-        await until(lambda: tags_in(post.sent) == ["refused"])
+        await until(lambda: tags_in(producer.sent) == ["refused"])
         await until_nothing_waits(database)
         again = await outbox.redrive(database, [organization_id], ObjectId(unsendable.message_id), by="third")
     assert [each and (each.redriven_by, each.unsendable_at) for each in (*redriven, again)] == [("first", None)] * 3
     assert await listed(database, organization_id) == []
-    assert tags_in(post.sent) == ["refused"]
+    assert tags_in(producer.sent) == ["refused"]
 
 
 async def test_a_redriven_message_that_is_refused_again_is_listed_again(
@@ -335,12 +335,12 @@ async def test_a_message_held_back_by_a_failure_is_sent_again_with_the_later_one
 ) -> None:
     await add(database, organization_id, "first", "held-back", "third")
     await add(database, f"{organization_id}-b", "elsewhere")
-    post = Refusing(away=["held-back"])
-    async with running(database, post):
-        await until(lambda: "third" in tags_in(post.sent))
-        post.away = ()
+    producer = Refusing(away=["held-back"])
+    async with running(database, producer):
+        await until(lambda: "third" in tags_in(producer.sent))
+        producer.away = ()
         await until_nothing_waits(database)
-    sent = tags_in(post.sent)
+    sent = tags_in(producer.sent)
     assert sent[-2:] == ["held-back", "third"]
     assert (sent.count("first"), sent.count("elsewhere")) == (1, 1)
 
@@ -352,7 +352,7 @@ async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
     failure = TransientError("Kafka did not take the message (TopicAuthorizationFailedError)")
     attempts = 0
 
-    class Forbidden(Post):
+    class Forbidden(RecordingProducer):
         async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
             nonlocal attempts
             attempts += 1

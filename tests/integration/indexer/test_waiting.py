@@ -88,13 +88,13 @@ async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
     own_indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
     await own_tenant.create_kb("a")
     await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(BACKLOG_LIMIT + 1)))
-    own_indexer.post.sent_to(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
+    own_indexer.producer.sent_to(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
     await let_jobs_try_again(own_tenant)
 
     while await own_indexer.sweeper.sweep():
         pass
 
-    lanes = Counter(message.topic for message in own_indexer.post.sent)
+    lanes = Counter(message.topic for message in own_indexer.producer.sent)
     assert lanes == {topics.INDEX_BACKFILL.name: BACKLOG_LIMIT + 1}
 
 
@@ -133,9 +133,9 @@ async def test_a_command_that_comes_again_uses_up_no_attempt(
     await tenant.create_kb("a")
     await provider.program_faults({"kind": "short"})
     await indexer.publish(tenant.ocr("d", TEXT))
-    commands = list(indexer.post.sent)
+    commands = list(indexer.producer.sent)
     for _ in range(4):
-        indexer.post.sent = list(commands)
+        indexer.producer.sent = list(commands)
         await indexer.handle_commands()
 
     job = await the_job(tenant)
@@ -167,7 +167,7 @@ async def test_a_text_that_is_damaged_fails_its_own_document_only(
     assert row is not None
     await tenant.database[f"{document_texts.NAME}.chunks"].delete_many({"files_id": row["file_id"]})
 
-    messages = indexer.post.sent_to(topics.INDEX_REQUESTS.name)
+    messages = indexer.producer.sent_to(topics.INDEX_REQUESTS.name)
     # At the same time, so that they ask for their texts together.
     await asyncio.gather(*(handle(indexer, message) for message in messages))
 
@@ -213,7 +213,7 @@ async def test_a_command_that_comes_while_the_last_one_of_its_document_ends_is_n
         if handling:
             return
         await indexer.publish(tenant.ocr("d", text_of(7, 8), revision=2))
-        [message] = indexer.post.sent_to(topics.INDEX_REQUESTS.name)
+        [message] = indexer.producer.sent_to(topics.INDEX_REQUESTS.name)
         handling.append(asyncio.create_task(handle(indexer, message)))
         await asyncio.wait(handling, timeout=0.1)
 

@@ -14,7 +14,7 @@ from kb_shared.kafka.record import Record
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
-from tests.integration.indexer.support import Post
+from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization, make_key
 from tests.integration.kb_api.organization import Organization
 
@@ -36,13 +36,13 @@ def record(organization: Organization, value: bytes | None = BODY, *, offset: in
 
 
 @pytest.fixture
-def post() -> Post:
-    return Post()
+def producer() -> RecordingProducer:
+    return RecordingProducer()
 
 
 @pytest.fixture
-def publisher(organization: Organization, post: Post) -> DeadLetterPublisher:
-    return DeadLetterPublisher(organization.database, post, topic_prefix=PREFIX)
+def publisher(organization: Organization, producer: RecordingProducer) -> DeadLetterPublisher:
+    return DeadLetterPublisher(organization.database, producer, topic_prefix=PREFIX)
 
 
 async def listed(organization: Organization, **params: Any) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ async def test_a_dead_letter_is_listed_with_its_reason_and_without_what_it_held(
 
 
 async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is_another_letter(
-    organization: Organization, publisher: DeadLetterPublisher, post: Post
+    organization: Organization, publisher: DeadLetterPublisher, producer: RecordingProducer
 ) -> None:
     large = b"x" * 1_100_000
     for _ in range(2):
@@ -80,7 +80,7 @@ async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is
     [letter] = await listed(organization, reason="too-large")
     pieces = organization.database[dead_letters.BODIES]
     assert await pieces.count_documents({"letter_id": letter["dead_letter_id"]}) == 1
-    told = [message for message in post.sent if message.topic == PREFIX + topics.DEAD_LETTERS.name]
+    told = [message for message in producer.sent if message.topic == PREFIX + topics.DEAD_LETTERS.name]
     references = [dict(to_wire(message.headers)).get("x-body-ref") for message in told]
     assert references == [letter["dead_letter_id"].encode()] * 2 + [None]
     assert [message.value for message in told] == [None, None, b"after the broker lost its log"]

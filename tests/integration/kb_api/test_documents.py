@@ -29,7 +29,7 @@ from kb_shared.mongo import document_texts, outbox
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import KafkaCluster
-from tests.integration.indexer.support import Post, record
+from tests.integration.indexer.support import RecordingProducer, record
 from tests.integration.kb_api.organization import Organization
 from tests.waiting import until
 
@@ -55,7 +55,7 @@ async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outb
 
 async def handle(organization: Organization) -> None:
     """As relay and fan-out do."""
-    requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
+    requests = IndexRequests(organization.database, RecordingProducer(), topic_prefix="", source="/kb/test")
     fan_out = FanOut(
         organization.database,
         requests,

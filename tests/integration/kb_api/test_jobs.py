@@ -11,7 +11,7 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
-from tests.integration.indexer.support import Post
+from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization
 from tests.integration.kb_api.organization import INDEXER, Organization
 from tests.stored_jobs import jobs_of_kb
@@ -36,7 +36,7 @@ async def kb_id(organization: Organization, living: None) -> str:
 
 async def scan(organization: Organization) -> None:
     """Scan as the indexer does, without a consumer that handles the commands."""
-    requests = IndexRequests(organization.database, Post(), topic_prefix="", source="/kb/test")
+    requests = IndexRequests(organization.database, RecordingProducer(), topic_prefix="", source="/kb/test")
     runner = BackfillRunner(organization.database, requests, lease=index_jobs.UNCLAIMED_GRACE)
     while await runner.turn():
         pass

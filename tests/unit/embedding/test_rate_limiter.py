@@ -32,7 +32,7 @@ class SpentUnits:
 
 
 @dataclass
-class World:
+class ReplicaSimulation:
     """Some replicas on one MongoDB, and what they spent."""
 
     replicas: int
@@ -86,11 +86,11 @@ asks = st.lists(
 def test_no_more_is_spent_than_the_limits_allow_in_any_order_of_requests_and_cancellations(
     asks: list[tuple[int, float, int, int, float | None]], limits: tuple[int, int], latency_s: float
 ) -> None:
-    world = World(replicas=4, latency_s=latency_s)
+    simulation = ReplicaSimulation(replicas=4, latency_s=latency_s)
     of = bucket(*limits)
 
     async def one(replica: int, after_s: float, requests: int, tokens: int, cancelled_after_s: float | None) -> None:
-        spending = world.spend(replica, of, requests=requests, tokens=tokens, after_s=after_s)
+        spending = simulation.spend(replica, of, requests=requests, tokens=tokens, after_s=after_s)
         timeout_s = None if cancelled_after_s is None else after_s + cancelled_after_s
         try:
             await asyncio.wait_for(spending, timeout_s)
@@ -99,7 +99,7 @@ def test_no_more_is_spent_than_the_limits_allow_in_any_order_of_requests_and_can
 
     async def main() -> None:
         await asyncio.gather(*(one(*ask) for ask in asks))
-        await asyncio.gather(*(limiter.settle() for limiter in world.limiters))
+        await asyncio.gather(*(limiter.settle() for limiter in simulation.limiters))
 
     run(main)
     # What a cancelled one leaves to the next in its line may be spent that much later.
@@ -107,15 +107,18 @@ def test_no_more_is_spent_than_the_limits_allow_in_any_order_of_requests_and_can
     largest_requests = max(limits[0] / 60 * BURST_S, *(ask[2] for ask in asks), 0)
     largest_tokens = max(limits[1] / 60 * BURST_S, *(ask[3] for ask in asks), 0)
     assert_within(
-        [(each.at, each.requests) for each in world.spent],
+        [(each.at, each.requests) for each in simulation.spent],
         per_minute=limits[0],
         largest=largest_requests,
         late_s=late_s,
     )
     assert_within(
-        [(each.at, each.tokens) for each in world.spent], per_minute=limits[1], largest=largest_tokens, late_s=late_s
+        [(each.at, each.tokens) for each in simulation.spent],
+        per_minute=limits[1],
+        largest=largest_tokens,
+        late_s=late_s,
     )
-    assert len(world.spent) >= sum(ask[4] is None for ask in asks), "every request is served"
+    assert len(simulation.spent) >= sum(ask[4] is None for ask in asks), "every request is served"
 
 
 def test_a_burst_and_the_lateness_of_spending_are_one_second_of_the_rate_together() -> None:
@@ -124,33 +127,33 @@ def test_a_burst_and_the_lateness_of_spending_are_one_second_of_the_rate_togethe
 
 @pytest.mark.parametrize("per_minute", [60, 3_000, 60_000])
 def test_twenty_four_replicas_are_served_alike_and_the_limit_is_used_up(per_minute: int) -> None:
-    world = World(replicas=24, latency_s=0.002)
+    simulation = ReplicaSimulation(replicas=24, latency_s=0.002)
     of = bucket(per_minute)
     each = max(4, per_minute // 60 // 24 * 10)
 
     async def main() -> None:
-        await asyncio.gather(*(world.spend(replica, of) for replica in range(24) for _ in range(each)))
+        await asyncio.gather(*(simulation.spend(replica, of) for replica in range(24) for _ in range(each)))
 
     run(main)
     per_s = per_minute / 60
     total = 24 * each
-    last = max(spent.at for spent in world.spent)
+    last = max(spent.at for spent in simulation.spent)
     assert total / per_s - 1 <= last <= total / per_s * 1.05 + 1
     for replica in range(24):
-        own = sorted(spent.at for spent in world.spent if spent.replica == replica)
+        own = sorted(spent.at for spent in simulation.spent if spent.replica == replica)
         for place, at in enumerate(own, start=1):
             # All replicas have an equal share, and turns go round block by block.
             fair = 24 * place / per_s + 24 * max(BLOCK_S, 1 / per_s)
             assert at <= 2 * fair
-    assert_within([(spent.at, 1) for spent in world.spent], per_minute=per_minute, largest=per_s, late_s=0.002)
+    assert_within([(spent.at, 1) for spent in simulation.spent], per_minute=per_minute, largest=per_s, late_s=0.002)
 
 
 def test_in_a_process_the_first_to_come_is_the_first_served() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket(60)
 
     async def main() -> list[float]:
-        spent = await asyncio.gather(*(world.spend(0, of, after_s=place / 1000) for place in range(10)))
+        spent = await asyncio.gather(*(simulation.spend(0, of, after_s=place / 1000) for place in range(10)))
         return [each.at for each in spent]
 
     served = run(main)
@@ -159,12 +162,12 @@ def test_in_a_process_the_first_to_come_is_the_first_served() -> None:
 
 
 def test_one_small_ask_is_not_held_up_by_the_long_lines_of_others() -> None:
-    world = World(replicas=24, latency_s=0.002)
+    simulation = ReplicaSimulation(replicas=24, latency_s=0.002)
     of = bucket(6_000)
 
     async def main() -> SpentUnits:
-        busy = [asyncio.create_task(world.spend(replica, of)) for replica in range(1, 24) for _ in range(100)]
-        late = await world.spend(0, of, after_s=5)
+        busy = [asyncio.create_task(simulation.spend(replica, of)) for replica in range(1, 24) for _ in range(100)]
+        late = await simulation.spend(0, of, after_s=5)
         await asyncio.gather(*busy)
         return late
 
@@ -173,13 +176,13 @@ def test_one_small_ask_is_not_held_up_by_the_long_lines_of_others() -> None:
 
 
 def test_an_ask_larger_than_the_bucket_goes_when_it_is_full_and_the_others_wait_for_it() -> None:
-    world = World(replicas=2)
+    simulation = ReplicaSimulation(replicas=2)
     of = bucket(tokens_per_minute=6_000)
 
     async def main() -> tuple[SpentUnits, SpentUnits, SpentUnits]:
-        small = await world.spend(0, of, tokens=40)
-        large = await world.spend(0, of, tokens=1_000)
-        after = await world.spend(1, of, tokens=50)
+        small = await simulation.spend(0, of, tokens=40)
+        large = await simulation.spend(0, of, tokens=1_000)
+        after = await simulation.spend(1, of, tokens=50)
         return small, large, after
 
     small, large, after = run(main)
@@ -189,47 +192,49 @@ def test_an_ask_larger_than_the_bucket_goes_when_it_is_full_and_the_others_wait_
 
 
 def test_many_small_asks_of_a_process_take_few_commands() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket(60_000)
 
     async def main() -> None:
-        await asyncio.gather(*(world.spend(0, of) for _ in range(5_000)))
+        await asyncio.gather(*(simulation.spend(0, of) for _ in range(5_000)))
 
     run(main)
-    assert world.mongo.commands < 5_000 / 40
+    assert simulation.mongo.commands < 5_000 / 40
 
 
 def test_a_pause_holds_for_all_replicas_and_no_request_loses_its_place() -> None:
-    world = World(replicas=3)
+    simulation = ReplicaSimulation(replicas=3)
     of = bucket(60)
 
     async def main() -> None:
         waiting = [
-            asyncio.create_task(world.spend(replica, of, after_s=(replica + 3 * turn) / 1000))
+            asyncio.create_task(simulation.spend(replica, of, after_s=(replica + 3 * turn) / 1000))
             for turn in range(5)
             for replica in range(3)
         ]
         await asyncio.sleep(3.5)
-        await world.limiters[0].close(of, 20)
-        await world.limiters[1].close(of, 10)
+        await simulation.limiters[0].close(of, 20)
+        await simulation.limiters[1].close(of, 10)
         await asyncio.gather(*waiting)
 
     run(main)
-    times = [spent.at for spent in world.spent]
+    times = [spent.at for spent in simulation.spent]
     assert not [at for at in times if 3.5 + FRESH_S < at < 23.5]
     assert max(times) == pytest.approx(14 + 20, abs=1.1), "the pause was not counted twice, and no place was lost"
     assert_within([(at, 1) for at in times], per_minute=60, largest=1, late_s=0)
 
 
 def test_a_pause_holds_where_there_is_no_limit() -> None:
-    world = World(replicas=2)
+    simulation = ReplicaSimulation(replicas=2)
     of = bucket()
 
     async def main() -> tuple[SpentUnits, SpentUnits, SpentUnits]:
-        await world.spend(1, of)
-        await world.limiters[0].close(of, 30)
+        await simulation.spend(1, of)
+        await simulation.limiters[0].close(of, 30)
         return await asyncio.gather(
-            world.spend(0, of), world.spend(1, of, after_s=FRESH_S + 0.01), world.spend(1, of, after_s=40)
+            simulation.spend(0, of),
+            simulation.spend(1, of, after_s=FRESH_S + 0.01),
+            simulation.spend(1, of, after_s=40),
         )
 
     own, others, later = run(main)
@@ -239,48 +244,48 @@ def test_a_pause_holds_where_there_is_no_limit() -> None:
 
 
 def test_a_provider_can_not_pause_its_requests_for_ever() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket()
 
     async def main() -> SpentUnits:
-        await world.limiters[0].close(of, 1e15)
-        return await world.spend(0, of)
+        await simulation.limiters[0].close(of, 1e15)
+        return await simulation.spend(0, of)
 
     assert run(main).at == pytest.approx(LONGEST_PAUSE_S, abs=1)
 
 
 def test_a_bucket_without_limit_and_pause_costs_no_command() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
 
-    run(lambda: world.spend(0, Bucket.of_knowledge_base("acme", "0" * 24, {}), tokens=10))
-    assert world.mongo.commands == 0
+    run(lambda: simulation.spend(0, Bucket.of_knowledge_base("acme", "0" * 24, {}), tokens=10))
+    assert simulation.mongo.commands == 0
 
 
 @pytest.mark.parametrize("cancelled_at", [0.001, 0.5, 3.0])
 def test_a_cancelled_request_returns_its_tokens(cancelled_at: float) -> None:
-    world = World(replicas=2, latency_s=0.01)
+    simulation = ReplicaSimulation(replicas=2, latency_s=0.01)
     of = bucket(tokens_per_minute=6_000)
 
     async def main() -> SpentUnits:
-        await world.spend(0, of, tokens=400)
-        impatient = [asyncio.create_task(world.spend(0, of, tokens=5_000)) for _ in range(3)]
+        await simulation.spend(0, of, tokens=400)
+        impatient = [asyncio.create_task(simulation.spend(0, of, tokens=5_000)) for _ in range(3)]
         await asyncio.sleep(cancelled_at)
         for task in impatient:
             task.cancel()
         await asyncio.gather(*impatient, return_exceptions=True)
-        await world.limiters[0].settle()
-        return await world.spend(1, of, tokens=50)
+        await simulation.limiters[0].settle()
+        return await simulation.spend(1, of, tokens=50)
 
     after = run(main)
     assert after.at <= 5, "not the fifty seconds that the others were worth"
 
 
 def test_those_behind_one_that_gives_up_move_up() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket(60)
 
     async def main() -> SpentUnits:
-        tasks = [asyncio.create_task(world.spend(0, of)) for _ in range(10)]
+        tasks = [asyncio.create_task(simulation.spend(0, of)) for _ in range(10)]
         await asyncio.sleep(0.9)
         for task in tasks[:-1]:
             task.cancel()
@@ -290,14 +295,14 @@ def test_those_behind_one_that_gives_up_move_up() -> None:
 
 
 def test_a_request_that_would_wait_too_long_is_refused_at_once_and_takes_nothing() -> None:
-    world = World(replicas=2)
+    simulation = ReplicaSimulation(replicas=2)
     of = bucket(tokens_per_minute=6_000)
 
     async def main() -> tuple[float, float, SpentUnits]:
-        await world.spend(0, of, tokens=1_000)
+        await simulation.spend(0, of, tokens=1_000)
         with pytest.raises(Parked) as parked:
-            await world.limiters[1].reserve(of, tokens=6_000, patience_s=5)
-        return now(), parked.value.retry_after_s, await world.spend(1, of, tokens=50)
+            await simulation.limiters[1].reserve(of, tokens=6_000, patience_s=5)
+        return now(), parked.value.retry_after_s, await simulation.spend(1, of, tokens=50)
 
     told_at, retry_after_s, after = run(main)
     assert told_at == 0
@@ -306,14 +311,14 @@ def test_a_request_that_would_wait_too_long_is_refused_at_once_and_takes_nothing
 
 
 def test_a_request_that_stands_in_line_too_long_is_refused() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket(6)
 
     async def main() -> float:
-        first = [asyncio.create_task(world.spend(0, of)) for _ in range(3)]
+        first = [asyncio.create_task(simulation.spend(0, of)) for _ in range(3)]
         await asyncio.sleep(0.1)
         with pytest.raises(Parked):
-            await world.limiters[0].reserve(of, patience_s=5)
+            await simulation.limiters[0].reserve(of, patience_s=5)
         told_at = now()
         await asyncio.gather(*first)
         return told_at
@@ -340,64 +345,64 @@ def test_where_nothing_is_limited_those_behind_a_slow_answer_of_mongo_go_on_too(
 
 
 def test_a_replica_that_dies_costs_the_others_a_block_at_most() -> None:
-    world = World(replicas=2)
+    simulation = ReplicaSimulation(replicas=2)
     of = bucket(600)
 
     async def main() -> SpentUnits:
         for _ in range(50):
-            asyncio.create_task(world.spend(0, of))  # noqa: RUF006  # dies with its replica
+            asyncio.create_task(simulation.spend(0, of))  # noqa: RUF006  # dies with its replica
         await asyncio.sleep(1)
         # It never comes back, so its reservation is not given back either.
-        world.mongo.commands = 0
+        simulation.mongo.commands = 0
         for task in asyncio.all_tasks() - {asyncio.current_task()}:
             task.cancel()
-        world.limiters[0]._run_in_background = lambda giving_back: giving_back.close()  # type: ignore[method-assign]  # dead
-        return await world.spend(1, of)
+        simulation.limiters[0]._run_in_background = lambda giving_back: giving_back.close()  # type: ignore[method-assign]  # dead
+        return await simulation.spend(1, of)
 
     assert run(main).at <= 1 + BURST_S + BLOCK_S + 0.1
 
 
 def test_replicas_that_were_stopped_do_not_spend_their_overdue_units_all_at_once() -> None:
-    world = World(replicas=24)
+    simulation = ReplicaSimulation(replicas=24)
     of = bucket(60)
 
     async def main() -> None:
-        spending = [asyncio.create_task(world.spend(replica, of)) for replica in range(24)]
+        spending = [asyncio.create_task(simulation.spend(replica, of)) for replica in range(24)]
         await asyncio.sleep(0.5)
         freeze(60)
         await asyncio.gather(*spending)
 
     run(main)
-    assert_within([(spent.at, 1) for spent in world.spent], per_minute=60, largest=1, late_s=LIFETIME_S)
+    assert_within([(spent.at, 1) for spent in simulation.spent], per_minute=60, largest=1, late_s=LIFETIME_S)
 
 
 @pytest.mark.parametrize("jump_s", [-3600, -1, 1, 3600])
 def test_a_jump_of_the_servers_clock_stops_no_request_and_lets_through_a_burst_at_most(jump_s: float) -> None:
-    world = World(replicas=4)
+    simulation = ReplicaSimulation(replicas=4)
     of = bucket(600)
 
     async def main() -> None:
-        spending = [asyncio.create_task(world.spend(replica, of)) for replica in range(4) for _ in range(50)]
+        spending = [asyncio.create_task(simulation.spend(replica, of)) for replica in range(4) for _ in range(50)]
         await asyncio.sleep(7)
-        world.mongo.jump_s = jump_s
+        simulation.mongo.jump_s = jump_s
         await asyncio.gather(*spending)
 
     run(main)
-    assert max(spent.at for spent in world.spent) <= 200 / 10 + 0.2
+    assert max(spent.at for spent in simulation.spent) <= 200 / 10 + 0.2
     # The burst it holds, the burst that the jump filled up, and a block of each replica.
-    assert_within([(spent.at, 1) for spent in world.spent], per_minute=600, largest=5 + 5 + 4, late_s=0)
+    assert_within([(spent.at, 1) for spent in simulation.spent], per_minute=600, largest=5 + 5 + 4, late_s=0)
 
 
 def test_a_failure_of_mongo_reaches_who_waits_and_the_next_ones_are_served() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
     of = bucket(60)
 
     async def main() -> None:
-        answered, world.mongo.find_one_and_update = world.mongo.find_one_and_update, _broken  # type: ignore[method-assign]  # an outage
+        answered, simulation.mongo.find_one_and_update = simulation.mongo.find_one_and_update, _broken  # type: ignore[method-assign]  # an outage
         with pytest.raises(ConnectionError):
-            await world.spend(0, of)
-        world.mongo.find_one_and_update = answered  # type: ignore[method-assign]  # over
-        await world.spend(0, of)
+            await simulation.spend(0, of)
+        simulation.mongo.find_one_and_update = answered  # type: ignore[method-assign]  # over
+        await simulation.spend(0, of)
 
     run(main)
 
@@ -407,11 +412,11 @@ async def _broken(*_args: object, **_options: object) -> dict[str, object]:
 
 
 def test_empty_lines_are_forgotten() -> None:
-    world = World(replicas=1)
+    simulation = ReplicaSimulation(replicas=1)
 
     async def main() -> int:
         for kb in range(1_200):
-            await world.spend(0, Bucket("acme", f"kb/{kb}", 60))
-        return len(world.limiters[0]._lines)
+            await simulation.spend(0, Bucket("acme", f"kb/{kb}", 60))
+        return len(simulation.limiters[0]._lines)
 
     assert run(main) <= 1_000

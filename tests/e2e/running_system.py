@@ -14,7 +14,7 @@ from tests.e2e.system import System
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class RunningSystem:
     system: System
     oracle: Oracle
     upstream: Upstream
