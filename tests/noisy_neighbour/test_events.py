@@ -7,6 +7,8 @@ from itertools import count
 from typing import Any, Final
 from uuid import uuid4
 
+import psutil
+
 from kb_client.events import EventPublisher
 from kb_contracts.cloudevents import encode
 from kb_contracts.documents import key_of
@@ -84,6 +86,12 @@ async def test_records_under_foreign_keys_are_dead_letters_and_do_not_slow_down_
     await until(are_all_refused, every_s=0.2)
     async with attack_check.neighbourhood.measured.kb_api() as http:
         assert (await http.get(f"/documents/{forged_id}")).status_code == 404
+
+
+async def test_the_indexer_leaves_the_cores_to_searches_and_requests(neighbourhood: Neighbourhood) -> None:
+    services = neighbourhood.stack.services
+    indexer, *others = (psutil.Process(services[name].pid).nice() for name in ("kb_indexer", "kb_search", "kb_api"))
+    assert all(indexer > other for other in others)
 
 
 async def _mismatched(log: KafkaLog) -> int:

@@ -1,11 +1,16 @@
 """`python -m kb_indexer`: consumes document events and index requests until SIGTERM."""
 
 import asyncio
+import os
+from typing import Final
 
 from kb_indexer import bootstrap
 from kb_indexer.settings import IndexerSettings
 from kb_shared import failpoints, process
 from kb_shared.observability import logs, metrics
+
+_NICENESS: Final = 5
+"""Where services share the cores of a machine, searches and requests come before documents that wait to be indexed."""
 
 
 async def serve(stop: asyncio.Event) -> None:
@@ -17,6 +22,7 @@ async def serve(stop: asyncio.Event) -> None:
 
 
 def main() -> None:
+    os.nice(_NICENESS)
     process.run(serve)
 
 
