@@ -10,7 +10,7 @@ from kb_shared import failpoints, process
 from kb_shared.observability import logs, metrics
 
 _NICENESS: Final = 5
-"""Where services share the cores of a machine, searches and requests come before documents that wait to be indexed."""
+"""Priority below the HTTP services: where they share cores, searches and requests come before waiting documents."""
 
 
 async def serve(stop: asyncio.Event) -> None:
