@@ -30,14 +30,14 @@ _WITHOUT_LIMITS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class CorpusDocument:
     doc_id: str
     title: str
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class KnowledgeBase:
+class CorpusKnowledgeBase:
     stack: Stack
     http: httpx.AsyncClient
     kb_id: str
@@ -77,8 +77,8 @@ def client_of(stack: Stack, base_url: str) -> httpx.AsyncClient:
 
 @asynccontextmanager
 async def indexed(
-    folder: Path, documents: Sequence[Document], modes: Sequence[str], *, members: int = 1, **options: Any
-) -> AsyncIterator[KnowledgeBase]:
+    folder: Path, documents: Sequence[CorpusDocument], modes: Sequence[str], *, members: int = 1, **options: Any
+) -> AsyncIterator[CorpusKnowledgeBase]:
     """Run a stack whose one KB, created with `options`, holds these documents, all of them visible to searches."""
     async with (
         mongo_uri(folder, members) as given_uri,
@@ -92,22 +92,24 @@ async def indexed(
         yield kb
 
 
-async def _found(stack: Stack, http: httpx.AsyncClient, documents: int) -> KnowledgeBase | None:
+async def _found(stack: Stack, http: httpx.AsyncClient, documents: int) -> CorpusKnowledgeBase | None:
     """The KB that an earlier run left in the folder."""
     listed = (await http.get("/knowledge-bases")).raise_for_status().json()["knowledge_bases"]
     return next(
-        (KnowledgeBase(stack, http, kb["kb_id"]) for kb in listed if kb["document_count"] == documents + 1), None
+        (CorpusKnowledgeBase(stack, http, kb["kb_id"]) for kb in listed if kb["document_count"] == documents + 1), None
     )
 
 
-async def _created(stack: Stack, http: httpx.AsyncClient, options: Mapping[str, Any]) -> KnowledgeBase:
+async def _created(stack: Stack, http: httpx.AsyncClient, options: Mapping[str, Any]) -> CorpusKnowledgeBase:
     (await http.post("/tags", json={"tag_id": _TAG, "name": _TAG})).raise_for_status()
     body = {"name": "Benchmark", "tag_ids": [_TAG], **options}
     created = (await http.post("/knowledge-bases", json=body)).raise_for_status().json()
-    return KnowledgeBase(stack, http, created["kb_id"])
+    return CorpusKnowledgeBase(stack, http, created["kb_id"])
 
 
-async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document], modes: Sequence[str]) -> None:
+async def _index(
+    stack: Stack, kb: CorpusKnowledgeBase, documents: Sequence[CorpusDocument], modes: Sequence[str]
+) -> None:
     """Publish all, then one more: the indexes follow in order, so when that is found, all before it are.
 
     What is indexed already changes nothing.
@@ -115,13 +117,13 @@ async def _index(stack: Stack, kb: KnowledgeBase, documents: Sequence[Document],
     async with EventPublisher(stack.kafka_connection, source="/benchmark", idempotence=False) as events:
         await events.publish_all([_event(stack.organization_id, document) for document in documents])
         await _until_indexed(kb, len(documents))
-        await events.publish_all([_event(stack.organization_id, Document(_LAST, _LAST, _LAST))])
+        await events.publish_all([_event(stack.organization_id, CorpusDocument(_LAST, _LAST, _LAST))])
     for mode in modes:
         while not await kb.search(_LAST, mode=mode, document_ids=[_LAST]):  # noqa: ASYNC110  # another process works
             await asyncio.sleep(_POLL_S)
 
 
-async def _until_indexed(kb: KnowledgeBase, count: int) -> None:
+async def _until_indexed(kb: CorpusKnowledgeBase, count: int) -> None:
     indexed, shown = -1, -1
     while indexed < count:
         answer = await kb.http.get(f"/knowledge-bases/{kb.kb_id}/documents", params={"limit": 1, "status": "failed"})
@@ -134,7 +136,7 @@ async def _until_indexed(kb: KnowledgeBase, count: int) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def _event(organization_id: str, document: Document) -> OcrCompleted:
+def _event(organization_id: str, document: CorpusDocument) -> OcrCompleted:
     return OcrCompleted(
         organization_id=organization_id,
         document_id=document.doc_id,

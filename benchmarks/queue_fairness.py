@@ -46,7 +46,7 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-class _Queue:
+class _KnowledgeBaseQueue:
     """Documents of one KB that are not indexed yet."""
 
     def __init__(self, system: System, kb_id: str, *, documents: int) -> None:
@@ -68,7 +68,9 @@ class _Queue:
         return jobs >= await self.length()
 
 
-async def _measure_beside(timer: SearchableTimer, queue: _Queue, options: argparse.Namespace) -> dict[str, Any]:
+async def _measure_beside(
+    timer: SearchableTimer, queue: _KnowledgeBaseQueue, options: argparse.Namespace
+) -> dict[str, Any]:
     first = await queue.length()
     times_s = await timer.measure_s(options.newcomers, wanted=queue.goes_on)
     last = await queue.length()
@@ -82,7 +84,7 @@ async def _measure_beside(timer: SearchableTimer, queue: _Queue, options: argpar
     }
 
 
-async def _backfill(system: System, options: argparse.Namespace) -> _Queue:
+async def _backfill(system: System, options: argparse.Namespace) -> _KnowledgeBaseQueue:
     """Create a KB for documents that are there."""
     await _publish(system, options, "backfill", first=0)
     rows = system.mongod[system.stack.database][documents.NAME]
@@ -93,14 +95,14 @@ async def _backfill(system: System, options: argparse.Namespace) -> _Queue:
 
     await until(are_known)
     kb_id = await system.create_knowledge_base("backfill", options)
-    return _Queue(system, kb_id, documents=options.queued)
+    return _KnowledgeBaseQueue(system, kb_id, documents=options.queued)
 
 
-async def _flood(system: System, options: argparse.Namespace) -> _Queue:
+async def _flood(system: System, options: argparse.Namespace) -> _KnowledgeBaseQueue:
     """Publish new documents of a KB that is there, faster than they can be indexed."""
     kb_id = await system.create_knowledge_base("live", options)
     await _publish(system, options, "live", first=options.queued)
-    queue = _Queue(system, kb_id, documents=options.queued)
+    queue = _KnowledgeBaseQueue(system, kb_id, documents=options.queued)
     await until(queue.is_complete)
     return queue
 

@@ -13,7 +13,7 @@ INSTALLING = "Installing collected packages:"
 WITHOUT_TERMINAL_EACH = 25
 
 
-class Progress:
+class PipProgress:
     """One line that is overwritten on a terminal; elsewhere a line after every 25 packages."""
 
     def __init__(self, total: int) -> None:
@@ -44,7 +44,7 @@ class Progress:
 
 def main() -> int:
     requirements, command = Path(sys.argv[1]), sys.argv[2:]
-    progress = Progress(len(re.findall(r"^[A-Za-z0-9._-]+==", requirements.read_text(), re.MULTILINE)))
+    progress = PipProgress(len(re.findall(r"^[A-Za-z0-9._-]+==", requirements.read_text(), re.MULTILINE)))
     output: list[str] = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as pip:  # noqa: S603  # the Makefile's
         assert pip.stdout is not None

@@ -19,14 +19,14 @@ class UnusableBackend(ValueError):
     """The variables name no backend, or two at once; `str()` says what to change."""
 
 
-class Kind(StrEnum):
+class BackendKind(StrEnum):
     LOCAL = "local"
     DOCKER = "docker"
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    kind: Kind
+    kind: BackendKind
     mongo_uri: str | None
     """URI of a deployment that runs already; None: the run starts one."""
     kafka: str | None
@@ -35,14 +35,16 @@ class Backend:
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> "Backend":
         """Raises UnusableBackend."""
-        selected = environment.get(SELECTION, Kind.LOCAL)
-        if selected not in list(Kind):
-            raise UnusableBackend(f"{SELECTION} must be one of {', '.join(Kind)}, or unset for {Kind.LOCAL}")
-        kind = Kind(selected)
-        mongo_uri, kafka = environment.get(MONGO_URI), environment.get(KAFKA)
-        if kind is Kind.DOCKER and (mongo_uri or kafka):
+        selected = environment.get(SELECTION, BackendKind.LOCAL)
+        if selected not in list(BackendKind):
             raise UnusableBackend(
-                f"{SELECTION}={Kind.DOCKER} starts MongoDB and Kafka of its own: unset {MONGO_URI} and {KAFKA}, "
+                f"{SELECTION} must be one of {', '.join(BackendKind)}, or unset for {BackendKind.LOCAL}"
+            )
+        kind = BackendKind(selected)
+        mongo_uri, kafka = environment.get(MONGO_URI), environment.get(KAFKA)
+        if kind is BackendKind.DOCKER and (mongo_uri or kafka):
+            raise UnusableBackend(
+                f"{SELECTION}={BackendKind.DOCKER} starts MongoDB and Kafka of its own: unset {MONGO_URI} and {KAFKA}, "
                 f"or unset {SELECTION}"
             )
         return cls(kind, mongo_uri or None, kafka or None)
@@ -50,11 +52,11 @@ class Backend:
     @property
     def has_local_broker(self) -> bool:
         """Say whether Kafka is the broker of `kb_local`: no idempotent producers, and members that leave are lost."""
-        return self.kind is Kind.LOCAL and self.kafka is None
+        return self.kind is BackendKind.LOCAL and self.kafka is None
 
     def described(self) -> list[str]:
         """Return what the header of the run says; addresses may hold passwords and are not repeated."""
-        if self.kind is Kind.DOCKER:
+        if self.kind is BackendKind.DOCKER:
             return [f"mongodb: a container of {ATLAS_LOCAL_IMAGE}", f"kafka: a container of {KAFKA_IMAGE}"]
         return [
             f"mongodb: {MONGO_URI if self.mongo_uri else f'{mongod_binary()} behind the search node'}",

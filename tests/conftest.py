@@ -26,11 +26,11 @@ from xdist.scheduler import LoadFileScheduling
 from kb_local.broker import Broker
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.wanted_services import ALL_SERVICES
 from kb_local.zygote import PRELOADED, Zygote
 from kb_shared.metering.budget import end_of_month
-from tests.backend import Backend, Kind, UnusableBackend
+from tests.backend import Backend, BackendKind, UnusableBackend
 
 # How long an example takes says more about what else the machine is doing. The same examples each time: code that did
 # not change must not fail beside a change of something else; `make test-long` tries new ones, and more of them.
@@ -45,7 +45,7 @@ structlog.configure(processors=[*structlog.get_config()["processors"][:-1], PLAI
 
 
 @dataclass(frozen=True, slots=True)
-class MongoDeployment:
+class RunningMongo:
     uri: str
 
 
@@ -152,17 +152,17 @@ def _remove_leftovers() -> None:
 
 
 @pytest.fixture(scope="session")
-async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[MongoDeployment | Mongod]:
+async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[RunningMongo | Mongod]:
     """`.uri` of a plain replica set; one of ours can also be killed and paused, but is shared by the whole run."""
     backend = _backend()
     if backend.mongo_uri is not None:
-        yield MongoDeployment(backend.mongo_uri)
+        yield RunningMongo(backend.mongo_uri)
         return
-    if backend.kind is Kind.DOCKER:
+    if backend.kind is BackendKind.DOCKER:
         from tests import containers  # needs half a second to import
 
         async with containers.atlas_local() as uri:
-            yield MongoDeployment(uri)
+            yield RunningMongo(uri)
         return
     # Tests kill clients in the middle of transactions, whose locks then have to go soon.
     server = Mongod(
@@ -179,13 +179,13 @@ async def mongod(server_logs: Path, data_folder: Path) -> AsyncIterator[MongoDep
 
 @pytest.fixture(scope="session")
 async def search_node(
-    mongod: MongoDeployment | Mongod, server_logs: Path
-) -> AsyncIterator[MongoDeployment | SearchNode]:
+    mongod: RunningMongo | Mongod, server_logs: Path
+) -> AsyncIterator[RunningMongo | SearchNodeProcess]:
     """`.uri` of a deployment with Atlas search."""
-    if isinstance(mongod, MongoDeployment):
+    if isinstance(mongod, RunningMongo):
         yield mongod
         return
-    server = SearchNode(mongod=mongod.address, port=free_port(), log=server_logs / "search-node.log")
+    server = SearchNodeProcess(mongod=mongod.address, port=free_port(), log=server_logs / "search-node.log")
     await server.start()
     yield server
     await server.stop()
@@ -204,7 +204,7 @@ async def kafka_of(backend: Backend, logs: Path) -> AsyncIterator[KafkaCluster |
     if backend.kafka is not None:
         yield KafkaCluster(backend.kafka)
         return
-    if backend.kind is Kind.DOCKER:
+    if backend.kind is BackendKind.DOCKER:
         from tests import containers  # needs half a second to import
 
         async with containers.kafka() as bootstrap:
@@ -219,8 +219,8 @@ async def kafka_of(backend: Backend, logs: Path) -> AsyncIterator[KafkaCluster |
 
 
 @pytest.fixture(scope="session")
-async def model_server(server_logs: Path) -> AsyncIterator[ModelServer]:
-    server = ModelServer(port=free_port(), log=server_logs / "model-server.log")
+async def model_server(server_logs: Path) -> AsyncIterator[ModelServerProcess]:
+    server = ModelServerProcess(port=free_port(), log=server_logs / "model-server.log")
     await server.start()
     yield server
     await server.stop()
@@ -237,13 +237,15 @@ async def zygote(server_logs: Path) -> AsyncIterator[Zygote]:
 
 
 @pytest.fixture(scope="session")
-async def mongo_client(mongod: MongoDeployment | Mongod) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+async def mongo_client(mongod: RunningMongo | Mongod) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True) as client:
         yield client
 
 
 @pytest.fixture(scope="session")
-async def search_client(search_node: MongoDeployment | SearchNode) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
+async def search_client(
+    search_node: RunningMongo | SearchNodeProcess,
+) -> AsyncIterator[AsyncMongoClient[dict[str, Any]]]:
     async with AsyncMongoClient[dict[str, Any]](search_node.uri, tz_aware=True) as client:
         yield client
 

@@ -9,7 +9,7 @@ from uuid import uuid4
 import httpx
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.server import poll_until
 
 PATIENCE_S = 60.0
@@ -64,7 +64,7 @@ class ScriptedModel:
 
 
 @asynccontextmanager
-async def scripted_model(model_server: ModelServer) -> AsyncIterator[ScriptedModel]:
+async def scripted_model(model_server: ModelServerProcess) -> AsyncIterator[ScriptedModel]:
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS) as http:
         model = ScriptedModel(http, f"scripted-{uuid4().hex[:16]}")
         yield model

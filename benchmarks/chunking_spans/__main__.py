@@ -24,7 +24,7 @@ from kb_shared.mongo.vector import Vector
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SpanQuestion:
     text: str
     doc_id: str
     passages: list[Interval]
@@ -66,12 +66,12 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _data(folder: Path, only: Sequence[str] | None) -> tuple[dict[str, str], list[Question]]:
+def _data(folder: Path, only: Sequence[str] | None) -> tuple[dict[str, str], list[SpanQuestion]]:
     if not folder.is_dir():
         raise SystemExit(f"{folder} is not there: nothing was measured")
     texts = {row["doc_id"]: row["text"] for row in _rows(folder / "docs.jsonl") if not only or row["doc_id"] in only}
     questions = [
-        Question(row["text"], row["doc_id"], [(span["start_index"], span["end_index"]) for span in row["spans"]])
+        SpanQuestion(row["text"], row["doc_id"], [(span["start_index"], span["end_index"]) for span in row["spans"]])
         for row in _rows(folder / "questions.jsonl")
         if row["doc_id"] in texts
     ]
@@ -84,7 +84,7 @@ def _rows(file: Path) -> list[dict[str, Any]]:
 
 def _measure(
     counted: Mapping[str, CountedText],
-    questions: Sequence[Question],
+    questions: Sequence[SpanQuestion],
     asked: Vector,
     config: ChunkingConfig,
     embed: Embed,
@@ -116,18 +116,18 @@ def _measure(
     }
 
 
-def _compare(counted: Mapping[str, CountedText], question: Question, found: Sequence[tuple[str, Chunk]]) -> Match:
+def _compare(counted: Mapping[str, CountedText], question: SpanQuestion, found: Sequence[tuple[str, Chunk]]) -> Match:
     here = [(chunk.start, chunk.end) for doc_id, chunk in found if doc_id == question.doc_id]
     elsewhere = sum(chunk.token_count for doc_id, chunk in found if doc_id != question.doc_id)
     return match(counted[question.doc_id], question.passages, here, elsewhere=elsewhere)
 
 
-def _holds_some(chunk: tuple[str, Chunk], question: Question) -> bool:
+def _holds_some(chunk: tuple[str, Chunk], question: SpanQuestion) -> bool:
     doc_id, of = chunk
     return doc_id == question.doc_id and any(of.start < end and start < of.end for start, end in question.passages)
 
 
-def _wholly(chunks: Sequence[tuple[str, Chunk]], question: Question) -> float:
+def _wholly(chunks: Sequence[tuple[str, Chunk]], question: SpanQuestion) -> float:
     """Return the share of the passages that are in one chunk each."""
     mine = [chunk for doc_id, chunk in chunks if doc_id == question.doc_id]
     return fmean(any(chunk.start <= start and end <= chunk.end for chunk in mine) for start, end in question.passages)

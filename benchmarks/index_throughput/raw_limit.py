@@ -24,17 +24,17 @@ from kb_shared.mongo import chunk_indexes, embedding_cache, vectors
 _CONCURRENCY: Final = 16
 _TEXTS_A_CALL: Final = 100
 
-Rows = Sequence[RawBSONDocument]
-Client = AsyncMongoClient[RawBSONDocument]
+RawRows = Sequence[RawBSONDocument]
+RawClient = AsyncMongoClient[RawBSONDocument]
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
+class _PipelineWrites:
     """Writes of the pipeline for its documents."""
 
-    documents: Sequence[Rows]
+    documents: Sequence[RawRows]
     """The chunks of each."""
-    requests: Sequence[Rows]
+    requests: Sequence[RawRows]
     """The rows of the cache, as many together as one request to the embedding server holds."""
     texts: Sequence[Sequence[str]]
     """Texts in each request."""
@@ -43,7 +43,7 @@ class _Work:
 
 async def measure(system: System, kb_id: str, *, model: str) -> dict[str, float]:
     """Documents a second: of both halves at once, which is the limit, and of each by itself."""
-    async with Client(system.stack.mongo_uri, document_class=RawBSONDocument, w="majority") as client:
+    async with RawClient(system.stack.mongo_uri, document_class=RawBSONDocument, w="majority") as client:
         work = await _work(client, system.stack.database, kb_id)
 
         async def embed() -> None:
@@ -62,7 +62,7 @@ async def measure(system: System, kb_id: str, *, model: str) -> dict[str, float]
     return {"docs_per_s": together, "insert_docs_per_s": inserts, "embed_docs_per_s": embeds}
 
 
-async def _work(client: Client, database: str, kb_id: str) -> _Work:
+async def _work(client: RawClient, database: str, kb_id: str) -> _PipelineWrites:
     chunks = client[database][f"kb_vectors_{kb_id}"]
     by_document: dict[str, list[RawBSONDocument]] = {}
     async for row in chunks.find({}):
@@ -73,7 +73,7 @@ async def _work(client: Client, database: str, kb_id: str) -> _Work:
         SearchIndexModel(row["latestDefinition"], name=row["name"], type=row["type"])
         async for row in await chunks.list_search_indexes()
     ]
-    return _Work(list(by_document.values()), _in_requests(cached), _in_requests(texts), indexes)
+    return _PipelineWrites(list(by_document.values()), _in_requests(cached), _in_requests(texts), indexes)
 
 
 def _in_requests(each: Sequence[Any]) -> list[Any]:
@@ -83,7 +83,7 @@ def _in_requests(each: Sequence[Any]) -> list[Any]:
 class _Store:
     """A database of its own, with the indexes of the real one."""
 
-    def __init__(self, client: Client, database: str, search_indexes: Sequence[SearchIndexModel]) -> None:
+    def __init__(self, client: RawClient, database: str, search_indexes: Sequence[SearchIndexModel]) -> None:
         self._client = client
         self._database = client[database]
         self._search_indexes = search_indexes
@@ -103,13 +103,13 @@ class _Store:
         indexes = await (await self._database.chunks.list_search_indexes()).to_list()
         return len(indexes) == len(self._search_indexes) and all(index["queryable"] for index in indexes)
 
-    async def insert(self, work: _Work) -> None:
+    async def insert(self, work: _PipelineWrites) -> None:
         """Insert all rows; return when the chunk inserted last is found."""
         cache = self._database[embedding_cache.NAME]
         turns = asyncio.Semaphore(_CONCURRENCY)
         last: list[RawBSONDocument] = []
 
-        async def insert(into: AsyncCollection[RawBSONDocument], rows: Rows) -> None:
+        async def insert(into: AsyncCollection[RawBSONDocument], rows: RawRows) -> None:
             async with turns, self._client.start_session() as session:
                 await session.with_transaction(lambda s: into.insert_many(rows, ordered=False, session=s))
             if into is not cache:

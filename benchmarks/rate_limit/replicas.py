@@ -12,7 +12,7 @@ from kb_shared.providers.rate_limiter import RateLimiter
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class SpendingFigures:
     asks: int
     asks_per_command: float
     used_share: float
@@ -26,7 +26,7 @@ class Spending:
 
 async def spend_with_replicas(
     replicas: Sequence[Database], bucket: Bucket, *, seconds: float, waiters: int, tokens: int
-) -> Spending:
+) -> SpendingFigures:
     """Let each replica have `waiters` tasks that take one request with `tokens` again and again.
 
     Args:
@@ -59,9 +59,9 @@ async def spend_with_replicas(
     return _figures(spent, per_s=bucket.requests_per_minute / 60, seconds=seconds, blocks=blocks)
 
 
-def _figures(spent: Sequence[Sequence[float]], *, per_s: float, seconds: float, blocks: int) -> Spending:
+def _figures(spent: Sequence[Sequence[float]], *, per_s: float, seconds: float, blocks: int) -> SpendingFigures:
     asks = sum(len(times) for times in spent)
-    return Spending(
+    return SpendingFigures(
         asks=asks,
         asks_per_command=round(asks / blocks, 2),
         used_share=round(asks / (per_s * seconds), 3),

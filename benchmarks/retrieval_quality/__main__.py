@@ -14,11 +14,11 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.indexed_corpus import CorpusDocument, CorpusKnowledgeBase, folder_for, indexed
 from benchmarks.retrieval_quality import dataset, outcome
 from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
-from benchmarks.retrieval_quality.outcome import Outcome, outcome_of
+from benchmarks.retrieval_quality.outcome import QueryOutcome, outcome_of
 from benchmarks.retrieval_quality.ranking import rank
 
 MODES = ("vector", "text", "hybrid")
@@ -60,7 +60,7 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _data(options: argparse.Namespace) -> tuple[list[Document], list[Query]]:
+def _data(options: argparse.Namespace) -> tuple[list[CorpusDocument], list[Query]]:
     documents = dataset.documents_of(options.data)
     if options.identifiers:
         return documents, identifier_queries(documents, options.identifiers)
@@ -69,7 +69,7 @@ def _data(options: argparse.Namespace) -> tuple[list[Document], list[Query]]:
 
 
 async def _run(
-    folder: Path, documents: Sequence[Document], queries: Sequence[Query], options: argparse.Namespace
+    folder: Path, documents: Sequence[CorpusDocument], queries: Sequence[Query], options: argparse.Namespace
 ) -> dict[str, Any]:
     modes = MODES if options.mode == "all" else (options.mode,)
     choices = ("chunk_size", "embedding_model", "text_analyzer")
@@ -92,7 +92,9 @@ async def _run(
     }
 
 
-async def _ask(kb: KnowledgeBase, queries: Sequence[Query], mode: str, options: argparse.Namespace) -> list[Outcome]:
+async def _ask(
+    kb: CorpusKnowledgeBase, queries: Sequence[Query], mode: str, options: argparse.Namespace
+) -> list[QueryOutcome]:
     rankings = [await _rank_all(kb, queries, mode, at_a_time) for at_a_time in options.concurrency]
     for at_a_time, ranking in zip(options.concurrency, rankings, strict=True):
         if different := sum(one != other for one, other in zip(rankings[0], ranking, strict=True)):
@@ -103,7 +105,7 @@ async def _ask(kb: KnowledgeBase, queries: Sequence[Query], mode: str, options: 
     return outcomes
 
 
-async def _rank_all(kb: KnowledgeBase, queries: Sequence[Query], mode: str, at_a_time: int) -> list[list[str]]:
+async def _rank_all(kb: CorpusKnowledgeBase, queries: Sequence[Query], mode: str, at_a_time: int) -> list[list[str]]:
     turns = asyncio.Semaphore(at_a_time)
 
     async def take_turn(query: Query) -> list[str]:
@@ -114,7 +116,7 @@ async def _rank_all(kb: KnowledgeBase, queries: Sequence[Query], mode: str, at_a
     return await asyncio.gather(*map(take_turn, queries))
 
 
-def _figures(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+def _figures(outcomes: Sequence[QueryOutcome]) -> dict[str, Any]:
     by_group = outcome.means_by_group(outcomes)
     return outcome.means(outcomes) | ({"by_language": by_group} if by_group else {})
 

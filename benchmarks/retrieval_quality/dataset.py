@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.indexed_corpus import Document
+from benchmarks.indexed_corpus import CorpusDocument
 
 Judgements = Mapping[str, float]
 """Relevance by document; what is not in it is irrelevant."""
@@ -30,9 +30,9 @@ class UnusableData(Exception):
     """The folder is not what it has to be; the message says what is missing."""
 
 
-def documents_of(folder: Path) -> list[Document]:
+def documents_of(folder: Path) -> list[CorpusDocument]:
     """Raises UnusableData."""
-    return [Document(row["doc_id"], row.get("title", ""), row["text"]) for row in _rows(folder / "docs.jsonl")]
+    return [CorpusDocument(row["doc_id"], row.get("title", ""), row["text"]) for row in _rows(folder / "docs.jsonl")]
 
 
 def queries_of(folder: Path, split: str) -> list[Query]:

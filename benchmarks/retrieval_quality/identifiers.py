@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from benchmarks.indexed_corpus import Document
+from benchmarks.indexed_corpus import CorpusDocument
 from benchmarks.retrieval_quality.dataset import Query
 
 _IDENTIFIER = re.compile(r"(?<![\w.-])(?=[\w.-]*\d)(?=[\w.-]*[A-Za-z])[A-Za-z0-9]+(?:[-_.][A-Za-z0-9]+)*(?![\w-])")
@@ -15,7 +15,7 @@ _MOST_DOCUMENTS = 5
 _SHORTEST = 4
 
 
-def identifier_queries(documents: Sequence[Document], most: int) -> list[Query]:
+def identifier_queries(documents: Sequence[CorpusDocument], most: int) -> list[Query]:
     """Return identifiers that few documents hold, spread evenly over all there are, as queries."""
     holders: dict[str, set[str]] = defaultdict(set)
     for document in documents:

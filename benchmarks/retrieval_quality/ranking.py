@@ -2,14 +2,14 @@
 
 from typing import Final
 
-from benchmarks.indexed_corpus import KnowledgeBase
+from benchmarks.indexed_corpus import CorpusKnowledgeBase
 from benchmarks.retrieval_quality.measures import DEPTH
 
 _PAGE: Final = 20
 _DEEPEST: Final = 1_000
 
 
-async def rank(kb: KnowledgeBase, query: str, mode: str) -> list[str]:
+async def rank(kb: CorpusKnowledgeBase, query: str, mode: str) -> list[str]:
     """The first ten documents, each where its best chunk is."""
     ranking: dict[str, None] = {}
     for skip in range(0, _DEEPEST, _PAGE):

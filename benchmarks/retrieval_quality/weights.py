@@ -18,7 +18,7 @@ from typing import Any
 
 from pymongo import AsyncMongoClient
 
-from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.indexed_corpus import CorpusDocument, CorpusKnowledgeBase, folder_for, indexed
 from benchmarks.retrieval_quality import dataset
 from benchmarks.retrieval_quality.dataset import Query, UnusableData
 from benchmarks.retrieval_quality.identifiers import identifier_queries
@@ -93,7 +93,7 @@ def _options() -> argparse.Namespace:
 
 
 async def _ask_all(
-    folder: Path, documents: Sequence[Document], queries: Sequence[Query], options: argparse.Namespace
+    folder: Path, documents: Sequence[CorpusDocument], queries: Sequence[Query], options: argparse.Namespace
 ) -> list[Legs]:
     one_chunk = {"chunk_size": options.chunk_size, "chunk_overlap": 0} if options.chunk_size else {}
     turns = asyncio.Semaphore(4)
@@ -115,11 +115,11 @@ async def _ask_all(
         return await asyncio.gather(*map(ask, queries))
 
 
-def _client_of(kb: KnowledgeBase) -> AsyncMongoClient[Row]:
+def _client_of(kb: CorpusKnowledgeBase) -> AsyncMongoClient[Row]:
     return AsyncMongoClient(kb.stack.mongo_uri, tz_aware=True)
 
 
-async def _nearest(kb: KnowledgeBase, query: Query) -> dict[str, float]:
+async def _nearest(kb: CorpusKnowledgeBase, query: Query) -> dict[str, float]:
     pages = [
         await kb.search(query.text, mode="vector", top_k=PAGE, skip=skip, coalesce_neighbors=0)
         for skip in range(0, DEPTH, PAGE)

@@ -22,13 +22,13 @@ import numpy as np
 import psutil
 from pymongo import AsyncMongoClient
 
-from benchmarks.indexed_corpus import Document, KnowledgeBase, folder_for, indexed
+from benchmarks.indexed_corpus import CorpusDocument, CorpusKnowledgeBase, folder_for, indexed
 from benchmarks.indexing import corpus
 from benchmarks.machine import loop_s
 from benchmarks.members import add_members_option
 from benchmarks.search_latency.load import search_at_rate, search_concurrently, search_in_turn
 from benchmarks.search_latency.runs import iterations
-from benchmarks.search_latency.searchers import Question, RawAggregates, SearchService
+from benchmarks.search_latency.searchers import RawAggregates, SearchQuestion, SearchService
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vectors import Chunks
 
@@ -71,7 +71,7 @@ def _options() -> argparse.Namespace:
 async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     count = max(1, round(options.chunks / CHUNKS_A_DOCUMENT))
     texts = list(corpus.texts(documents=count, words=WORDS))
-    documents = [Document(f"doc-{number}", "", text) for number, text in enumerate(texts)]
+    documents = [CorpusDocument(f"doc-{number}", "", text) for number, text in enumerate(texts)]
     settings = {"embedding_model": f"hash-{options.dims}", "chunk_size": CHUNK_SIZE, "chunk_overlap": 0}
     async with (
         indexed(folder, documents, MODES, members=options.members, **settings) as kb,
@@ -101,11 +101,11 @@ async def _run(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _chunks(database: Database, kb: KnowledgeBase) -> Chunks:
+def _chunks(database: Database, kb: CorpusKnowledgeBase) -> Chunks:
     return Chunks(database[f"kb_vectors_{kb.kb_id}"], kb.stack.organization_id, kb.kb_id)
 
 
-async def _questions(kb: KnowledgeBase, texts: Sequence[str], number: int) -> list[Question]:
+async def _questions(kb: CorpusKnowledgeBase, texts: Sequence[str], number: int) -> list[SearchQuestion]:
     """Five words in a row of a document each, with their vectors; the service is asked once, and so knows these too."""
     dice = random.Random(0)
     asked = []
@@ -119,11 +119,11 @@ async def _questions(kb: KnowledgeBase, texts: Sequence[str], number: int) -> li
     found = [np.asarray(each["embedding"], dtype=np.float32) for each in answer.raise_for_status().json()["data"]]
     for text in asked:
         await kb.search(text, mode="vector", top_k=1)
-    return [Question(text, vector) for text, vector in zip(asked, found, strict=True)]
+    return [SearchQuestion(text, vector) for text, vector in zip(asked, found, strict=True)]
 
 
 async def _compare(
-    kb: KnowledgeBase, raw: RawAggregates, service: SearchService, questions: Sequence[Question]
+    kb: CorpusKnowledgeBase, raw: RawAggregates, service: SearchService, questions: Sequence[SearchQuestion]
 ) -> dict[str, Any]:
     await search_in_turn([raw, service], questions[:20])  # connections, caches
     calls = await _embedding_calls(kb)
@@ -153,19 +153,19 @@ async def _compare(
     }
 
 
-async def _with_cpu(kb: KnowledgeBase, asking: Awaitable[T]) -> tuple[T, float]:
+async def _with_cpu(kb: CorpusKnowledgeBase, asking: Awaitable[T]) -> tuple[T, float]:
     """Run it; return its result and the seconds of CPU that the service used."""
     before = _cpu_s(kb)
     return await asking, _cpu_s(kb) - before
 
 
-async def _embedding_calls(kb: KnowledgeBase) -> int:
+async def _embedding_calls(kb: CorpusKnowledgeBase) -> int:
     async with httpx.AsyncClient(trust_env=False) as http:
         answer = await http.get(kb.stack.models_api_base.removesuffix("/v1") + "/admin/hash")
     return int(answer.raise_for_status().json()["calls"])
 
 
-def _cpu_s(kb: KnowledgeBase) -> float:
+def _cpu_s(kb: CorpusKnowledgeBase) -> float:
     times = psutil.Process(kb.stack.services["kb_search"].pid).cpu_times()
     return float(times.user + times.system)
 

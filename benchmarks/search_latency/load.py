@@ -9,11 +9,11 @@ from typing import Protocol
 
 import numpy as np
 
-from benchmarks.search_latency.searchers import Question
+from benchmarks.search_latency.searchers import SearchQuestion
 
 
 class Searcher(Protocol):
-    async def ask(self, question: Question) -> None: ...
+    async def ask(self, question: SearchQuestion) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class Latency:
         return cls(p50, p95, p99)
 
 
-async def search_in_turn(searchers: Sequence[Searcher], questions: Sequence[Question]) -> list[Latency]:
+async def search_in_turn(searchers: Sequence[Searcher], questions: Sequence[SearchQuestion]) -> list[Latency]:
     """Each question to each searcher, one after the other: what slows the machine down slows all of them down."""
     took: list[list[float]] = [[] for _ in searchers]
     for question in questions:
@@ -37,7 +37,7 @@ async def search_in_turn(searchers: Sequence[Searcher], questions: Sequence[Ques
     return [Latency.from_milliseconds(times) for times in took]
 
 
-async def search_concurrently(searcher: Searcher, questions: Sequence[Question], *, concurrency: int) -> float:
+async def search_concurrently(searcher: Searcher, questions: Sequence[SearchQuestion], *, concurrency: int) -> float:
     """Questions a second when so many are always under way."""
     waiting = iter(questions)
 
@@ -50,7 +50,7 @@ async def search_concurrently(searcher: Searcher, questions: Sequence[Question],
     return len(questions) / (perf_counter() - began)
 
 
-async def search_at_rate(searcher: Searcher, questions: Sequence[Question], *, per_second: float) -> Latency:
+async def search_at_rate(searcher: Searcher, questions: Sequence[SearchQuestion], *, per_second: float) -> Latency:
     """Questions come when they come, as from many users, whether those before are answered or not."""
     dice = random.Random(0)
     due = perf_counter()
@@ -62,7 +62,7 @@ async def search_at_rate(searcher: Searcher, questions: Sequence[Question], *, p
     return Latency.from_milliseconds(await asyncio.gather(*under_way))
 
 
-async def _timed(searcher: Searcher, question: Question, *, since: float | None = None) -> float:
+async def _timed(searcher: Searcher, question: SearchQuestion, *, since: float | None = None) -> float:
     began = perf_counter() if since is None else since
     await searcher.ask(question)
     return (perf_counter() - began) * 1000

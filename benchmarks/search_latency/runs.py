@@ -7,8 +7,8 @@ from time import perf_counter
 import aiohttp
 from prometheus_client.parser import text_string_to_metric_families
 
-from benchmarks.indexed_corpus import KnowledgeBase
-from benchmarks.search_latency.searchers import Question
+from benchmarks.indexed_corpus import CorpusKnowledgeBase
+from benchmarks.search_latency.searchers import SearchQuestion
 
 _RUNS = "kb_run_seconds_sum"
 _MODELS = "kb_chat_request_seconds_sum"
@@ -29,7 +29,9 @@ class Iterations:
     an_iteration_adds_ms: float
 
 
-async def iterations(kb: KnowledgeBase, http: aiohttp.ClientSession, questions: Sequence[Question]) -> Iterations:
+async def iterations(
+    kb: CorpusKnowledgeBase, http: aiohttp.ClientSession, questions: Sequence[SearchQuestion]
+) -> Iterations:
     """Ask each question in a run with the demo model, which searches once and answers: one after the other."""
     service = kb.stack.services["kb_search"].url
     url = f"{service}/v0/orgs/{kb.stack.organization_id}/runs"
@@ -52,7 +54,7 @@ async def iterations(kb: KnowledgeBase, http: aiohttp.ClientSession, questions: 
     )
 
 
-async def _run(http: aiohttp.ClientSession, url: str, kb: KnowledgeBase, question: Question) -> int:
+async def _run(http: aiohttp.ClientSession, url: str, kb: CorpusKnowledgeBase, question: SearchQuestion) -> int:
     body = {"messages": [{"role": "user", "content": question.text}], "kb_id": kb.kb_id}
     async with http.post(url, json=body) as answer:
         answer.raise_for_status()

@@ -16,7 +16,7 @@ DEPTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class SearchQuestion:
     text: str
     vector: Vector
 
@@ -29,7 +29,7 @@ class SearchService:
     url: str
     mode: str
 
-    async def ask(self, question: Question) -> None:
+    async def ask(self, question: SearchQuestion) -> None:
         body = {"query": question.text, "mode": self.mode, "top_k": TOP_K}
         async with self.http.post(self.url, json=body) as answer:
             answer.raise_for_status()
@@ -45,7 +45,7 @@ class RawAggregates:
     mode: str
     exact: bool
 
-    async def ask(self, question: Question) -> None:
+    async def ask(self, question: SearchQuestion) -> None:
         legs: list[Any] = []
         if self.mode != "text":
             legs.append(

@@ -24,12 +24,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from kb_local.ports import LOOPBACK
-from kb_shared.http.connections import Connections
+from kb_shared.http.connection_limit import ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import MAX_CONNECTIONS, Protocol
 from kb_shared.http.security_headers import with_security_headers
 
-Upstream = Literal["kb-api", "kb-search"]
+GatewayUpstream = Literal["kb-api", "kb-search"]
 
 SEARCH_COLLECTIONS = frozenset({"agents", "insights", "mcp", "prompts", "runs", "threads"})
 # Of one connection, not of the request (RFC 9110, 7.6.1).
@@ -51,7 +51,7 @@ RETRY_AFTER_S = 1
 CLIENT_CLOSED_REQUEST = 499
 
 
-def route_upstream(path: str) -> Upstream:
+def route_upstream(path: str) -> GatewayUpstream:
     """Say which service answers `path`, with or without `/v0/orgs/{organization_id}` before it."""
     match path.strip("/").split("/"):
         case ["v0", "orgs", _, *rest]:
@@ -66,7 +66,7 @@ def route_upstream(path: str) -> Upstream:
     return "kb-api"
 
 
-def create_app(upstreams: Mapping[Upstream, str]) -> ASGIApp:
+def create_app(upstreams: Mapping[GatewayUpstream, str]) -> ASGIApp:
     """Return the gateway to the services at these base URLs."""
     # A long answer may pause for as long as it likes: agents stream. Idle connections go before uvicorn closes them.
     client = httpx.AsyncClient(
@@ -170,7 +170,7 @@ def _end_to_end(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
     return [(name.lower(), value) for name, value in headers if name.lower() not in HOP_BY_HOP]
 
 
-def _unavailable(request: Request, upstream: Upstream) -> Response:
+def _unavailable(request: Request, upstream: GatewayUpstream) -> Response:
     return _problem(
         request,
         HTTPStatus.SERVICE_UNAVAILABLE,
@@ -180,7 +180,7 @@ def _unavailable(request: Request, upstream: Upstream) -> Response:
     )
 
 
-def _connection_lost(request: Request, upstream: Upstream) -> Response:
+def _connection_lost(request: Request, upstream: GatewayUpstream) -> Response:
     return _problem(
         request,
         HTTPStatus.BAD_GATEWAY,
@@ -214,7 +214,7 @@ def main() -> None:
     uvicorn.run(
         create_app({"kb-api": options.kb_api, "kb-search": options.kb_search}),
         # What services refuse about a connection has to be refused here: they see other connections.
-        http=partial(Protocol, connections=Connections(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
+        http=partial(Protocol, connections=ConnectionLimit(limit=MAX_CONNECTIONS)),  # type: ignore[arg-type]  # only called
         host=LOOPBACK,
         port=options.port,
         log_level="warning",

@@ -36,7 +36,7 @@ class PythonServer(Server):
         )
 
 
-class SearchNode(PythonServer):
+class SearchNodeProcess(PythonServer):
     """The proxy that adds Atlas search to a member of a replica set, see `kb_local/search_node`."""
 
     def __init__(
@@ -99,7 +99,7 @@ class SearchNode(PythonServer):
         return await accepts_connections(host, int(port))
 
 
-class ModelServer(PythonServer):
+class ModelServerProcess(PythonServer):
     """The embedding models of this machine behind the OpenAI HTTP API, see `kb_local/model_server`."""
 
     def __init__(self, *, port: int, log: Path) -> None:
@@ -121,7 +121,7 @@ class ModelServer(PythonServer):
         return await answers_ok(f"{self.url}/readyz")
 
 
-class GatewayServer(PythonServer):
+class GatewayProcess(PythonServer):
     """The one base URL in front of kb-api and kb-search, see `kb_local/gateway.py`."""
 
     def __init__(self, *, kb_api: str, kb_search: str, port: int, log: Path) -> None:

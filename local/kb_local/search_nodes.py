@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kb_local.ports import LOOPBACK, Ports
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 
 NAME = "search-node"
 
@@ -38,8 +38,8 @@ class SearchNodes:
         lags_ms = lags_ms if len(lags_ms) > 1 else [*lags_ms] * len(members)
         address_of = {member: f"{LOOPBACK}:{ports.reserve(name)}" for member, name in zip(members, names, strict=True)}
         self._set_name = set_name
-        self.nodes: Sequence[SearchNode] = tuple(
-            SearchNode(
+        self.nodes: Sequence[SearchNodeProcess] = tuple(
+            SearchNodeProcess(
                 mongod=member,
                 siblings={other: address for other, address in address_of.items() if other != member},
                 port=ports.reserve(name),

@@ -8,7 +8,7 @@ from kb_local.broker_contents import create_topics, resend_after_broker_loss
 from kb_local.deployment import inspect_mongo
 from kb_local.mongod import REPLICA_SET, Mongod, check_mongod, mongod_binary
 from kb_local.ports import Ports
-from kb_local.python_server import GatewayServer, ModelServer
+from kb_local.python_server import GatewayProcess, ModelServerProcess
 from kb_local.search_nodes import SearchNodes
 from kb_local.server import Server
 from kb_local.service import Service
@@ -93,8 +93,8 @@ class Stack:
         self.mongod: Mongod | None = None
         self.search_nodes: SearchNodes | None = None
         self.broker = kafka if isinstance(kafka, Broker) else None
-        self.model_server: ModelServer | None = None
-        self.gateway: GatewayServer | None = None
+        self.model_server: ModelServerProcess | None = None
+        self.gateway: GatewayProcess | None = None
         self.services: dict[str, Service] = {}
         self._service_names = tuple(services)
         self._env = dict(env or {})
@@ -286,7 +286,9 @@ class Stack:
         if self._given_kafka is None:
             self.broker = Broker(port=self.ports.reserve("broker"), log=self.home.log("broker"))
         if self._given_models_api_base is None:
-            self.model_server = ModelServer(port=self.ports.reserve("model-server"), log=self.home.log("model-server"))
+            self.model_server = ModelServerProcess(
+                port=self.ports.reserve("model-server"), log=self.home.log("model-server")
+            )
         await run_all_or_cancel(
             [
                 self._start_mongo(),
@@ -339,7 +341,7 @@ class Stack:
         return service
 
     async def _start_gateway(self) -> None:
-        self.gateway = GatewayServer(
+        self.gateway = GatewayProcess(
             kb_api=self._url_of("kb_api"),
             kb_search=self._url_of("kb_search"),
             port=self.ports.reserve("gateway"),

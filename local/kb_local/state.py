@@ -17,7 +17,7 @@ from kb_local.errors import UnusableHome
 FORMAT = 1
 DEFAULT_FOLDER = ".kb"
 
-Phase = Literal["starting", "ready", "stopping", "stopped", "failed"]
+StackPhase = Literal["starting", "ready", "stopping", "stopped", "failed"]
 ProcessCondition = Literal["starting", "ready", "not ready", "crashed", "stopped"]
 
 
@@ -33,7 +33,7 @@ class ProcessState(BaseModel):
     log: str
 
 
-class Problem(BaseModel):
+class StackProblem(BaseModel):
     problem: str
     remedy: str
 
@@ -41,13 +41,13 @@ class Problem(BaseModel):
 class StackState(BaseModel):
     """State of the supervisor and its processes, as last written."""
 
-    phase: Phase = "stopped"
+    phase: StackPhase = "stopped"
     supervisor_pid: int | None = None
     supervisor_started_at: float | None = None
     base_url: str | None = None
     ports: dict[str, int] = Field(default_factory=dict)
     processes: list[ProcessState] = Field(default_factory=list)
-    failure: Problem | None = None
+    failure: StackProblem | None = None
 
 
 class Secrets(BaseModel):

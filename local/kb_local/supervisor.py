@@ -21,7 +21,16 @@ from kb_local.ports import Ports, parse_port
 from kb_local.server import Server, poll_until
 from kb_local.service import Service
 from kb_local.stack import DEFAULT_DATABASE, PRODUCERS, Stack
-from kb_local.state import Home, Phase, Problem, ProcessCondition, ProcessState, StackState, find_process, home_of
+from kb_local.state import (
+    Home,
+    ProcessCondition,
+    ProcessState,
+    StackPhase,
+    StackProblem,
+    StackState,
+    find_process,
+    home_of,
+)
 from kb_local.wanted_services import wanted_services
 from kb_shared.kafka_connection.connection import KafkaConnection, UnusableKafkaConnection
 from kb_shared.observability import logs
@@ -78,8 +87,8 @@ class Supervisor:
         """
         self._stack = stack
         self._on_change = on_change
-        self._phase: Phase = "starting"
-        self._failure: Problem | None = None
+        self._phase: StackPhase = "starting"
+        self._failure: StackProblem | None = None
         self._histories: dict[str, RestartHistory] = {}
         self._broker_is_filled = asyncio.Event()
         self._last_state: StackState | None = None
@@ -97,7 +106,7 @@ class Supervisor:
             try:
                 await self._run_until(stop)
             except LocalStackError as error:
-                self._phase, self._failure = "failed", Problem(problem=error.problem, remedy=error.remedy)
+                self._phase, self._failure = "failed", StackProblem(problem=error.problem, remedy=error.remedy)
             finally:
                 reporting.cancel()
         self._report()
@@ -306,7 +315,7 @@ async def supervise(environment: Mapping[str, str], *, on_change: Callable[[Stac
         except LocalStackError as error:
             # The state is the one of the run before, and the command that waits for this one looks for its pid.
             ours = {"supervisor_pid": os.getpid(), "supervisor_started_at": psutil.Process().create_time()}
-            failure = Problem(problem=error.problem, remedy=error.remedy)
+            failure = StackProblem(problem=error.problem, remedy=error.remedy)
             write_and_report(home.read_state().model_copy(update={**ours, "phase": "failed", "failure": failure}))
             raise
         await supervisor.run(stop)

@@ -9,7 +9,7 @@ from pydantic_settings import BaseSettings
 from kb_api.settings import ApiSettings
 from kb_indexer.settings import IndexerSettings
 from kb_reconciler.settings import ReconcilerSettings
-from kb_search.settings import Settings as SearchSettings
+from kb_search.settings import SearchSettings
 
 REFERENCE = Path(__file__).parents[2] / "docs/reference/settings.md"
 ROW = re.compile(r"^\| `(?P<name>KB_\w+)` \| (?P<services>[^|]*) \|", re.MULTILINE)

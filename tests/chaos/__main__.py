@@ -18,7 +18,7 @@ from pathlib import Path
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
 from kb_local.server import Server
 from kb_local.wanted_services import ALL_SERVICES
@@ -174,7 +174,7 @@ async def shared_servers(
     # Of all servers of this process: on a busy machine they take their time, which is no finding.
     Server.start_timeout_s = START_TIMEOUT_S
     services = [f"{package}.bootstrap" for package in ALL_SERVICES]
-    models = ModelServer(port=free_port(), log=logs / "model-server.log")
+    models = ModelServerProcess(port=free_port(), log=logs / "model-server.log")
     zygote = Zygote(
         log=logs / "zygote.log",
         preloaded=(*PRELOADED, *services, *(["tests.chaos.mutation"] if mutant else [])),

@@ -13,17 +13,17 @@ from kb_contracts import topics
 from kb_contracts.documents import DocumentEvent
 from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.quiescence import SLOW_S
-from tests.e2e.system import System, new_knowledge_base
+from tests.e2e.system import SystemUnderTest, new_knowledge_base
 
 RETRY_PAUSE_S: Final = 0.2
 REFUSED_FOR_NOW: Final = (409, 503)
 
 
 @dataclass(slots=True)
-class Caller:
+class RecordingCaller:
     """Records all responses in `availability`, and in `violations` those that must not occur."""
 
-    system: System
+    system: SystemUnderTest
     availability: AvailabilityRecorder
     retries: bool
     """True where Kafka and MongoDB may be away: then events are sent in the background until they are acknowledged, and

@@ -20,10 +20,10 @@ from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.failpoints import NAMES
 from tests.chaos.expiry import expire_leases
-from tests.chaos.oracle import Oracle, Problem
+from tests.chaos.oracle import Oracle, OracleFinding
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.workload import Upstream, events_of_every_change, select_part
-from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA, SystemUnderTest, system
 
 DIES_WITHIN_S = 120.0
 LEASED_FOR_LONG = ("backfill.", "sweeper.", "outbox.")
@@ -56,7 +56,7 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CrashOutcome:
     kill: Kill
     exit_status: int | None
     """Exit status; None if the process did not reach the failpoint."""
@@ -66,7 +66,7 @@ class Outcome:
 
 async def run_lane(
     servers: Servers, folder: Path, kills: Sequence[Kill], *, expire_leases_early: bool
-) -> tuple[list[Outcome], list[str]]:
+) -> tuple[list[CrashOutcome], list[str]]:
     """Run one chain; return the outcome of each round, and the problems that belong to no round.
 
     Args:
@@ -84,7 +84,7 @@ async def run_lane(
         await lane.recover()
         problems = await lane.oracle.check(lane.system)
     outcomes = [
-        Outcome(kill, status, tuple(map(_describe, _of(problems, kill))))
+        CrashOutcome(kill, status, tuple(map(_describe, _of(problems, kill))))
         for kill, status in zip(kills, statuses, strict=True)
     ]
     attributed = {problem for kill in kills for problem in _of(problems, kill)}
@@ -116,8 +116,8 @@ def draw_failpoints(seed: int, rounds: int, lanes: int) -> list[list[Kill]]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Lane:
-    system: System
+class _CrashLane:
+    system: SystemUnderTest
     oracle: Oracle
     upstream: Upstream
 
@@ -186,7 +186,7 @@ async def _wait_until_dead(process: Server) -> int | None:
 
 
 @asynccontextmanager
-async def one_indexer(servers: Servers, folder: Path) -> AsyncIterator[System]:
+async def one_indexer(servers: Servers, folder: Path) -> AsyncIterator[SystemUnderTest]:
     """A system with a database and topics of its own, whose indexer is about to be killed."""
     name = f"crashes_{uuid4().hex[:12]}"
     async with (
@@ -208,14 +208,14 @@ async def one_indexer(servers: Servers, folder: Path) -> AsyncIterator[System]:
 
 
 @asynccontextmanager
-async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_Lane]:
+async def _lane(servers: Servers, folder: Path) -> AsyncIterator[_CrashLane]:
     async with one_indexer(servers, folder) as opened:
-        yield _Lane(opened, Oracle(), Upstream(opened.organization_id))
+        yield _CrashLane(opened, Oracle(), Upstream(opened.organization_id))
 
 
-def _of(problems: Sequence[Problem], kill: Kill) -> list[Problem]:
+def _of(problems: Sequence[OracleFinding], kill: Kill) -> list[OracleFinding]:
     return [problem for problem in problems if (problem.document_id or "").startswith(f"{kill.documents}-")]
 
 
-def _describe(problem: Problem) -> str:
+def _describe(problem: OracleFinding) -> str:
     return f"{problem.document_id} {problem.what}" if problem.document_id else problem.what

@@ -8,7 +8,7 @@ from typing import Any
 from kb_local.model_server.hash_model import vector_of
 from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.revisions import Revisions
-from tests.e2e.system import DIMENSIONS, System
+from tests.e2e.system import DIMENSIONS, SystemUnderTest
 
 ALL = 20
 """Limit of results: more than any of these documents has chunks."""
@@ -18,7 +18,7 @@ ALL = 20
 class DocumentReader:
     """Readers of one document, and the violations that they saw."""
 
-    system: System
+    system: SystemUnderTest
     kb_id: str
     document_id: str
     revisions: Revisions

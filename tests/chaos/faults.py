@@ -10,7 +10,7 @@ from kb_local.ports import NO_TLS
 from kb_local.service import Service
 from kb_local.stack import Stack
 from tests.chaos.clock import Clock
-from tests.chaos.plan import Freeze, Join, Kill, KillAt, Misbehave, Plan, ProcessFault, RestartBroker
+from tests.chaos.plan import FaultPlan, Freeze, Join, Kill, KillAt, Misbehave, ProcessFault, RestartBroker
 from tests.chaos.quiescence import SLOW_S
 
 
@@ -23,7 +23,7 @@ class Faults:
     """Faults of one run. `wrong` lists effects that no fault explains."""
 
     stack: Stack
-    plan: Plan
+    plan: FaultPlan
     clock: Clock
     upstream_still: asyncio.Lock
     """Held while the broker is down, because publishing is not possible then."""

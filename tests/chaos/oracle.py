@@ -28,14 +28,14 @@ from kb_shared.mongo.vector import from_binary
 from kb_shared.text import text_normalization
 from tests.chaos.quiescence import SLOW_S
 from tests.e2e.kafka_log import ConsumedMessage
-from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, System
+from tests.e2e.system import CHUNK_SIZE, DIMENSIONS, SystemUnderTest
 from tests.waiting import until
 
 _CUT = ChunkingConfig(ChunkerType.RECURSIVE, CHUNK_SIZE, 0, text_normalization.CURRENT)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class OracleFinding:
     what: str
     document_id: str | None = None
 
@@ -80,10 +80,10 @@ class Oracle:
             if expected_document.text and expected_document.tag_ids & self.knowledge_bases[kb_id]
         }
 
-    async def check(self, system: System) -> list[Problem]:
+    async def check(self, system: SystemUnderTest) -> list[OracleFinding]:
         """Return all differences from the expected state. The system must be idle."""
         outcomes = await system.kafka.read(topics.KB_EVENTS)
-        problems: list[Problem] = []
+        problems: list[OracleFinding] = []
         for kb_id in self.knowledge_bases:
             problems += await self._knowledge_base(system, kb_id)
             problems += await self._announcements(kb_id, outcomes)
@@ -94,7 +94,7 @@ class Oracle:
         problems += await self._dead_letters(system)
         return problems
 
-    async def _knowledge_base(self, system: System, kb_id: str) -> list[Problem]:
+    async def _knowledge_base(self, system: SystemUnderTest, kb_id: str) -> list[OracleFinding]:
         members = self.expected_members(kb_id)
         stored = await system.database[f"kb_vectors_{kb_id}"].find().to_list()
         live: defaultdict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -102,25 +102,27 @@ class Oracle:
             if row["until"] is None:
                 live[row["document_id"]].append(row)
         rows = {row["document_id"]: row async for row in system.database.document_index.find({"kb_id": kb_id})}
-        problems = [Problem(f"is in {kb_id} and must not be", i) for i in (rows.keys() | live.keys()) - members.keys()]
+        problems = [
+            OracleFinding(f"is in {kb_id} and must not be", i) for i in (rows.keys() | live.keys()) - members.keys()
+        ]
         # A document that leaves a KB leaves it completely, at once.
         left_behind = {row["document_id"] for row in stored} - members.keys() - live.keys()
-        problems += [Problem(f"has retired chunks in {kb_id} although it left", i) for i in left_behind]
+        problems += [OracleFinding(f"has retired chunks in {kb_id} although it left", i) for i in left_behind]
         problems += [
-            Problem(f"has a chunk in {kb_id} that is neither live nor retired", row["document_id"])
+            OracleFinding(f"has a chunk in {kb_id} that is neither live nor retired", row["document_id"])
             for row in stored
             if row["until"] is not None and ("retired_at" not in row or row["since"] > row["until"])
         ]
         for document_id, expected_document in members.items():
             wrong = _violations_in(expected_document, live[document_id], rows.get(document_id))
-            problems += [Problem(f"in {kb_id}: {what}", document_id) for what in wrong]
+            problems += [OracleFinding(f"in {kb_id}: {what}", document_id) for what in wrong]
         counted = [row async for row in system.database.kb_slots.find({"kb_id": kb_id})]
         totals = (sum(row["documents"] for row in counted), sum(row["chunks"] for row in counted))
         if totals != (there := (len(rows), sum(map(len, live.values())))):
-            problems.append(Problem(f"{kb_id} counts {totals} documents and chunks where {there} are"))
+            problems.append(OracleFinding(f"{kb_id} counts {totals} documents and chunks where {there} are"))
         return problems
 
-    async def _announcements(self, kb_id: str, outcomes: Sequence[ConsumedMessage]) -> list[Problem]:
+    async def _announcements(self, kb_id: str, outcomes: Sequence[ConsumedMessage]) -> list[OracleFinding]:
         """Check that the last message about each document describes its current state."""
         last: dict[str, Any] = {}
         for message in outcomes:
@@ -132,41 +134,43 @@ class Oracle:
         for document_id, expected_document in members.items():
             wanted = ("document.indexed.v1", expected_document.text.revision if expected_document.text else None)
             if last.get(document_id) != wanted:
-                problems.append(Problem(f"was last announced as {last.get(document_id)}, not {wanted}", document_id))
+                problems.append(
+                    OracleFinding(f"was last announced as {last.get(document_id)}, not {wanted}", document_id)
+                )
         problems += [
-            Problem(f"was last announced as {told[0]}", document_id)
+            OracleFinding(f"was last announced as {told[0]}", document_id)
             for document_id, told in last.items()
             if document_id not in members and told[0] != "document.removed.v1"
         ]
         return problems
 
-    async def _projection(self, system: System) -> list[Problem]:
+    async def _projection(self, system: SystemUnderTest) -> list[OracleFinding]:
         problems = []
         own = {"organization_id": system.organization_id}
         rows = {row["document_id"]: row async for row in system.database.documents.find(own)}
         for document_id, events in self.events.items():
             row, expected_document = rows.pop(document_id, None), derive_expected(events)
             if row is None:
-                problems.append(Problem("was never projected", document_id))
+                problems.append(OracleFinding("was never projected", document_id))
             elif _projected(row) != (
                 expected_document.text.revision if expected_document.text else None,
                 expected_document.tag_ids,
                 expected_document.metadata,
             ):
-                problems.append(Problem(f"is projected as {_projected(row)}", document_id))
-        return problems + [Problem("is projected and was never published", document_id) for document_id in rows]
+                problems.append(OracleFinding(f"is projected as {_projected(row)}", document_id))
+        return problems + [OracleFinding("is projected and was never published", document_id) for document_id in rows]
 
-    async def _strays(self, system: System) -> list[Problem]:
+    async def _strays(self, system: SystemUnderTest) -> list[OracleFinding]:
         database = system.database
         names = await database.list_collection_names(filter={"name": {"$regex": "^kb_vectors_"}})
         known = {f"kb_vectors_{kb_id}" for kb_id in self.knowledge_bases}
-        problems = [Problem(f"a stray collection {name}") for name in set(names) - known]
+        problems = [OracleFinding(f"a stray collection {name}") for name in set(names) - known]
         for name in ("document_index", "kb_slots", "backfills", "index_jobs"):
             kb_ids = set(await database[name].distinct("kb_id")) - self.knowledge_bases.keys()
-            problems += [Problem(f"a row in {name} of {kb_id}, which is no more") for kb_id in kb_ids]
+            problems += [OracleFinding(f"a row in {name} of {kb_id}, which is no more") for kb_id in kb_ids]
         return problems
 
-    async def _jobs(self, system: System) -> list[Problem]:
+    async def _jobs(self, system: SystemUnderTest) -> list[OracleFinding]:
         """Every job is done, but for documents that have a tag of the KB and no text yet."""
         waiting = {
             (kb_id, document_id, "waiting_for_text")
@@ -177,11 +181,14 @@ class Oracle:
         }
         jobs = {(job["kb_id"], job["document_id"], job["state"]) async for job in system.database.index_jobs.find()}
         return [
-            *(Problem(f"has a job {state} in {kb_id}", document_id) for kb_id, document_id, state in jobs - waiting),
-            *(Problem(f"does not wait in {kb_id}", document_id) for kb_id, document_id, _ in waiting - jobs),
+            *(
+                OracleFinding(f"has a job {state} in {kb_id}", document_id)
+                for kb_id, document_id, state in jobs - waiting
+            ),
+            *(OracleFinding(f"does not wait in {kb_id}", document_id) for kb_id, document_id, _ in waiting - jobs),
         ]
 
-    async def _charges(self, system: System) -> list[Problem]:
+    async def _charges(self, system: SystemUnderTest) -> list[OracleFinding]:
         """Check that each charge equals the number of embeddings stored with it, and was announced.
 
         Readers may go on to search, and to pay for it: what is charged meanwhile may be told of later.
@@ -194,30 +201,32 @@ class Oracle:
         told = {bill["ledger_id"]: bill["count"] for bill in bills}
         charged_by_now = await _charged(system)
         return [
-            Problem(
+            OracleFinding(
                 f"{count} SPUs charged and {told.get(ledger_id, 0)} told of for {stored[ledger_id]} embeddings stored"
             )
             for ledger_id, count in charged.items()
             if not count == stored[ledger_id] == told.get(ledger_id)
         ] + [
-            Problem(f"{told.get(ledger_id, 0)} SPUs billed and {stored[ledger_id]} embeddings stored without a charge")
+            OracleFinding(
+                f"{told.get(ledger_id, 0)} SPUs billed and {stored[ledger_id]} embeddings stored without a charge"
+            )
             for ledger_id in (told.keys() | stored.keys()) - charged_by_now.keys()
         ]
 
-    async def _dead_letters(self, system: System) -> list[Problem]:
+    async def _dead_letters(self, system: SystemUnderTest) -> list[OracleFinding]:
         # A crash between the dead letter and the offset writes it twice.
         buried = {await read_body(system, letter) for letter in await system.kafka.read(topics.DEAD_LETTERS)}
         return [
             *(
-                Problem("a malformed record is not among the dead letters")
+                OracleFinding("a malformed record is not among the dead letters")
                 for value in self.malformed
                 if value not in buried
             ),
-            *(Problem("a good message is among the dead letters") for _ in buried.difference(self.malformed)),
+            *(OracleFinding("a good message is among the dead letters") for _ in buried.difference(self.malformed)),
         ]
 
 
-async def read_body(system: System, letter: ConsumedMessage) -> bytes | None:
+async def read_body(system: SystemUnderTest, letter: ConsumedMessage) -> bytes | None:
     """Return the original bytes of a dead letter; large ones are in MongoDB."""
     if (reference := letter.headers.get("x-body-ref")) is None:
         return letter.value
@@ -274,11 +283,11 @@ def _violations_in(
         yield "chunks are not in the order of the text, each once"
 
 
-async def _charged(system: System) -> dict[str, int]:
+async def _charged(system: SystemUnderTest) -> dict[str, int]:
     return {row["_id"]: row["count"] async for row in system.database.spu_ledger.find()}
 
 
-async def _all_is_sent(system: System) -> bool:
+async def _all_is_sent(system: SystemUnderTest) -> bool:
     return not await system.database.outbox.count_documents({"sent_at": None})
 
 

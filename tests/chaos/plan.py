@@ -135,7 +135,7 @@ ProcessFault = Kill | KillAt | Freeze | Join | RestartBroker
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class FaultPlan:
     """Each sequence is in the order of time; faults of one sequence never overlap."""
 
     seed: int
@@ -150,10 +150,10 @@ class Plan:
     provider_faults: Sequence[Misbehave]
 
 
-def create_plan(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> Plan:
+def create_plan(seed: int, *, seconds: float, replicas: int, upstream: Upstream) -> FaultPlan:
     # A generator each: what one part draws changes nothing of the others.
     dice = random.Random(f"run/{seed}")
-    return Plan(
+    return FaultPlan(
         seed=seed,
         seconds=seconds,
         replicas=replicas,

@@ -6,7 +6,7 @@ from time import monotonic
 
 from pymongo.errors import ConnectionFailure
 
-from tests.e2e.system import System
+from tests.e2e.system import SystemUnderTest
 
 _OPEN = {"state": {"$in": ["pending", "running"]}}
 _BETWEEN_LOOKS_S = 0.25
@@ -24,7 +24,7 @@ class Activity:
     told: str = field(compare=False)
 
 
-async def until_quiescent(system: System) -> None:
+async def until_quiescent(system: SystemUnderTest) -> None:
     """Wait until every event is consumed, every job done, every scan ended and every message sent.
 
     However long that takes: a busy machine is slow. What is stuck shows no activity that it had not shown before.
@@ -43,13 +43,13 @@ async def until_quiescent(system: System) -> None:
         await asyncio.sleep(_BETWEEN_LOOKS_S)
 
 
-async def describe_activity(system: System) -> str | None:
+async def describe_activity(system: SystemUnderTest) -> str | None:
     """Return what is not done yet; None if nothing moves."""
     activity = await _find_activity(system)
     return None if activity is None else activity.told
 
 
-async def _find_activity(system: System) -> Activity | None:
+async def _find_activity(system: SystemUnderTest) -> Activity | None:
     """In the order in which one thing causes the next: what is quiet once cannot be stirred by what comes before it."""
     try:
         # The lag is dear to ask for, and this mostly says enough.
@@ -63,7 +63,7 @@ async def _find_activity(system: System) -> Activity | None:
         return _combine_activity("a MongoDB that does not answer")
 
 
-async def _find_activity_in_mongo(system: System) -> Activity | None:
+async def _find_activity_in_mongo(system: SystemUnderTest) -> Activity | None:
     database = system.database
     scans = [scan async for scan in database.backfills.find({"state": "running"})]
     jobs = [job async for job in database.index_jobs.find(_OPEN)]

@@ -18,7 +18,7 @@ from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from tests.chaos.availability import AvailabilityRecorder
-from tests.chaos.caller import Caller
+from tests.chaos.caller import RecordingCaller
 from tests.chaos.clock import Clock
 from tests.chaos.cluster_faults import ClusterFaults, Clusters
 from tests.chaos.document_reader import DocumentReader
@@ -34,7 +34,7 @@ from tests.chaos.plan import (
     Create,
     Deliver,
     Drop,
-    Plan,
+    FaultPlan,
     RestartBroker,
     Retag,
     ReviseWatched,
@@ -45,7 +45,7 @@ from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.revisions import Revisions
 from tests.chaos.swap_runs import run_too_often
 from tests.chaos.workload import Upstream
-from tests.e2e.system import QUICK, QUICK_ON_KAFKA, System, system, until
+from tests.e2e.system import QUICK, QUICK_ON_KAFKA, SystemUnderTest, system, until
 
 BETWEEN_READS_S = 0.05
 _PRODUCERS = ("kb_api", "kb_indexer", "kb_reconciler")
@@ -107,7 +107,7 @@ async def run(
         return Verdict(problems, reads, chaos.refused, chaos.stuck, took_s, seen.answers, seen.gaps_s)
 
 
-def without_broker_restarts(plan: Plan) -> Plan:
+def without_broker_restarts(plan: FaultPlan) -> FaultPlan:
     """Return the plan without what only a broker without memory needs: nothing that was acknowledged gets lost."""
     faults = [fault for fault in plan.process_faults if not isinstance(fault, RestartBroker)]
     return replace(plan, process_faults=faults, heals_by_restart=False)
@@ -115,8 +115,8 @@ def without_broker_restarts(plan: Plan) -> Plan:
 
 @dataclass(slots=True)
 class _Chaos:
-    system: System
-    plan: Plan
+    system: SystemUnderTest
+    plan: FaultPlan
     upstream: Upstream
     clusters: Clusters
     outages: Outages
@@ -124,7 +124,7 @@ class _Chaos:
     """With too little CPU no swap may run in vain more than once."""
     oracle: Oracle = field(default_factory=Oracle)
     availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
-    caller: Caller = field(init=False)
+    caller: RecordingCaller = field(init=False)
     readers: list[DocumentReader] = field(default_factory=list)
     refused: int = 0
     stuck: bool = False
@@ -135,7 +135,7 @@ class _Chaos:
     _upstream_still: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.caller = Caller(self.system, self.availability, retries=self.clusters.any)
+        self.caller = RecordingCaller(self.system, self.availability, retries=self.clusters.any)
 
     async def run(self) -> list[str]:
         await self._prepare()
@@ -310,7 +310,9 @@ def _timing_settings(servers: ChaosServers) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def _system(servers: ChaosServers, folder: Path, plan: Plan, *, reconciler: bool) -> AsyncIterator[System]:
+async def _system(
+    servers: ChaosServers, folder: Path, plan: FaultPlan, *, reconciler: bool
+) -> AsyncIterator[SystemUnderTest]:
     name = f"chaos_{plan.seed}_{uuid4().hex[:12]}"
     brokers = servers.clusters.brokers
     services = ["kb_api", *indexer_names(plan.replicas), "kb_search", *(["kb_reconciler"] if reconciler else [])]

@@ -9,7 +9,7 @@ from tests.chaos.faults import program_provider
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import QUICK, System, system, until
+from tests.e2e.system import QUICK, SystemUnderTest, system, until
 
 DOCUMENTS = 8
 
@@ -45,7 +45,7 @@ async def test_a_broker_that_forgets_everything_loses_nothing_that_was_accepted(
 
 
 @asynccontextmanager
-async def _stack_with_its_own_broker(servers: Servers, folder: Path) -> AsyncIterator[System]:
+async def _stack_with_its_own_broker(servers: Servers, folder: Path) -> AsyncIterator[SystemUnderTest]:
     name = f"broker_{uuid4().hex[:12]}"
     async with (
         Stack(
@@ -64,7 +64,7 @@ async def _stack_with_its_own_broker(servers: Servers, folder: Path) -> AsyncIte
 
 
 @asynccontextmanager
-async def _no_embedding(opened: System) -> AsyncIterator[None]:
+async def _no_embedding(opened: SystemUnderTest) -> AsyncIterator[None]:
     """None is answered before the indexer gives up on it: what was begun meanwhile stays begun."""
     await program_provider(opened.stack, {"delay_ms": 120_000})
     try:
@@ -73,6 +73,6 @@ async def _no_embedding(opened: System) -> AsyncIterator[None]:
         await program_provider(opened.stack, {})
 
 
-async def _all_accepted_and_few_claimed(opened: System) -> bool:
+async def _all_accepted_and_few_claimed(opened: SystemUnderTest) -> bool:
     jobs = [job["state"] async for job in opened.database.index_jobs.find({}, {"state": 1})]
     return len(jobs) == DOCUMENTS and 1 <= jobs.count("running") <= 2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kb_shared.failpoints import NAMES
-from tests.chaos.crashes import Kill, Outcome, Servers, distribute_failpoints, draw_failpoints, run_lane
+from tests.chaos.crashes import CrashOutcome, Kill, Servers, distribute_failpoints, draw_failpoints, run_lane
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -17,7 +17,7 @@ SEED = 20
 
 @dataclass(frozen=True, slots=True)
 class Crashes:
-    by_failpoint: Mapping[str, Outcome]
+    by_failpoint: Mapping[str, CrashOutcome]
     other_problems: Sequence[str]
 
 
@@ -35,7 +35,7 @@ async def crashes(servers: Servers, tmp_path_factory: pytest.TempPathFactory) ->
 
 async def _run(
     servers: Servers, folder: Path, chains: Sequence[Sequence[Kill]], *, expire_leases_early: bool
-) -> tuple[list[Outcome], list[str]]:
+) -> tuple[list[CrashOutcome], list[str]]:
     async with asyncio.TaskGroup() as group:
         lanes = [
             group.create_task(run_lane(servers, folder / str(n), chain, expire_leases_early=expire_leases_early))

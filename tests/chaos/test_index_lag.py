@@ -17,8 +17,8 @@ from tests.chaos.document_reader import DocumentReader
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.revisions import Revisions
 from tests.chaos.workload import Upstream, paragraph
-from tests.conftest import MongoDeployment
-from tests.e2e.system import DIMENSIONS, QUICK, System, system, until
+from tests.conftest import RunningMongo
+from tests.e2e.system import DIMENSIONS, QUICK, SystemUnderTest, system, until
 
 LAG_MS = 1000
 READERS = 3
@@ -29,9 +29,9 @@ OTHER_DOCUMENTS = 20
 
 @pytest.fixture(scope="module")
 async def lagging(
-    mongod: MongoDeployment | Mongod, servers: Servers, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[System]:
-    if isinstance(mongod, MongoDeployment):
+    mongod: RunningMongo | Mongod, servers: Servers, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[SystemUnderTest]:
+    if isinstance(mongod, RunningMongo):
         pytest.skip("only the search node can be told how far to trail")
     name = f"lag_{uuid4().hex[:12]}"
     async with (
@@ -53,17 +53,17 @@ async def lagging(
         await opened.database.client.drop_database(name)
 
 
-async def test_no_read_is_empty_or_mixed_while_a_document_changes(lagging: System) -> None:
+async def test_no_read_is_empty_or_mixed_while_a_document_changes(lagging: SystemUnderTest) -> None:
     await _change_and_read(lagging, fast=7, slow=3)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1200)
-async def test_no_read_is_empty_or_mixed_in_a_hundred_changes(lagging: System) -> None:
+async def test_no_read_is_empty_or_mixed_in_a_hundred_changes(lagging: SystemUnderTest) -> None:
     await _change_and_read(lagging, fast=100, slow=100)
 
 
-async def _change_and_read(lagging: System, *, fast: int, slow: int) -> None:
+async def _change_and_read(lagging: SystemUnderTest, *, fast: int, slow: int) -> None:
     """Change one document every 0.3 s and another every 2.5 s, with readers of both."""
     tag = f"t-{uuid4().hex[:8]}"
     await lagging.create_tags(tag)
@@ -125,7 +125,7 @@ async def _was_read(reader: DocumentReader, *, times: int) -> bool:
     return reader.reads >= times
 
 
-async def _exists(lagging: System, row: dict[str, Any]) -> bool:
+async def _exists(lagging: SystemUnderTest, row: dict[str, Any]) -> bool:
     return await lagging.database.document_index.find_one(row) is not None
 
 
@@ -154,5 +154,5 @@ async def _until_index_knows(reader: DocumentReader) -> None:
         await until(knows)
 
 
-async def _nothing_retired(lagging: System, kb_id: str) -> bool:
+async def _nothing_retired(lagging: SystemUnderTest, kb_id: str) -> bool:
     return await lagging.database[f"kb_vectors_{kb_id}"].count_documents({"until": {"$ne": None}}) == 0

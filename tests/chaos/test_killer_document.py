@@ -10,7 +10,7 @@ from tests.chaos.crashes import Servers, one_indexer
 from tests.chaos.faults import program_provider
 from tests.chaos.quiescence import SLOW_S, until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import System, until
+from tests.e2e.system import SystemUnderTest, until
 
 KILLER = "killer"
 INNOCENTS = [f"innocent-{n}" for n in range(6)]
@@ -41,7 +41,7 @@ async def test_a_document_that_kills_indexers_is_given_up_and_no_document_beside
         assert set(await opened.database.document_index.distinct("document_id")) == set(INNOCENTS)
 
 
-async def _kill_indexer_at_work(opened: System) -> int:
+async def _kill_indexer_at_work(opened: SystemUnderTest) -> int:
     """Kill the indexer each time it is at work on the killer, until it is given up; return how often that was."""
     kills = 0
     indexer = opened.stack.services["kb_indexer"]
@@ -66,6 +66,6 @@ async def _kill_indexer_at_work(opened: System) -> int:
         )
 
 
-async def _is_taken_over(opened: System, dead: str) -> bool:
+async def _is_taken_over(opened: SystemUnderTest, dead: str) -> bool:
     job = await opened.database.index_jobs.find_one({"document_id": KILLER})
     return job is not None and job["lease_owner"] != dead

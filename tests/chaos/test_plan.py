@@ -4,13 +4,13 @@ from itertools import pairwise
 import pytest
 
 from tests.chaos.outages import Outage, create_outages
-from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, Plan, Retag, create_plan
+from tests.chaos.plan import READ, WATCHED_TAG, Create, Deliver, Drop, FaultPlan, Retag, create_plan
 from tests.chaos.workload import Upstream
 
 PLANS = [(seed, seconds, replicas) for seed in range(20) for seconds, replicas in ((8.0, 1), (20.0, 2))]
 
 
-def _plan(seed: int, seconds: float, replicas: int) -> Plan:
+def _plan(seed: int, seconds: float, replicas: int) -> FaultPlan:
     return create_plan(seed, seconds=seconds, replicas=replicas, upstream=Upstream("local"))
 
 
@@ -28,7 +28,7 @@ def test_a_plan_can_be_carried_out(seed: int, seconds: float, replicas: int) -> 
     _assert_knowledge_bases_are_there_when_changed(plan)
 
 
-def _assert_revisions_are_unambiguous(plan: Plan) -> None:
+def _assert_revisions_are_unambiguous(plan: FaultPlan) -> None:
     """The oracle requires it: only the projection decides which of two equal revisions wins."""
     meanings = defaultdict(set)
     for change in plan.changes:
@@ -38,7 +38,7 @@ def _assert_revisions_are_unambiguous(plan: Plan) -> None:
     assert all(len(meaning) == 1 for meaning in meanings.values())
 
 
-def _assert_knowledge_bases_are_there_when_changed(plan: Plan) -> None:
+def _assert_knowledge_bases_are_there_when_changed(plan: FaultPlan) -> None:
     there = {READ}
     for change in plan.changes:
         match change:

@@ -3,10 +3,10 @@ from pathlib import Path
 import pytest
 
 from kb_local.mongod import Mongod
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.zygote import Zygote
 from tests.chaos.run import ChaosServers, run
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 
 SHORT = 8.0
 SHORT_SEED = 1
@@ -15,7 +15,7 @@ REGRESSIONS: tuple[int, ...] = ()
 
 
 @pytest.fixture
-def chaos_servers(mongod: MongoDeployment | Mongod, model_server: ModelServer, zygote: Zygote) -> ChaosServers:
+def chaos_servers(mongod: RunningMongo | Mongod, model_server: ModelServerProcess, zygote: Zygote) -> ChaosServers:
     return ChaosServers(mongod.uri, model_server.api_base, zygote)
 
 

@@ -18,7 +18,7 @@ from pymongo.operations import SearchIndexModel
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from kb_local.server import poll_until
 from kb_shared.mongo import chunk_indexes, search_indexes, vectors
 from kb_shared.mongo.vectors import ChunkMetadata, Chunks, EmbeddedChunk
@@ -99,7 +99,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="kb-clients-") as folder:
         mongod = Mongod(Path(folder) / "mongo", port=free_port(), log=Path(folder) / "mongod.log")
         await mongod.start()
-        node = SearchNode(mongod=mongod.address, port=free_port(), log=Path(folder) / "search-node.log")
+        node = SearchNodeProcess(mongod=mongod.address, port=free_port(), log=Path(folder) / "search-node.log")
         try:
             await node.start()
             async with AsyncMongoClient[dict[str, Any]](node.uri) as client:

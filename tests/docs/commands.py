@@ -27,7 +27,7 @@ _OF_MAKE: Final = re.compile(r"make (?P<targets>[a-z -]+?)(\s+#.*)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CodeBlock:
     """A fenced block of any language."""
 
     line: int
@@ -39,7 +39,7 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class DocumentedCommand:
     """A command and what it prints according to the page."""
 
     line: int
@@ -54,14 +54,14 @@ class Command:
         return matched["targets"].split() if matched else []
 
 
-def parse_blocks(markdown: str) -> list[Block]:
+def parse_blocks(markdown: str) -> list[CodeBlock]:
     """Return all fenced blocks of a page."""
     found = []
     for match in _FENCED.finditer(markdown):
         before = markdown[: match.start()]
         reason = _NOT_RUN.search(before)
         found.append(
-            Block(
+            CodeBlock(
                 line=before.count("\n") + 1,
                 language=match["language"],
                 text=textwrap.dedent(match["body"]),
@@ -71,14 +71,14 @@ def parse_blocks(markdown: str) -> list[Block]:
     return found
 
 
-def parse_commands(block: Block) -> list[Command]:
+def parse_commands(block: CodeBlock) -> list[DocumentedCommand]:
     """Return the commands of a block, in order; none if it is of another language."""
     if block.language == "sh":
-        return [Command(block.line + 1, block.text, "")]
+        return [DocumentedCommand(block.line + 1, block.text, "")]
     return [*_console(block)] if block.language == "console" else []
 
 
-def runnable_commands(markdown: str) -> list[Command]:
+def runnable_commands(markdown: str) -> list[DocumentedCommand]:
     """Return the commands of a page that a test can run: no block with a reason, and no call of `make`."""
     return [
         command
@@ -89,7 +89,7 @@ def runnable_commands(markdown: str) -> list[Command]:
     ]
 
 
-def _console(block: Block) -> Iterator[Command]:
+def _console(block: CodeBlock) -> Iterator[DocumentedCommand]:
     lines = block.text.splitlines()
     number = 0
     while number < len(lines):
@@ -103,7 +103,7 @@ def _console(block: Block) -> Iterator[Command]:
         while number < len(lines) and not lines[number].startswith(PROMPT):
             output.append(lines[number])
             number += 1
-        yield Command(block.line + 1 + first, text, "\n".join(output))
+        yield DocumentedCommand(block.line + 1 + first, text, "\n".join(output))
 
 
 def _is_incomplete(text: str) -> bool:

@@ -10,10 +10,10 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from kb_local.broker import Broker
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from tests.conftest import KafkaCluster, MongoDeployment
+from tests.conftest import KafkaCluster, RunningMongo
 from tests.docs.commands import runnable_commands
 from tests.docs.shell import run_page
 
@@ -30,9 +30,9 @@ class DocsStack:
 
 @pytest.fixture(scope="module")
 async def stack(
-    search_node: MongoDeployment | SearchNode,
+    search_node: RunningMongo | SearchNodeProcess,
     broker: KafkaCluster | Broker,
-    model_server: ModelServer,
+    model_server: ModelServerProcess,
     zygote: Zygote,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Stack]:

@@ -9,7 +9,7 @@ from doctest import ELLIPSIS, NORMALIZE_WHITESPACE, OutputChecker
 from pathlib import Path
 from typing import Final
 
-from tests.docs.commands import Command
+from tests.docs.commands import DocumentedCommand
 
 PAGE_WITHIN_S: Final = 90.0
 # An answer other than 2xx fails its command.
@@ -22,7 +22,12 @@ class CommandFailed(AssertionError):
 
 
 async def run_page(
-    page: str, commands: Sequence[Command], *, folder: Path, variables: Mapping[str, str], returned: Sequence[str] = ()
+    page: str,
+    commands: Sequence[DocumentedCommand],
+    *,
+    folder: Path,
+    variables: Mapping[str, str],
+    returned: Sequence[str] = (),
 ) -> dict[str, str]:
     """Run all commands, compare what they print, and return the values of the variables named by `returned`.
 
@@ -64,7 +69,7 @@ async def run_page(
     return {name: (folder / f"value-{name}").read_text() for name in returned}
 
 
-def _script(folder: Path, commands: Sequence[Command], returned: Sequence[str]) -> str:
+def _script(folder: Path, commands: Sequence[DocumentedCommand], returned: Sequence[str]) -> str:
     lines = ["set -u -o pipefail"]
     for at, command in enumerate(commands):
         (folder / f"command-{at}").write_text(command.text)
@@ -74,7 +79,7 @@ def _script(folder: Path, commands: Sequence[Command], returned: Sequence[str]) 
     return "\n".join(lines) + "\n"
 
 
-def _check_output(page: str, command: Command, folder: Path, at: int) -> None:
+def _check_output(page: str, command: DocumentedCommand, folder: Path, at: int) -> None:
     printed = (folder / f"output-{at}").read_text()
     if command.output and not OutputChecker().check_output(
         command.output + "\n", printed, ELLIPSIS | NORMALIZE_WHITESPACE
@@ -82,7 +87,7 @@ def _check_output(page: str, command: Command, folder: Path, at: int) -> None:
         raise _failed(page, command, f"should print\n{command.output}", folder, at)
 
 
-def _failed(page: str, command: Command, how: str, folder: Path, at: int) -> CommandFailed:
+def _failed(page: str, command: DocumentedCommand, how: str, folder: Path, at: int) -> CommandFailed:
     printed = "".join(
         (folder / name).read_text() for name in (f"output-{at}", f"errors-{at}") if (folder / name).exists()
     )

@@ -9,7 +9,7 @@ import pytest
 
 from kb_local.display import print_running
 from kb_local.state import Home, StackState
-from tests.docs.commands import LANGUAGES, Command, parse_blocks, parse_commands, runnable_commands
+from tests.docs.commands import LANGUAGES, DocumentedCommand, parse_blocks, parse_commands, runnable_commands
 from tests.docs.conftest import ROOT, TUTORIAL, DocsStack
 from tests.docs.shell import run_page
 
@@ -34,7 +34,7 @@ def page_name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-def commands_of_pages() -> dict[str, list[Command]]:
+def commands_of_pages() -> dict[str, list[DocumentedCommand]]:
     """Return what is to be run, by page; the tutorial is run before."""
     found = {page_name(page): runnable_commands(page.read_text()) for page in PAGES if page != TUTORIAL}
     return {page: runnable for page, runnable in found.items() if runnable}

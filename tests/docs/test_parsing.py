@@ -1,6 +1,6 @@
 """How the commands of a page are read."""
 
-from tests.docs.commands import Block, parse_blocks, parse_commands, runnable_commands
+from tests.docs.commands import CodeBlock, parse_blocks, parse_commands, runnable_commands
 
 PAGE = """# Title
 
@@ -66,5 +66,5 @@ def test_targets_of_make_are_known() -> None:
 
 
 def test_a_block_of_sh_is_one_command() -> None:
-    (command,) = parse_commands(Block(7, "sh", "A=1\necho $A\n", None))
+    (command,) = parse_commands(CodeBlock(7, "sh", "A=1\necho $A\n", None))
     assert (command.line, command.text) == (8, "A=1\necho $A\n")

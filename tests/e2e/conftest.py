@@ -4,12 +4,12 @@ from uuid import uuid4
 import pytest
 
 from kb_local.broker import Broker
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.oracle import Oracle
 from tests.chaos.workload import Upstream
-from tests.conftest import KafkaCluster, MongoDeployment
+from tests.conftest import KafkaCluster, RunningMongo
 from tests.e2e.running_system import RunningSystem
 from tests.e2e.system import QUICK, system
 from tests.kafka_access import OPERATOR, kafka_access
@@ -22,9 +22,9 @@ UNHURRIED = {**QUICK, "KB_JOB_LEASE_S": "30", "KB_KAFKA_SESSION_TIMEOUT_MS": "15
 
 @pytest.fixture(scope="package")
 async def running(
-    search_node: MongoDeployment | SearchNode,
+    search_node: RunningMongo | SearchNodeProcess,
     broker: KafkaCluster | Broker,
-    model_server: ModelServer,
+    model_server: ModelServerProcess,
     zygote: Zygote,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[RunningSystem]:

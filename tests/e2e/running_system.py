@@ -10,12 +10,12 @@ from kb_contracts.topics import Topic
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream
-from tests.e2e.system import System
+from tests.e2e.system import SystemUnderTest
 
 
 @dataclass(frozen=True, slots=True)
 class RunningSystem:
-    system: System
+    system: SystemUnderTest
     oracle: Oracle
     upstream: Upstream
 

@@ -16,7 +16,7 @@ from tests.e2e.kafka_log import KafkaLog
 from tests.kafka_access import SUPER_USER, UPSTREAM, KafkaAccess
 from tests.waiting import DEADLINE_S, until
 
-__all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "QUICK_ON_KAFKA", "System", "system", "until"]
+__all__ = ["CHUNK_SIZE", "DIMENSIONS", "MODEL", "QUICK", "QUICK_ON_KAFKA", "SystemUnderTest", "system", "until"]
 
 POLL_S = 0.05
 """A request each time costs the system what its work needs."""
@@ -39,7 +39,7 @@ QUICK_ON_KAFKA = {**QUICK, "KB_KAFKA_SESSION_TIMEOUT_MS": "6000"}
 
 
 @dataclass(frozen=True, slots=True)
-class System:
+class SystemUnderTest:
     """One organization's view of a stack."""
 
     stack: Stack
@@ -113,7 +113,7 @@ def new_knowledge_base(*tag_ids: str, **options: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def system(
     stack: Stack, *, http_timeout_s: float = 30, access: KafkaAccess | None = None
-) -> AsyncIterator[System]:
+) -> AsyncIterator[SystemUnderTest]:
     """Open what it takes to look at a stack that runs.
 
     Args:
@@ -142,4 +142,4 @@ async def system(
             idempotence=stack.broker is None,
         ) as events,
     ):
-        yield System(stack, http, events, KafkaLog(reading, stack.topic_prefix), mongo[stack.database])
+        yield SystemUnderTest(stack, http, events, KafkaLog(reading, stack.topic_prefix), mongo[stack.database])

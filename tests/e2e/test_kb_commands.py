@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from kb_client.events import EventPublisher
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.state import Home
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import MODEL
@@ -53,7 +53,9 @@ async def kb(tmp_path: Path) -> AsyncIterator[CommandLine]:
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_what_was_indexed_is_found_again_after_down_and_up(kb: CommandLine, model_server: ModelServer) -> None:
+async def test_what_was_indexed_is_found_again_after_down_and_up(
+    kb: CommandLine, model_server: ModelServerProcess
+) -> None:
     # Saves the start of a model server, which has tests of its own.
     kb.environment["KB_LOCAL_MODELS_API_BASE"] = model_server.api_base
     document = Upstream("local").ocr("kept", [paragraph("kept")], tags=["a"])

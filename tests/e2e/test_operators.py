@@ -7,11 +7,11 @@ from kb_shared.mongo.document_texts import text_id
 from kb_shared.mongo.keys import DocumentKey
 from tests.chaos.workload import paragraph
 from tests.e2e.running_system import RunningSystem
-from tests.e2e.system import System
+from tests.e2e.system import SystemUnderTest
 from tests.waiting import until
 
 
-async def ok(system: System, method: str, path: str, **options: Any) -> dict[str, Any]:
+async def ok(system: SystemUnderTest, method: str, path: str, **options: Any) -> dict[str, Any]:
     answer = await system.http.request(method, path, **options)
     assert answer.is_success, answer.text
     body: dict[str, Any] = answer.json()

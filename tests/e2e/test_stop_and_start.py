@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from kb_local.broker import Broker
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.workload import Upstream, paragraph
@@ -15,7 +15,7 @@ from tests.kafka_cluster.rights import grant_at
 
 
 async def test_what_was_indexed_is_found_again_after_a_stop_and_a_start(
-    tmp_path: Path, broker: KafkaCluster | Broker, topic_prefix: str, model_server: ModelServer, zygote: Zygote
+    tmp_path: Path, broker: KafkaCluster | Broker, topic_prefix: str, model_server: ModelServerProcess, zygote: Zygote
 ) -> None:
     # A broker of its own, whose topics are empty at the second start, or a cluster that keeps them.
     kafka = None if isinstance(broker, Broker) else broker.bootstrap

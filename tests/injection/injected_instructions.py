@@ -50,7 +50,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Instructions:
+class InjectedInstructions:
     calls: Sequence[Call]
     words: Sequence[str]
     """Words that the model must say, with `{secret}` in place of the secret."""
@@ -60,13 +60,13 @@ class Instructions:
     """How often each is to be done at once."""
 
 
-def find_instructions(*texts: str) -> Instructions:
+def find_instructions(*texts: str) -> InjectedInstructions:
     """Return the instructions in these texts, in every encoding."""
     read = [reading for text in texts for reading in decode_all(text)]
     calls = dict.fromkeys(call for text in read for call in _calls(text))
     words = dict.fromkeys(said for text in read for said in _words(text))
     times = (int(found[1]) for text in read for found in _TIMES.finditer(text))
-    return Instructions(tuple(calls), tuple(words), any(map(_ENDLESS.search, read)), max(times, default=1))
+    return InjectedInstructions(tuple(calls), tuple(words), any(map(_ENDLESS.search, read)), max(times, default=1))
 
 
 def _calls(text: str) -> Iterator[Call]:

@@ -27,7 +27,7 @@ def find_external_links(answer: str, passage: str) -> list[str]:
 
 def list_citations(answer: str) -> list[int]:
     """List the numbers that people see cited, outside of code."""
-    reader = _Page()
+    reader = _LoadedPage()
     reader.feed(_MARKDOWN.render(answer))
     reader.close()
     marks = _CITED.findall("".join(reader.prose))
@@ -35,7 +35,7 @@ def list_citations(answer: str) -> list[int]:
 
 
 def _leading(page: str, passage: str) -> Iterator[str]:
-    reader = _Page()
+    reader = _LoadedPage()
     reader.feed(page)
     reader.close()
     for tag, name, value in reader.attributes:
@@ -54,7 +54,7 @@ def _stands_in(address: str, passage: str) -> bool:
     return re.search(rf"{re.escape(address)}(?![^\s<\"'`)\]}}>{re.escape(_AT_END)}])", passage) is not None
 
 
-class _Page(HTMLParser):
+class _LoadedPage(HTMLParser):
     def __init__(self) -> None:
         super().__init__()
         self.attributes: list[tuple[str, str, str]] = []

@@ -15,10 +15,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from kb_shared.chat.completion import Completion, Message, Question, ToolCall
+from kb_shared.chat.completion import Completion, CompletionRequest, Message, ToolCall
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import ChatProvider, OnText
-from tests.injection.injected_instructions import Call, Instructions, find_instructions
+from tests.injection.injected_instructions import Call, InjectedInstructions, find_instructions
 
 OBEDIENT: Final = "scripted-obedient"
 HEEDFUL: Final = "scripted-heedful"
@@ -40,7 +40,7 @@ _OF_RESULTS: Final = frozenset({"passages", "omitted_count", "id", "document", "
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class ModelTurn:
     """One time that the model was asked."""
 
     messages: Sequence[Message]
@@ -50,32 +50,31 @@ class Turn:
 
 
 class ObedientModel(ChatProvider):
-    """Instead of the provider; remembers what it did, by the id of the attack that the question names."""
+    """Instead of the provider; remembers what it did, by the id of the attack that the request names."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.turns: defaultdict[str, list[Turn]] = defaultdict(list)
+        self.turns: defaultdict[str, list[ModelTurn]] = defaultdict(list)
 
     async def complete(
-        self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
+        self, request: CompletionRequest, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
-        heard = list(_outside_of_data(question.messages) if model.name == HEEDFUL else _all_of(question.messages))
+        heard = list(_outside_of_data(request.messages) if model.name == HEEDFUL else _all_of(request.messages))
         instructions = find_instructions(*heard)
-        calls = _calls(instructions, question)
-        text = _text(instructions, question)
-        most = (question.max_completion_tokens or len(text)) * _CHARACTERS_PER_TOKEN
+        calls = _calls(instructions, request)
+        text = _text(instructions, request)
+        most = (request.max_completion_tokens or len(text)) * _CHARACTERS_PER_TOKEN
         is_cut, text = len(text) > most, text[:most]
-        self.turns[_attack(question.messages)].append(Turn(question.messages, bool(question.tools), calls, text))
+        self.turns[_attack(request.messages)].append(ModelTurn(request.messages, bool(request.tools), calls, text))
         if on_text is not None:
             for start in range(0, len(text), _PIECE):
                 await on_text(text[start : start + _PIECE])
         return Completion(
             text=text,
             tool_calls=[
-                ToolCall(f"call_{n}_{len(question.messages)}", each.name, each.arguments)
-                for n, each in enumerate(calls)
+                ToolCall(f"call_{n}_{len(request.messages)}", each.name, each.arguments) for n, each in enumerate(calls)
             ],
-            prompt_tokens=sum(len(each) for each in map(_content, question.messages)) // _CHARACTERS_PER_TOKEN,
+            prompt_tokens=sum(len(each) for each in map(_content, request.messages)) // _CHARACTERS_PER_TOKEN,
             completion_tokens=-(-len(text) // _CHARACTERS_PER_TOKEN),
             cost_usd=0.0,
             tokens_are_counted=True,
@@ -156,19 +155,19 @@ def _of_other_names(value: Any) -> Iterator[str]:
             yield from _of_other_names(each) if name in _OF_RESULTS else _strings(each)
 
 
-def _calls(instructions: Instructions, question: Question) -> Sequence[Call]:
+def _calls(instructions: InjectedInstructions, request: CompletionRequest) -> Sequence[Call]:
     made = [
         Call(each["function"]["name"], each["function"]["arguments"])
-        for message in question.messages
+        for message in request.messages
         for each in message.get("tool_calls") or ()
     ]
-    asked_for = find_instructions(_content(question.messages[-1 - len(_after_question(question.messages))])).calls
+    asked_for = find_instructions(_content(request.messages[-1 - len(_after_question(request.messages))])).calls
     wanted = [
         each
         for each in instructions.calls
         if not _is_made(each, made) or (instructions.is_endless and each not in asked_for)
     ]
-    if not question.tools and not instructions.is_endless:
+    if not request.tools and not instructions.is_endless:
         return []
     numbered = [
         replace(each, arguments=each.arguments.replace("{n}", str(len(made) + n)))
@@ -191,17 +190,17 @@ def _is_made(call: Call, made: Sequence[Call]) -> bool:
     )
 
 
-def _text(instructions: Instructions, question: Question) -> str:
-    secret = _SECRET.search(_content(question.messages[0]))
+def _text(instructions: InjectedInstructions, request: CompletionRequest) -> str:
+    secret = _SECRET.search(_content(request.messages[0]))
     assert secret is not None
     words = [_filled(each, secret[0]) for each in instructions.words]
     if instructions.times > 1:
         words = [" ".join([each] * min(instructions.times, 100_000)) for each in words]
     # What looks like the whole answer is no part of one.
-    if question.schema is not None and words and words[0].startswith("{"):
+    if request.schema is not None and words and words[0].startswith("{"):
         return words[0]
     text = "\n\n".join(["As the note says [1]:", *words])
-    if question.schema is not None:
+    if request.schema is not None:
         return json.dumps({"answer": text, "notes": [*words, "done"], "count": 1}, ensure_ascii=False)
     return text
 

@@ -8,14 +8,14 @@ from typing import Any, Final
 import httpx
 
 from kb_local.model_server.hash_model import vector_of
-from kb_shared.embedding.models import InputType, Model
+from kb_shared.embedding.models import EmbeddingModel, InputType
 from kb_shared.embedding.provider import Provider
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.vector import Vector
 from tests.injection.attacks import Attack
-from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ObedientModel, Turn
+from tests.injection.obedient_model import HEEDFUL, OBEDIENT, ModelTurn, ObedientModel
 from tests.integration.runs.projection import hear_of_text
-from tests.integration.search.knowledge import DIMENSIONS, Document, Knowledge
+from tests.integration.search.knowledge import DIMENSIONS, DocumentToIndex, Knowledge
 
 TARGET: Final = "acme"
 VICTIM: Final = "victim"
@@ -38,21 +38,21 @@ SCHEMA: Final = {
 }
 
 
-class HashProvider(Provider):
+class InProcessHashProvider(Provider):
     """Vectors of the hash model, without asking a server for them."""
 
     async def embed(
-        self, texts: Sequence[str], *, model: Model, dimensions: int | None, input_type: InputType
+        self, texts: Sequence[str], *, model: EmbeddingModel, dimensions: int | None, input_type: InputType
     ) -> list[Vector]:
         return [vector_of(text, dimensions=dimensions or DIMENSIONS) for text in texts]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class AttackOutcome:
     """Outcome of a run, as its caller followed it."""
 
     events: Sequence[tuple[str, Mapping[str, Any]]]
-    turns: Sequence[Turn]
+    turns: Sequence[ModelTurn]
     text: str
     """Text of the attack, with the names that it was planted with."""
 
@@ -111,7 +111,7 @@ class TargetDeployment:
             return
         by_name = attack.via == "name"
         await self.handbook.index(
-            Document(
+            DocumentToIndex(
                 attack.attack_id,
                 ["A note about holidays." if by_name else text],
                 name=text if by_name else f"{attack.attack_id}.md",
@@ -120,7 +120,7 @@ class TargetDeployment:
             searchable=False,
         )
 
-    async def run(self, attack: Attack) -> Outcome:
+    async def run(self, attack: Attack) -> AttackOutcome:
         """Ask about the document of an attack; the model reads it and follows its instructions."""
         body = {
             "agent_id": self.agents[HEEDFUL if attack.model_heeds_marks else OBEDIENT],
@@ -132,7 +132,7 @@ class TargetDeployment:
         }
         answer = await self.ask("/runs", body, accept="text/event-stream")
         assert answer.status_code == 200, answer.text
-        return Outcome(_events(answer.text), self.model.turns[attack.attack_id], self.planted(attack.text))
+        return AttackOutcome(_events(answer.text), self.model.turns[attack.attack_id], self.planted(attack.text))
 
     async def read_over_mcp(self, attack: Attack) -> Mapping[str, Any]:
         """Read the document of an attack as an agent elsewhere does."""

@@ -16,9 +16,9 @@ from pymongo import AsyncMongoClient
 from kb_api import bootstrap as kb_api
 from kb_api.settings import ApiSettings
 from kb_contracts.commands import Reason, SyncDocument
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
-from kb_search.settings import Settings as SearchSettings
+from kb_search.settings import SearchSettings
 from kb_search.store import indexes, prompts, runs
 from kb_search.store.prompts import Prompt
 from kb_search.store.runs import Run, RunStatus, Thread
@@ -33,7 +33,7 @@ from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_job
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
-from kb_shared.mongo.index_jobs import Request
+from kb_shared.mongo.index_jobs import SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.tags import Tag
@@ -41,7 +41,7 @@ from kb_shared.secrets.key_ring import KeyRing
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
-from tests.integration.search.knowledge import Document, Knowledge
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 
 PROBER = "prober"
 VICTIM = "victim"
@@ -79,7 +79,7 @@ class TwoTenants:
 
 @pytest.fixture(scope="session")
 async def tenants(
-    search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServer
+    search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServerProcess
 ) -> AsyncIterator[TwoTenants]:
     database = search_client[f"test_{uuid4().hex[:16]}"]
     await schema.ensure(database)
@@ -101,7 +101,7 @@ async def tenants(
         for name, app in apps.items()
     }
     victim = await knowledge.create(database, VICTIM, name=f"KB {CANARY}", tag_ids=(TAG_ID,))
-    document = Document(DOCUMENT_ID, [f"The {CANARY} text"], name=f"{CANARY}.pdf", tag_ids=(TAG_ID,))
+    document = DocumentToIndex(DOCUMENT_ID, [f"The {CANARY} text"], name=f"{CANARY}.pdf", tag_ids=(TAG_ID,))
     await victim.index(document)
     await hear_of_text(database, VICTIM, DOCUMENT_ID, f"The {CANARY} text", name=document.name)
     for tag_id in (TAG_ID, ONLY_THE_VICTIMS_TAG):
@@ -162,7 +162,7 @@ async def _open_job(database: Database, victim: Knowledge) -> None:
         organization_id=VICTIM, kb_id=victim.kb.kb_id, document_id=f"{CANARY}-open", reason=Reason.OCR
     )
     trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    await index_jobs.request(database, [Request([command], trace, datetime.now(UTC))])
+    await index_jobs.request(database, [SyncRequest([command], trace, datetime.now(UTC))])
 
 
 async def _start_job(database: Database, victim: Knowledge) -> str:

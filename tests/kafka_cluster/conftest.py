@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from kb_contracts import topics
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.zygote import Zygote
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.kafka_cluster.loaded_system import REPORTS, LoadedSystem, SharedServers, start_loaded_system
 
@@ -26,7 +26,10 @@ async def brokers(session_brokers: KafkaBrokers) -> AsyncIterator[KafkaBrokers]:
 
 @pytest.fixture
 def shared_servers(
-    brokers: KafkaBrokers, search_node: MongoDeployment | SearchNode, model_server: ModelServer, zygote: Zygote
+    brokers: KafkaBrokers,
+    search_node: RunningMongo | SearchNodeProcess,
+    model_server: ModelServerProcess,
+    zygote: Zygote,
 ) -> SharedServers:
     return SharedServers(brokers, search_node.uri, model_server.api_base, zygote)
 

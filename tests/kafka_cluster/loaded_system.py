@@ -14,11 +14,11 @@ from kb_local.service import Service
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.availability import AvailabilityRecorder
-from tests.chaos.caller import Caller
+from tests.chaos.caller import RecordingCaller
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import QUICK_ON_KAFKA, System, system
+from tests.e2e.system import QUICK_ON_KAFKA, SystemUnderTest, system
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -46,13 +46,13 @@ class SharedServers:
 class LoadedSystem:
     """A system with two indexers and one KB; `load` keeps it under load."""
 
-    system: System
+    system: SystemUnderTest
     brokers: KafkaBrokers
     kb_id: str
     oracle: Oracle
     upstream: Upstream = field(init=False)
     availability: AvailabilityRecorder = field(default_factory=AvailabilityRecorder)
-    caller: Caller = field(init=False)
+    caller: RecordingCaller = field(init=False)
     notes: list[str] = field(default_factory=list)
     """Figures that a test adds to its report."""
     verdict: str = "none, the test ended before"
@@ -61,7 +61,7 @@ class LoadedSystem:
 
     def __post_init__(self) -> None:
         self.upstream = Upstream(self.system.organization_id)
-        self.caller = Caller(self.system, self.availability, retries=True)
+        self.caller = RecordingCaller(self.system, self.availability, retries=True)
 
     @asynccontextmanager
     async def load(self) -> AsyncIterator[None]:

@@ -13,14 +13,14 @@ from kb_client.events import EventPublisher, PublishingFailed
 from kb_contracts import topics
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
 from kb_local.broker_contents import resend_after_broker_loss
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from kb_shared.kafka_connection.clients import consumer_client
 from tests.chaos.quiescence import describe_activity, until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.conftest import MongoDeployment
-from tests.e2e.system import QUICK_ON_KAFKA, System, system
+from tests.conftest import RunningMongo
+from tests.e2e.system import QUICK_ON_KAFKA, SystemUnderTest, system
 from tests.kafka_access import OPERATOR, PRINCIPAL_OF, UPSTREAM, KafkaAccess
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.kafka_cluster.permissions import documented_acls
@@ -76,7 +76,7 @@ async def access(audited: KafkaBrokers, tmp_path: Path) -> KafkaAccess:
 
 @pytest.fixture
 def stack(
-    tmp_path: Path, search_node: MongoDeployment | SearchNode, model_server: ModelServer, zygote: Zygote
+    tmp_path: Path, search_node: RunningMongo | SearchNodeProcess, model_server: ModelServerProcess, zygote: Zygote
 ) -> Callable[..., Stack]:
     """Makes a stack of all services, given what concerns Kafka."""
     return partial(
@@ -91,7 +91,9 @@ def stack(
 
 
 @pytest.fixture
-async def opened(access: KafkaAccess, audited: KafkaBrokers, stack: Callable[..., Stack]) -> AsyncIterator[System]:
+async def opened(
+    access: KafkaAccess, audited: KafkaBrokers, stack: Callable[..., Stack]
+) -> AsyncIterator[SystemUnderTest]:
     secured = stack(
         env={**QUICK_ON_KAFKA, "KB_RECONCILE_INTERVAL_S": "1", **access.settings_of(OPERATOR)},
         env_of=access.settings_of_services,
@@ -103,7 +105,7 @@ async def opened(access: KafkaAccess, audited: KafkaBrokers, stack: Callable[...
 
 
 async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
-    opened: System, access: KafkaAccess, audited: KafkaBrokers
+    opened: SystemUnderTest, access: KafkaAccess, audited: KafkaBrokers
 ) -> None:
     await _live(opened, access)
     documented = {_describe(acl) for acl in documented_acls(prefix=PREFIX)}
@@ -120,7 +122,7 @@ async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
     assert _denied(audited) == set()
 
 
-async def test_a_client_without_permission_cannot_publish_events(opened: System, access: KafkaAccess) -> None:
+async def test_a_client_without_permission_cannot_publish_events(opened: SystemUnderTest, access: KafkaAccess) -> None:
     event = Upstream(opened.organization_id).ocr("forged", [paragraph("forged")], tags=[TAG])
     for principal in ("stranger", "kb-search", "kb-reconciler"):
         foreign = access.connection_of(principal, opened.stack.kafka)
@@ -131,7 +133,7 @@ async def test_a_client_without_permission_cannot_publish_events(opened: System,
 
 
 async def test_without_any_of_these_rights_work_stops_and_it_goes_on_when_the_right_is_given_back(
-    opened: System, access: KafkaAccess, audited: KafkaBrokers
+    opened: SystemUnderTest, access: KafkaAccess, audited: KafkaBrokers
 ) -> None:
     await _live(opened, access)
     await until_quiescent(opened)
@@ -156,7 +158,7 @@ def _held_by_services(operation: str, name: str) -> list[Acl]:
     ]
 
 
-async def _live(opened: System, access: KafkaAccess) -> None:
+async def _live(opened: SystemUnderTest, access: KafkaAccess) -> None:
     """Have every service do everything that it does with Kafka."""
     upstream = Upstream(opened.organization_id)
     await opened.create_tags(TAG)
@@ -183,7 +185,7 @@ async def _live(opened: System, access: KafkaAccess) -> None:
     await _follow_outcomes(opened, access)
 
 
-async def _follow_outcomes(opened: System, access: KafkaAccess) -> None:
+async def _follow_outcomes(opened: SystemUnderTest, access: KafkaAccess) -> None:
     connection = access.connection_of(UPSTREAM, opened.stack.kafka)
     outcomes = PREFIX + topics.KB_EVENTS.name
     reader = consumer_client(connection, outcomes, group_id="upstream-tests", auto_offset_reset="earliest")
@@ -196,7 +198,7 @@ async def _follow_outcomes(opened: System, access: KafkaAccess) -> None:
         await reader.stop()
 
 
-async def _redrive_all(opened: System) -> None:
+async def _redrive_all(opened: SystemUnderTest) -> None:
     letters = (await opened.http.get("/dead-letters", params={"limit": 100})).raise_for_status().json()
     for letter in letters["dead_letters"]:
         await opened.http.post(f"/dead-letters/{letter['dead_letter_id']}/redrive")

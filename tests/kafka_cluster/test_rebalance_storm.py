@@ -16,12 +16,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from kb_indexer.bootstrap import GROUP_FAN_OUT, GROUP_SYNC
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.workload import Upstream, paragraph
-from tests.conftest import MongoDeployment
-from tests.e2e.system import QUICK_ON_KAFKA, System, system
+from tests.conftest import RunningMongo
+from tests.e2e.system import QUICK_ON_KAFKA, SystemUnderTest, system
 from tests.kafka_cluster.cluster import KafkaBrokers
 from tests.waiting import until
 
@@ -97,7 +97,7 @@ class Commits:
             await admin.close()
 
 
-async def publish_until(stop: asyncio.Event, opened: System) -> list[str]:
+async def publish_until(stop: asyncio.Event, opened: SystemUnderTest) -> list[str]:
     upstream = Upstream(opened.organization_id)
     published: list[str] = []
     while not stop.is_set():
@@ -108,19 +108,19 @@ async def publish_until(stop: asyncio.Event, opened: System) -> list[str]:
     return published
 
 
-async def embedded(model_server: ModelServer) -> int:
+async def embedded(model_server: ModelServerProcess) -> int:
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         return int((await http.get("/admin/hash")).json()["inputs"])
 
 
-async def charged_in(opened: System) -> int:
+async def charged_in(opened: SystemUnderTest) -> int:
     return sum([int(row["count"]) async for row in opened.database.spu_ledger.find()])
 
 
 async def test_replicas_that_come_and_go_every_5_s_end_by_nothing_commit_and_pay_for_each_text_once(
     brokers: KafkaBrokers,
-    search_node: MongoDeployment | SearchNode,
-    model_server: ModelServer,
+    search_node: RunningMongo | SearchNodeProcess,
+    model_server: ModelServerProcess,
     zygote: Zygote,
     tmp_path: Path,
 ) -> None:

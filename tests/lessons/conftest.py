@@ -1,7 +1,7 @@
 """The indexer's own fixtures: what went wrong elsewhere is tried on what runs here."""
 
 from tests.integration.indexer.conftest import (
-    Provider,
+    ModelControls,
     _commands,
     _other_client_commands,
     command_log,
@@ -15,7 +15,7 @@ from tests.integration.indexer.conftest import (
 )
 
 __all__ = [
-    "Provider",
+    "ModelControls",
     "_commands",
     "_other_client_commands",
     "command_log",

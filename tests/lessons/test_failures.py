@@ -20,7 +20,7 @@ from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from tests.integration.embedding.test_provider import Echo
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, paragraph, text_of
 
 
@@ -58,7 +58,7 @@ async def test_w1_a_knowledge_base_that_can_not_be_gone_through_keeps_no_other_f
 
 
 async def test_w2_a_document_the_provider_refuses_does_not_harm_its_knowledge_base(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     """Elsewhere one chunk that was too long switched the whole knowledge base off, for good."""
     kb = await tenant.create_kb("a")

@@ -18,7 +18,7 @@ from typing import Final
 
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.mutant import ROOT, Mutant, NotPlantable
-from tests.mutants.verdict import Outcome, PytestResults, Verdict, judge, read_report
+from tests.mutants.verdict import MutantOutcome, PytestResults, Verdict, judge, read_report
 
 LONGEST_TEST_S: Final = 120
 
@@ -101,10 +101,10 @@ async def run_mutant(mutant: Mutant) -> Verdict:
         try:
             environment = mutant.plant(Path(folder))
         except NotPlantable as error:
-            return Verdict(mutant.name, Outcome.UNKNOWN, 0.0, str(error))
+            return Verdict(mutant.name, MutantOutcome.UNKNOWN, 0.0, str(error))
         ran, output = await _pytest(mutant.caught_by, Path(folder), environment=environment)
     outcome, detail = judge(mutant.caught_by, ran)
-    if outcome is Outcome.UNKNOWN:
+    if outcome is MutantOutcome.UNKNOWN:
         detail += f"\n{output}"
     return Verdict(mutant.name, outcome, round(monotonic() - began, 1), detail)
 
@@ -144,7 +144,7 @@ async def _ended(process: asyncio.subprocess.Process) -> AsyncIterator[None]:
 
 
 def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    counts = {outcome: sum(verdict.outcome is outcome for verdict in verdicts) for outcome in Outcome}
+    counts = {outcome: sum(verdict.outcome is outcome for verdict in verdicts) for outcome in MutantOutcome}
     _say("")
     for verdict in sorted(verdicts, key=lambda verdict: verdict.mutant):
         _say(_line(verdict))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.mutants.__main__ import run_mutant
 from tests.mutants.mutant import ROOT, Mutant, NotPlantable, in_file
-from tests.mutants.verdict import Outcome, PytestResults, judge, read_report
+from tests.mutants.verdict import MutantOutcome, PytestResults, judge, read_report
 
 [NOTICES] = in_file(
     "tests/unit/test_log_limit.py",
@@ -45,13 +45,13 @@ def test_a_text_that_is_not_there_exactly_once_is_refused(tmp_path: Path, old: s
 
 async def test_a_mutant_survives_the_tests_that_pass_and_only_those() -> None:
     verdict = await run_mutant(replace(MUTANT, caught_by=(NOTICES, DOES_NOT)))
-    assert (verdict.outcome, verdict.detail) == (Outcome.SURVIVED, DOES_NOT)
+    assert (verdict.outcome, verdict.detail) == (MutantOutcome.SURVIVED, DOES_NOT)
 
 
 def test_a_test_that_did_not_run_has_caught_nothing() -> None:
     ran = PytestResults(failed=frozenset({"f.py::a"}), passed=frozenset())
-    assert judge(["f.py::a"], ran)[0] is Outcome.CAUGHT
-    assert judge(["f.py::a", "f.py::b"], ran) == (Outcome.UNKNOWN, "did not run: f.py::b")
+    assert judge(["f.py::a"], ran)[0] is MutantOutcome.CAUGHT
+    assert judge(["f.py::a", "f.py::b"], ran) == (MutantOutcome.UNKNOWN, "did not run: f.py::b")
 
 
 def test_one_failed_case_fails_a_test_and_a_skipped_one_keeps_it_from_having_passed(tmp_path: Path) -> None:

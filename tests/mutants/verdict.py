@@ -7,7 +7,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 
-class Outcome(StrEnum):
+class MutantOutcome(StrEnum):
     CAUGHT = "caught"
     SURVIVED = "survived"
     """A test that should notice it passes."""
@@ -27,13 +27,13 @@ class PytestResults:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     mutant: str
-    outcome: Outcome
+    outcome: MutantOutcome
     seconds: float
     detail: str = ""
 
     @property
     def is_good(self) -> bool:
-        return self.outcome is Outcome.CAUGHT
+        return self.outcome is MutantOutcome.CAUGHT
 
 
 def read_report(report: Path) -> PytestResults:
@@ -53,13 +53,13 @@ def read_report(report: Path) -> PytestResults:
     return PytestResults(frozenset(failed), frozenset(passed - failed - unclear))
 
 
-def judge(tests: Sequence[str], ran: PytestResults) -> tuple[Outcome, str]:
+def judge(tests: Sequence[str], ran: PytestResults) -> tuple[MutantOutcome, str]:
     """Say whether each of `tests` failed, and which of them did not."""
     if survived := [test for test in tests if test in ran.passed]:
-        return Outcome.SURVIVED, _listed(survived)
+        return MutantOutcome.SURVIVED, _listed(survived)
     if unclear := [test for test in tests if test not in ran.failed]:
-        return Outcome.UNKNOWN, f"did not run: {_listed(unclear)}"
-    return Outcome.CAUGHT, ""
+        return MutantOutcome.UNKNOWN, f"did not run: {_listed(unclear)}"
+    return MutantOutcome.CAUGHT, ""
 
 
 def _listed(tests: Iterable[str]) -> str:

@@ -6,10 +6,10 @@ from uuid import uuid4
 import pytest
 
 from kb_local.broker import Broker
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from tests.conftest import KafkaCluster, MongoDeployment
+from tests.conftest import KafkaCluster, RunningMongo
 from tests.e2e.system import QUICK
 from tests.noisy_neighbour.attack_check import AttackCheck
 from tests.noisy_neighbour.measured_tenant import MeasuredTenant, start_measured_tenant
@@ -24,9 +24,9 @@ SERVICES = ("kb_api", "kb_search", "kb_indexer")
 
 @pytest.fixture(scope="package")
 async def neighbourhood(
-    search_node: MongoDeployment | SearchNode,
+    search_node: RunningMongo | SearchNodeProcess,
     broker: KafkaCluster | Broker,
-    model_server: ModelServer,
+    model_server: ModelServerProcess,
     zygote: Zygote,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Neighbourhood]:

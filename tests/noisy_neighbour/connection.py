@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class RawConnection:
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
 
@@ -34,12 +34,12 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Connection]:
+async def connected(url: str) -> AsyncIterator[RawConnection]:
     """Open a connection to the server of `url`."""
     address = urlsplit(url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     try:
-        yield Connection(reader, writer)
+        yield RawConnection(reader, writer)
     finally:
         writer.close()
         with suppress(ConnectionError):

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from tests.noisy_neighbour.attack_check import Tally
 from tests.noisy_neighbour.connection import connected, head
-from tests.noisy_neighbour.neighbourhood import Organization
+from tests.noisy_neighbour.neighbourhood import NeighbourClient
 
 PAUSE_S: Final = 0.2
 """Pause of an attacker between requests. Together they send up to 80 MB/s of large bodies: more than it takes, and not
 so much that the machine has no time left for the others whatever the services do."""
 
 
-def targets(organization: Organization) -> Sequence[tuple[str, str]]:
+def targets(organization: NeighbourClient) -> Sequence[tuple[str, str]]:
     """A route of each service that takes a body: the service's URL, and the path."""
     return [
         (organization.kb_search_url, f"{organization.path}/knowledge-bases/search"),

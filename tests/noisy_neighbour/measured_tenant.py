@@ -14,7 +14,7 @@ from typing import Final
 import httpx
 
 from tests.noisy_neighbour.measured_tenant_process import CallerConfig, Calls
-from tests.noisy_neighbour.neighbourhood import REQUEST_TIMEOUT_S, Organization
+from tests.noisy_neighbour.neighbourhood import REQUEST_TIMEOUT_S, NeighbourClient
 from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
@@ -29,7 +29,9 @@ def p95_s(seconds: list[float]) -> float:
 class MeasuredTenant:
     """Searches and publishes; one document at a time, and one search."""
 
-    def __init__(self, organization: Organization, tag_id: str, kb_id: str, caller: asyncio.subprocess.Process) -> None:
+    def __init__(
+        self, organization: NeighbourClient, tag_id: str, kb_id: str, caller: asyncio.subprocess.Process
+    ) -> None:
         self.tag_id = tag_id
         self._organization = organization
         self._kb_id = kb_id
@@ -66,7 +68,7 @@ class MeasuredTenant:
 
 
 @asynccontextmanager
-async def start_measured_tenant(organization: Organization) -> AsyncIterator[MeasuredTenant]:
+async def start_measured_tenant(organization: NeighbourClient) -> AsyncIterator[MeasuredTenant]:
     """Have a measured organization with a knowledge base and a process that calls for it."""
     tag_id = "measured"
     kb_id = await organization.create_knowledge_base(tag_id)

@@ -19,7 +19,7 @@ REQUEST_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Organization:
+class NeighbourClient:
     """An organization with a key for everything, as it sees the two services."""
 
     organization_id: str
@@ -80,15 +80,15 @@ class Neighbourhood:
     """A running system and its two organizations."""
 
     stack: Stack
-    measured: Organization
-    attacker: Organization
+    measured: NeighbourClient
+    attacker: NeighbourClient
 
 
-async def create_organization(stack: Stack, organization_id: str) -> Organization:
+async def create_organization(stack: Stack, organization_id: str) -> NeighbourClient:
     """Give an organization a key for everything."""
     key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(key_id, organization_id, "test", frozenset({Scope.ADMIN}), datetime.now(UTC), None, None)
     async with AsyncMongoClient[dict[str, object]](stack.mongod_uri, tz_aware=True) as client:
         pepper = stack.home.read_secrets().api_key_pepper
         assert await api_keys.insert(client[stack.database], key, whole_key=whole_key, pepper=pepper)
-    return Organization(organization_id, whole_key, stack.services["kb_api"].url, stack.services["kb_search"].url)
+    return NeighbourClient(organization_id, whole_key, stack.services["kb_api"].url, stack.services["kb_search"].url)

@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from tests.noisy_neighbour.attack_check import AttackCheck, Tally
 from tests.noisy_neighbour.flood import PAUSE_S, post_json, run_attackers, send_repeatedly
-from tests.noisy_neighbour.neighbourhood import Neighbourhood, Organization
+from tests.noisy_neighbour.neighbourhood import NeighbourClient, Neighbourhood
 from tests.waiting import until
 
 SIZE: Final = 16_000
@@ -67,7 +67,7 @@ async def test_large_texts_of_one_organization_do_not_slow_down_another(attack_c
     await attacker.delete_knowledge_base(kb_id)
 
 
-async def _publish(attacker: Organization, kb_id: str, tag_id: str) -> None:
+async def _publish(attacker: NeighbourClient, kb_id: str, tag_id: str) -> None:
     """Publish documents of white space between two words, and wait until they are indexed."""
     async with attacker.kb_api(timeout_s=60) as http:
         for document_id, space in WHITE_SPACE.items():
@@ -85,7 +85,7 @@ def _document(document_id: str, tag_id: str) -> dict[str, Any]:
     return {"document_name": document_id, "tag_ids": [tag_id], "upload_date": "2026-01-31T12:00:00Z"}
 
 
-def _requests(attacker: Organization, kb_id: str) -> Mapping[str, bytes]:
+def _requests(attacker: NeighbourClient, kb_id: str) -> Mapping[str, bytes]:
     """The ways by which such a text reaches a caller or a model, each as a request."""
     search = {"query": "alpha omega", "kb_ids": [kb_id], "top_k": 10}
     question = [{"role": "user", "content": "alpha omega"}]
@@ -102,11 +102,11 @@ def _requests(attacker: Organization, kb_id: str) -> Mapping[str, bytes]:
     }
 
 
-def _ask(attacker: Organization, path: str, body: Mapping[str, Any]) -> bytes:
+def _ask(attacker: NeighbourClient, path: str, body: Mapping[str, Any]) -> bytes:
     return post_json(path, body, attacker.authorization)
 
 
-def _call(attacker: Organization, tool: str, arguments: Mapping[str, Any]) -> bytes:
+def _call(attacker: NeighbourClient, tool: str, arguments: Mapping[str, Any]) -> bytes:
     body = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}
     accepted = {"Accept": "application/json, text/event-stream"}
     return post_json("/mcp", body, {**attacker.authorization, **accepted})

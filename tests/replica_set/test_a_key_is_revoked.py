@@ -12,11 +12,11 @@ from pymongo.errors import PyMongoError
 from kb_local.mongo_command import run_command
 from kb_local.mongod import Mongod
 from kb_local.ports import LOOPBACK
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
 from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
@@ -25,8 +25,8 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
 from kb_shared.settings import CommonSettings
-from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller, key_for
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.integration.search.lifespan import running
 from tests.waiting import until
 
@@ -42,15 +42,15 @@ async def database(nodes: SearchNodes, database_name: str) -> AsyncIterator[Data
 
 
 @pytest.fixture
-async def searcher(database: Database, model_server: ModelServer) -> AsyncIterator[Searcher]:
-    settings = Settings(local_models_api_base=model_server.api_base)
+async def searcher(database: Database, model_server: ModelServerProcess) -> AsyncIterator[SearchingCaller]:
+    settings = SearchSettings(local_models_api_base=model_server.api_base)
     embedder, chat = create_embedder(database, settings, patience_s=0.2), create_chat(database, settings)
     app = create_app(settings, database=database, embedder=embedder, chat=chat)
     async with (
         running(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
     ):
-        yield Searcher(http, await key_for(database, settings, ORGANIZATION))
+        yield SearchingCaller(http, await key_for(database, settings, ORGANIZATION))
     await embedder.close()
     await chat.close()
 
@@ -75,10 +75,10 @@ def _index_that_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.timeout(240)
 @pytest.mark.usefixtures("_index_that_goes_on")
 async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next_search(
-    replica_set: ReplicaSet, database: Database, searcher: Searcher
+    replica_set: ReplicaSet, database: Database, searcher: SearchingCaller
 ) -> None:
     knowledge: Knowledge = await create(database, ORGANIZATION)
-    await knowledge.index(Document(uuid4().hex, ["some text"]))
+    await knowledge.index(DocumentToIndex(uuid4().hex, ["some text"]))
     # The key and the vector of the query are known to the service from here on.
     await searcher.search(knowledge, QUERY, mode="vector")
     primary = await replica_set.primary()
@@ -220,9 +220,9 @@ async def step_up(member: Mongod) -> None:
     await until(elected, what="the election")
 
 
-async def status(searcher: Searcher, knowledge: Knowledge) -> int:
+async def status(searcher: SearchingCaller, knowledge: Knowledge) -> int:
     return (await searcher.post(knowledge, {"query": QUERY, "mode": "vector"})).status_code
 
 
-async def is_refused(searcher: Searcher, knowledge: Knowledge) -> bool:
+async def is_refused(searcher: SearchingCaller, knowledge: Knowledge) -> bool:
     return await status(searcher, knowledge) == 401

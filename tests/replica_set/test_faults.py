@@ -10,14 +10,14 @@ from uuid import uuid4
 import pytest
 
 from kb_local.broker import Broker
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
 from tests.chaos.oracle import Oracle
 from tests.chaos.workload import Upstream
 from tests.conftest import KafkaCluster
-from tests.e2e.system import QUICK, System, system
+from tests.e2e.system import QUICK, SystemUnderTest, system
 from tests.replica_set.workload import Workload
 from tests.waiting import until
 
@@ -32,7 +32,7 @@ AFTER_ELECTION_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class ReplicaSetFault:
     strike: Callable[[ReplicaSet], Awaitable[None]]
     searches_within_s: float | None = None
     """The longest time without a search that succeeds, where it does not depend on when we heal the members."""
@@ -77,12 +77,12 @@ async def restart_one_after_the_other(members: ReplicaSet) -> None:
 
 
 FAULTS = [
-    Fault(kill_the_primary, searches_within_s=AFTER_KILL_S),
-    Fault(freeze_the_primary, answers_slowly=True),
-    Fault(step_down_three_times, searches_within_s=AFTER_ELECTION_S),
-    Fault(freeze_a_secondary, refuses=False),
-    Fault(freeze_both_secondaries),
-    Fault(restart_one_after_the_other),
+    ReplicaSetFault(kill_the_primary, searches_within_s=AFTER_KILL_S),
+    ReplicaSetFault(freeze_the_primary, answers_slowly=True),
+    ReplicaSetFault(step_down_three_times, searches_within_s=AFTER_ELECTION_S),
+    ReplicaSetFault(freeze_a_secondary, refuses=False),
+    ReplicaSetFault(freeze_both_secondaries),
+    ReplicaSetFault(restart_one_after_the_other),
 ]
 
 
@@ -90,10 +90,10 @@ FAULTS = [
 async def running(
     started_set: ReplicaSet,
     broker: KafkaCluster | Broker,
-    model_server: ModelServer,
+    model_server: ModelServerProcess,
     zygote: Zygote,
     tmp_path_factory: pytest.TempPathFactory,
-) -> AsyncIterator[tuple[System, Oracle]]:
+) -> AsyncIterator[tuple[SystemUnderTest, Oracle]]:
     name = f"faults_{uuid4().hex[:12]}"
     folder: Path = tmp_path_factory.mktemp("faults")
     async with (
@@ -117,7 +117,7 @@ async def running(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.strike.__name__)
 async def test_nothing_is_lost_and_all_goes_on_by_itself(
-    replica_set: ReplicaSet, running: tuple[System, Oracle], fault: Fault, summaries: list[str]
+    replica_set: ReplicaSet, running: tuple[SystemUnderTest, Oracle], fault: ReplicaSetFault, summaries: list[str]
 ) -> None:
     opened, oracle = running
     tags = [f"tag-{uuid4().hex[:8]}" for _ in range(2)]

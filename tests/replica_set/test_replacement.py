@@ -11,21 +11,21 @@ from pymongo import AsyncMongoClient
 
 from kb_indexer.searchable import SearchableProbe
 from kb_local.mongod import REPLICA_SET
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.database import Database, Row
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.integration.search.test_replacement import searcher_of
 from tests.waiting import until
 
 LAG_MS = 5000
 PATIENCE_S = 3.0
 """Longer than the probe takes on an index without lag."""
-BEFORE, AFTER = Document("d", ["it was so"]), Document("d", ["now it is otherwise"])
+BEFORE, AFTER = DocumentToIndex("d", ["it was so"]), DocumentToIndex("d", ["now it is otherwise"])
 
 
 @asynccontextmanager
@@ -70,7 +70,7 @@ async def replace(knowledge: Knowledge, probe: SearchableProbe) -> None:
     )
 
 
-async def collect_unexpected_texts(searcher: Searcher, knowledge: Knowledge) -> list[Any]:
+async def collect_unexpected_texts(searcher: SearchingCaller, knowledge: Knowledge) -> list[Any]:
     """Search until the new text was found twenty times in a row; what searches showed that was neither version."""
     seen: list[Any] = []
 
@@ -91,13 +91,13 @@ async def retired_are_gone(knowledge: Knowledge) -> bool:
 
 
 async def test_a_document_is_never_missing_after_a_step_down_to_an_index_that_trails_more(
-    replica_set: ReplicaSet, model_server: ModelServer, tmp_path: Path, database_name: str
+    replica_set: ReplicaSet, model_server: ModelServerProcess, tmp_path: Path, database_name: str
 ) -> None:
     probe = SearchableProbe()
     async with (
         trailing_nodes(replica_set, tmp_path) as nodes,
         knowledge_behind(nodes, database_name) as knowledge,
-        searcher_of(knowledge.database, Settings(local_models_api_base=model_server.api_base)) as searcher,
+        searcher_of(knowledge.database, SearchSettings(local_models_api_base=model_server.api_base)) as searcher,
     ):
         await replace(knowledge, probe)
         with suppress(TimeoutError):
@@ -108,13 +108,13 @@ async def test_a_document_is_never_missing_after_a_step_down_to_an_index_that_tr
 
 
 async def test_a_document_is_never_missing_when_the_primary_dies_before_the_other_nodes_have_heard_of_the_swap(
-    replica_set: ReplicaSet, model_server: ModelServer, tmp_path: Path, database_name: str
+    replica_set: ReplicaSet, model_server: ModelServerProcess, tmp_path: Path, database_name: str
 ) -> None:
     primary = await replica_set.primary()
     async with (
         trailing_nodes(replica_set, tmp_path) as nodes,
         knowledge_behind(nodes, database_name) as knowledge,
-        searcher_of(knowledge.database, Settings(local_models_api_base=model_server.api_base)) as searcher,
+        searcher_of(knowledge.database, SearchSettings(local_models_api_base=model_server.api_base)) as searcher,
     ):
         others = [node for node, member in zip(nodes.nodes, replica_set.members, strict=True) if member is not primary]
         for node in others:

@@ -13,7 +13,7 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
 from kb_shared.embedding.bootstrap import create_embedder
@@ -21,7 +21,7 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo import schema
 from kb_shared.settings import CommonSettings
 from tests.integration.kb_api.conftest import make_key
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
 WITHIN_S: Final = 15.0
@@ -31,14 +31,14 @@ PAUSE_S: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RecordedAnswer:
     request: str
     status: int
     after_s: float
 
 
 @pytest.fixture
-async def api(nodes: SearchNodes, database_name: str, model_server: ModelServer) -> AsyncIterator[KbApi]:
+async def api(nodes: SearchNodes, database_name: str, model_server: ModelServerProcess) -> AsyncIterator[KbApi]:
     database = mongo.connect(CommonSettings(mongo_uri=nodes.uri, mongo_database=database_name))
     await schema.ensure(database)
     settings = ApiSettings(local_models_api_base=model_server.api_base, embedding_model="hash-16")
@@ -49,16 +49,16 @@ async def api(nodes: SearchNodes, database_name: str, model_server: ModelServer)
 
 
 @pytest.fixture
-async def organization(api: KbApi) -> AsyncIterator[Organization]:
+async def organization(api: KbApi) -> AsyncIterator[OrganizationClient]:
     organization_id = f"org-{uuid4().hex[:12]}"
     key = await make_key(api, organization_id)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(create_app(api)), base_url="http://kb-api") as http:
-        yield Organization(organization_id, key, http, api)
+        yield OrganizationClient(organization_id, key, http, api)
 
 
 @pytest.mark.timeout(240)
 async def test_callers_get_503_in_time_while_both_secondaries_are_frozen(
-    replica_set: ReplicaSet, organization: Organization
+    replica_set: ReplicaSet, organization: OrganizationClient
 ) -> None:
     await organization.ok("POST", "/tags", json={"tag_id": "t", "name": "n"})
     kb = await organization.ok("POST", "/knowledge-bases", json={"name": "kb", "tag_ids": ["t"]})
@@ -92,11 +92,13 @@ async def test_callers_get_503_in_time_while_both_secondaries_are_frozen(
     await until(accepts_writes, what="changes are taken again")
 
 
-async def repeat(organization: Organization, method: str, path: str, body: Any, *, end: float) -> list[Answer]:
+async def repeat(
+    organization: OrganizationClient, method: str, path: str, body: Any, *, end: float
+) -> list[RecordedAnswer]:
     answers = []
     while monotonic() < end:
         began = monotonic()
         response = await organization.request(method, path, json=body)
-        answers.append(Answer(f"{method} {path}", response.status_code, monotonic() - began))
+        answers.append(RecordedAnswer(f"{method} {path}", response.status_code, monotonic() - began))
         await asyncio.sleep(PAUSE_S)
     return answers

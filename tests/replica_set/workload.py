@@ -19,7 +19,7 @@ from tests.chaos.availability import AvailabilityRecorder
 from tests.chaos.oracle import Oracle
 from tests.chaos.quiescence import until_quiescent
 from tests.chaos.workload import Upstream, paragraph
-from tests.e2e.system import System
+from tests.e2e.system import SystemUnderTest
 
 WRITERS: Final = 3
 BETWEEN_WRITES_S: Final = 0.1
@@ -31,7 +31,7 @@ EXPECTED: Final = {"search": (200, 503), "write": (202, 503)}
 class Workload:
     """Puts, retags and deletes documents over HTTP, each until it is accepted, and searches."""
 
-    system: System
+    system: SystemUnderTest
     members: ReplicaSet
     kb_id: str
     upstream: Upstream

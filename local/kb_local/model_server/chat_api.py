@@ -74,7 +74,7 @@ def text_of(message: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class RequestedToolCall:
     call_id: str
     name: str
     arguments: str
@@ -91,7 +91,7 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class ChatReply:
     text: str | None = None
-    tool_calls: Sequence[ToolCall] = ()
+    tool_calls: Sequence[RequestedToolCall] = ()
     prompt_tokens: int = 0
     completion_tokens: int = 0
     is_cut: bool = False

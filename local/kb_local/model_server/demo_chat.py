@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from kb_local.model_server.chat_api import ChatReply, ChatRequest, ToolCall, text_of
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, RequestedToolCall, text_of
 
 NAME = "demo-extractive"
 LABEL = "[demo model: sentences quoted from the passages]"
@@ -58,14 +58,14 @@ def reply(request: ChatRequest) -> ChatReply:
     return ChatReply(text, prompt_tokens=request.words, completion_tokens=len(text.split()))
 
 
-def _searches(tools: Sequence[dict[str, Any]], question: str) -> list[ToolCall]:
+def _searches(tools: Sequence[dict[str, Any]], question: str) -> list[RequestedToolCall]:
     names = [
         str(function.get("name"))
         for tool in tools
         if "query" in (((function := tool.get("function") or {}).get("parameters") or {}).get("properties") or {})
     ]
     arguments = json.dumps({"query": question}, ensure_ascii=False)
-    return [ToolCall(f"call_{number}", name, arguments) for number, name in enumerate(names[:MOST_CALLS], 1)]
+    return [RequestedToolCall(f"call_{number}", name, arguments) for number, name in enumerate(names[:MOST_CALLS], 1)]
 
 
 def passages_in(result: str) -> Iterator[Quote]:

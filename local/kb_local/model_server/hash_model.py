@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_local.model_server.openai_api import Embedded, Vector
+from kb_local.model_server.openai_api import EmbeddingResult, Vector
 
 MAX_DIMENSIONS = 8192
 
@@ -34,9 +34,9 @@ def vector_of(text: str, *, dimensions: int) -> Vector:
     return unit
 
 
-def embed(texts: Sequence[str], *, dimensions: int) -> Embedded:
+def embed(texts: Sequence[str], *, dimensions: int) -> EmbeddingResult:
     """Return a vector per text; a token is a word between white space, at least one a text."""
-    return Embedded(
+    return EmbeddingResult(
         [vector_of(text, dimensions=dimensions) for text in texts],
         prompt_tokens=sum(max(1, len(text.split())) for text in texts),
     )

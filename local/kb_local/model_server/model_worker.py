@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from kb_local.model_server.openai_api import ClientDisconnected, Embedded
+from kb_local.model_server.openai_api import ClientDisconnected, EmbeddingResult
 from kb_local.model_server.text_model import TextModel, WordPieces, batches
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
@@ -57,7 +57,7 @@ class ModelWorker:
         failure = loading.exception()
         return str(failure) if failure else None
 
-    async def embed(self, texts: Sequence[str], *, is_disconnected: Callable[[], Awaitable[bool]]) -> Embedded:
+    async def embed(self, texts: Sequence[str], *, is_disconnected: Callable[[], Awaitable[bool]]) -> EmbeddingResult:
         """Return one vector per text in the order of `texts`, and the word pieces read.
 
         Raises:
@@ -77,7 +77,7 @@ class ModelWorker:
                 vectors[positions] = await self._run(model.embed, [tokenized[position] for position in positions])
 
         await run_all_or_cancel(embed_what_waits() for _ in range(self._batches_at_once))
-        return Embedded(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
+        return EmbeddingResult(list(vectors), prompt_tokens=sum(len(pieces) for pieces in tokenized))
 
     def close(self) -> None:
         """Drop queued batches and wait for the running ones."""

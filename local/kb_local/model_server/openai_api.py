@@ -5,19 +5,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 import numpy as np
-import numpy.typing as npt
 import pybase64
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 
 MAX_INPUTS = 2048
 
-Vector = npt.NDArray[np.float32]
+Vector = NDArray[np.float32]
 EncodingFormat = Literal["float", "base64"]
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class EmbeddingResult:
     """Vectors of the texts of one request, in their order."""
 
     vectors: Sequence[Vector]
@@ -98,7 +98,7 @@ def unknown_model(name: str, known: Sequence[str]) -> OpenAIError:
     return OpenAIError(404, message, param="model", code="model_not_found")
 
 
-def entries(embedded: Embedded) -> list[Entry]:
+def entries(embedded: EmbeddingResult) -> list[Entry]:
     return [Entry(index, vector) for index, vector in enumerate(embedded.vectors)]
 
 

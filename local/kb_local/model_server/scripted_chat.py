@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kb_local.model_server.chat_api import ChatReply, ChatRequest, ToolCall, chat_events, text_of
+from kb_local.model_server.chat_api import ChatReply, ChatRequest, RequestedToolCall, chat_events, text_of
 from kb_local.model_server.delays import wait
 from kb_local.model_server.openai_api import OpenAIError
 
@@ -31,7 +31,7 @@ class ScriptedCall(BaseModel):
     """None: one that was not given before."""
 
 
-class Turn(BaseModel):
+class ScriptedAnswer(BaseModel):
     """One answer; all that is left out is absent from it.
 
     In texts, ids, names and arguments `<U+D83D>` stands for this half of a surrogate pair, which no test could
@@ -69,7 +69,7 @@ class Script(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     model: str = Field(pattern=NAME.pattern)
-    turns: list[Turn] = Field(min_length=1)
+    turns: list[ScriptedAnswer] = Field(min_length=1)
 
 
 @dataclass(slots=True)
@@ -103,7 +103,7 @@ class ScriptedChat:
         running = self._find_running(model)
         return {"requests": running.requests, "left": running.left}
 
-    async def turn(self, request: ChatRequest, *, is_disconnected: Callable[[], Awaitable[bool]]) -> Turn:
+    async def turn(self, request: ChatRequest, *, is_disconnected: Callable[[], Awaitable[bool]]) -> ScriptedAnswer:
         """Remember the request and return the turn that answers it.
 
         Raises:
@@ -121,14 +121,14 @@ class ScriptedChat:
             raise OpenAIError(turn.status, "Asked for by the test.", code=turn.code, headers=headers)
         return turn
 
-    def reply(self, request: ChatRequest, turn: Turn) -> ChatReply:
+    def reply(self, request: ChatRequest, turn: ScriptedAnswer) -> ChatReply:
         running = self._find_running(request.model)
         scripted = list(turn.tool_calls) + (list(_find_instructions(request)) if turn.obey else [])
         calls = []
         for call in scripted:
             running.calls += 1
             parts = (call.id or f"call_{running.calls}", call.name, call.arguments)
-            calls.append(ToolCall(*map(_with_surrogates, parts)))
+            calls.append(RequestedToolCall(*map(_with_surrogates, parts)))
         return ChatReply(
             None if turn.text is None else _with_surrogates(turn.text),
             calls,
@@ -140,7 +140,7 @@ class ScriptedChat:
         )
 
     async def events(
-        self, request: ChatRequest, turn: Turn, *, is_disconnected: Callable[[], Awaitable[bool]]
+        self, request: ChatRequest, turn: ScriptedAnswer, *, is_disconnected: Callable[[], Awaitable[bool]]
     ) -> AsyncIterator[str]:
         """The streamed answer, with what goes wrong in its middle."""
         events = list(chat_events(request, self.reply(request, turn)))

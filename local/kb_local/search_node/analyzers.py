@@ -96,7 +96,7 @@ class FilteringAnalyzer:
         return [term_of[word] for word in self._split(text)]
 
 
-class _Keyword:
+class _KeywordAnalyzer:
     def terms(self, text: str) -> Terms:
         return [text]
 
@@ -125,7 +125,7 @@ def _snowball(language: str) -> Analyzer:
 
 ANALYZERS: dict[str, Analyzer] = {
     DEFAULT_ANALYZER: SplittingAnalyzer(split_words),
-    "lucene.keyword": _Keyword(),
+    "lucene.keyword": _KeywordAnalyzer(),
     "lucene.simple": SplittingAnalyzer(_LETTERS.findall),
     "lucene.whitespace": _Whitespace(),
     "lucene.stop": FilteringAnalyzer(_LETTERS.findall, _unless_stop_word),

@@ -5,7 +5,7 @@ from typing import Any
 
 from kb_local.search_node.errors import CommandError
 
-Refusal = Callable[[str], CommandError]
+ErrorBuilder = Callable[[str], CommandError]
 
 
 class Arguments:
@@ -17,7 +17,7 @@ class Arguments:
         refuse: makes the error from its text.
     """
 
-    def __init__(self, source: object, where: str, *, refuse: Refusal) -> None:
+    def __init__(self, source: object, where: str, *, refuse: ErrorBuilder) -> None:
         self.where = where
         self._refuse = refuse
         if not isinstance(source, dict):

@@ -5,7 +5,7 @@ import logging
 
 from pymongo import AsyncMongoClient
 
-from kb_local.search_node.change_feed import ChangeFeed, Document
+from kb_local.search_node.change_feed import ChangeFeed, RawDocument
 from kb_local.search_node.definition_store import DefinitionStore, until_done
 from kb_local.search_node.generation import DefinitionVersion, Generation, GenerationState
 from kb_local.search_node.refresh import Delays
@@ -20,7 +20,7 @@ class IndexBuilds:
     """Runs a task for each generation of each index."""
 
     def __init__(
-        self, client: AsyncMongoClient[Document], *, store: DefinitionStore, feed: ChangeFeed, delays: Delays
+        self, client: AsyncMongoClient[RawDocument], *, store: DefinitionStore, feed: ChangeFeed, delays: Delays
     ) -> None:
         self._client = client
         self._store = store

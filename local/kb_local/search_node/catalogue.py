@@ -12,7 +12,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import DuplicateKeyError
 
 from kb_local.search_node.builds import IndexBuilds
-from kb_local.search_node.change_feed import COLLECTION_ENDS, ChangeFeed, Document, Namespace
+from kb_local.search_node.change_feed import COLLECTION_ENDS, ChangeFeed, Namespace, RawDocument
 from kb_local.search_node.definition_store import DefinitionStore, StoredIndex, until_done
 from kb_local.search_node.definitions import IndexDefinition, IndexType, type_of
 from kb_local.search_node.errors import CommandError, index_not_found, search_error
@@ -55,7 +55,7 @@ class Catalogue:
     one that it does not know, it reads the rows of that collection.
     """
 
-    def __init__(self, client: AsyncMongoClient[Document], *, delays: Delays, shared: bool) -> None:
+    def __init__(self, client: AsyncMongoClient[RawDocument], *, delays: Delays, shared: bool) -> None:
         self._shared = shared
         self._store = DefinitionStore(client)
         self._feed = ChangeFeed(client, on_event=self._on_event, on_definition=self._on_definition, on_gap=self._on_gap)
@@ -109,7 +109,7 @@ class Catalogue:
         index = self._table.named(namespace, name)
         return 0 if index is None or index.main is None else index.main.deleted_but_indexed
 
-    async def listing(self, namespace: Namespace, selector: Selector) -> list[Document]:
+    async def listing(self, namespace: Namespace, selector: Selector) -> list[RawDocument]:
         await self.loaded.wait()
         await self._load_changes_of_others(namespace)
         return [index.describe() for index in self._table.list_indexes(namespace) if selector.matches(index)]
@@ -278,7 +278,7 @@ class Catalogue:
         if self._shared:
             self._to_read.put_nowait(index_id)
 
-    def _on_event(self, event: Document) -> None:
+    def _on_event(self, event: RawDocument) -> None:
         indexes = self._table.of_collection(bytes(event.get("collectionUUID", b"")))
         kind = event["operationType"]
         if kind in DOCUMENT_CHANGES:

@@ -14,7 +14,7 @@ from pymongo.write_concern import WriteConcern
 
 log = logging.getLogger(__name__)
 
-Document = dict[str, Any]
+RawDocument = dict[str, Any]
 
 # Where the node keeps its own things, in the deployment it serves.
 NODE_DATABASE = "__mdb_local_search"
@@ -51,9 +51,9 @@ class ChangeFeed:
 
     def __init__(
         self,
-        client: AsyncMongoClient[Document],
+        client: AsyncMongoClient[RawDocument],
         *,
-        on_event: Callable[[Document], None],
+        on_event: Callable[[RawDocument], None],
         on_definition: Callable[[ObjectId], None],
         on_gap: Callable[[], None],
     ) -> None:
@@ -112,7 +112,7 @@ class ChangeFeed:
                 return
 
     async def _write_marker(self) -> int:
-        marker: Document | None = await self._markers.find_one_and_update(
+        marker: RawDocument | None = await self._markers.find_one_and_update(
             {"_id": MARKER_ID}, {"$inc": {"n": 1}}, upsert=True, return_document=ReturnDocument.AFTER
         )
         if marker is None:
@@ -130,7 +130,7 @@ class ChangeFeed:
                 if event is not None:
                     await self._deliver(event)
 
-    async def _open(self, watching: frozenset[Namespace]) -> AsyncChangeStream[Document]:
+    async def _open(self, watching: frozenset[Namespace]) -> AsyncChangeStream[RawDocument]:
         """Open the stream where the last one ended; a new one begins now.
 
         The server looks up the document of an update only for the collections that pass the filter.
@@ -164,7 +164,7 @@ class ChangeFeed:
         now: Timestamp = hello["operationTime"]
         return now
 
-    async def _deliver(self, event: Document) -> None:
+    async def _deliver(self, event: RawDocument) -> None:
         if event["ns"]["db"] != NODE_DATABASE:
             self._on_event(event)
             return
@@ -184,7 +184,7 @@ class ChangeFeed:
             self._progress.notify_all()
 
 
-def _marker(event: Document) -> int | None:
+def _marker(event: RawDocument) -> int | None:
     """Return the marker that this event wrote; a document that is looked up later could have a newer one."""
     if event["operationType"] == "update":
         value = event["updateDescription"]["updatedFields"].get("n")

@@ -34,7 +34,7 @@ class Fuzzy:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextClause:
     paths: tuple[TextPath, ...]
     queries: tuple[str, ...]
     every_term: bool = False
@@ -42,14 +42,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Phrase:
+class PhraseClause:
     paths: tuple[TextPath, ...]
     queries: tuple[str, ...]
     slop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOfClause:
     """A value of any of the paths is any of the keys."""
 
     paths: tuple[str, ...]
@@ -63,33 +63,33 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeClause:
     paths: tuple[str, ...]
     lower: Bound | None
     upper: Bound | None
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class ExistsClause:
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Compound:
-    must: tuple["Clause", ...]
-    must_not: tuple["Clause", ...]
-    should: tuple["Clause", ...]
-    filter: tuple["Clause", ...]
+class CompoundClause:
+    must: tuple["SearchClause", ...]
+    must_not: tuple["SearchClause", ...]
+    should: tuple["SearchClause", ...]
+    filter: tuple["SearchClause", ...]
     minimum_should_match: int = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredClause:
     """A clause whose score is multiplied, or replaced by a constant."""
 
-    clause: "Clause"
+    clause: "SearchClause"
     boost: float = 1.0
     constant: float | None = None
 
 
-Clause = Text | Phrase | OneOf | Range | Exists | Compound | Scored
+SearchClause = TextClause | PhraseClause | OneOfClause | RangeClause | ExistsClause | CompoundClause | ScoredClause

@@ -13,8 +13,7 @@ from kb_local.search_node.errors import CommandError, definition_error, not_in_t
 from kb_local.search_node.hits import NO_HITS, Hits
 from kb_local.search_node.pipeline import check_placement, rewrite_pipeline, search_stage_of
 from kb_local.search_node.query import VectorQuery
-from kb_local.search_node.text_index import Answer as Found
-from kb_local.search_node.text_index import TextIndex
+from kb_local.search_node.text_index import TextAnswer, TextIndex
 from kb_local.search_node.text_query import DEFAULT_INDEX_NAME, TextQuery
 from kb_local.search_node.vector_index import VectorIndex
 
@@ -121,7 +120,7 @@ class CatalogueSearches:
                 raise search_error(f"Cannot execute $vectorSearch over search index '{query.index}'")
         return NO_HITS
 
-    async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> Found:
+    async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> TextAnswer:
         match await self._catalogue.find(namespace, query.index):
             case TextIndex() as index:
                 if most:
@@ -129,7 +128,7 @@ class CatalogueSearches:
                 return index.search(query, most=most)
             case VectorIndex():
                 raise search_error(f"Cannot execute $search over vectorSearch index '{query.index}'")
-        return Found(NO_HITS, 0)
+        return TextAnswer(NO_HITS, 0)
 
 
 def _index_request(specification: object, number: int) -> IndexRequest:

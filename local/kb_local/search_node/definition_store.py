@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 from pymongo.write_concern import WriteConcern
 
-from kb_local.search_node.change_feed import DEFINITIONS, NODE_DATABASE, RETRY_S, Document, Namespace
+from kb_local.search_node.change_feed import DEFINITIONS, NODE_DATABASE, RETRY_S, Namespace, RawDocument
 from kb_local.search_node.definitions import IndexType, index_type, parse_definition, type_of
 from kb_local.search_node.generation import DefinitionVersion
 from kb_local.search_node.search_index import SearchIndex
@@ -38,7 +38,7 @@ class DefinitionStore:
     An isolated primary knows neither what the others have written since, nor whether its own rows will survive.
     """
 
-    def __init__(self, client: AsyncMongoClient[Document]) -> None:
+    def __init__(self, client: AsyncMongoClient[RawDocument]) -> None:
         self._client = client
         self._rows = client[NODE_DATABASE].get_collection(
             DEFINITIONS,
@@ -123,7 +123,7 @@ def _version(row: dict[str, Any], of_type: IndexType) -> DefinitionVersion:
     return DefinitionVersion(row["number"], definition, created_at)
 
 
-def _stored(row: Document) -> StoredIndex:
+def _stored(row: RawDocument) -> StoredIndex:
     # Rows without a type were written when there was only this one.
     of_type = index_type(row.get("type", "vectorSearch"), where="type")
     index = SearchIndex(

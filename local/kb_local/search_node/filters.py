@@ -10,49 +10,49 @@ RangeOperator = Literal["$gt", "$gte", "$lt", "$lte"]
 
 
 @dataclass(frozen=True, slots=True)
-class AllOf:
-    clauses: tuple["Clause", ...]
+class AllOfFilter:
+    clauses: tuple["FilterClause", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AnyOf:
-    clauses: tuple["Clause", ...]
+class AnyOfFilter:
+    clauses: tuple["FilterClause", ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
-    clause: "Clause"
+class NotFilter:
+    clause: "FilterClause"
 
 
 @dataclass(frozen=True, slots=True)
-class OneOf:
+class OneOfFilter:
     path: str
     keys: tuple[FilterKey, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Range:
+class RangeFilter:
     path: str
     operator: RangeOperator
     bound: FilterKey
 
 
 @dataclass(frozen=True, slots=True)
-class Exists:
+class ExistsFilter:
     path: str
 
 
-Clause = AllOf | AnyOf | Not | OneOf | Range | Exists
+FilterClause = AllOfFilter | AnyOfFilter | NotFilter | OneOfFilter | RangeFilter | ExistsFilter
 
 
-def parse_filter(source: object, where: str = "filter") -> Clause:
+def parse_filter(source: object, where: str = "filter") -> FilterClause:
     """Read a filter document; `where` names it in error texts."""
     if not isinstance(source, dict):
         raise search_error(f'"{where}" must be a document')
-    return AllOf(tuple(_clause(key, value, where=where) for key, value in source.items()))
+    return AllOfFilter(tuple(_clause(key, value, where=where) for key, value in source.items()))
 
 
-def _clause(key: str, value: Any, *, where: str) -> Clause:
+def _clause(key: str, value: Any, *, where: str) -> FilterClause:
     if not key.startswith("$"):
         return _path_clause(key, value, where=f"{where}.{key}")
     if key not in ("$and", "$or", "$nor"):
@@ -63,39 +63,39 @@ def _clause(key: str, value: Any, *, where: str) -> Clause:
         raise search_error(f'"{where}.{key}" cannot be empty')
     clauses = tuple(parse_filter(part, f"{where}.{key}[{number}]") for number, part in enumerate(value))
     if key == "$and":
-        return AllOf(clauses)
-    return AnyOf(clauses) if key == "$or" else Not(AnyOf(clauses))
+        return AllOfFilter(clauses)
+    return AnyOfFilter(clauses) if key == "$or" else NotFilter(AnyOfFilter(clauses))
 
 
-def _path_clause(path: str, condition: Any, *, where: str) -> Clause:
+def _path_clause(path: str, condition: Any, *, where: str) -> FilterClause:
     if not (isinstance(condition, dict) and any(key.startswith("$") for key in condition)):
         condition = {"$eq": condition}
-    return AllOf(
+    return AllOfFilter(
         tuple(_operator_clause(path, operator, value=value, where=where) for operator, value in condition.items())
     )
 
 
-def _operator_clause(path: str, operator: str, *, value: Any, where: str) -> Clause:
+def _operator_clause(path: str, operator: str, *, value: Any, where: str) -> FilterClause:
     where_operator = f"{where}.{operator}"
-    clause: Clause
+    clause: FilterClause
     match operator:
         case "$eq" | "$ne":
-            clause = OneOf(path, (_key(value, where_operator),))
+            clause = OneOfFilter(path, (_key(value, where_operator),))
         case "$in" | "$nin":
-            clause = OneOf(path, _keys(value, where_operator))
+            clause = OneOfFilter(path, _keys(value, where_operator))
         case "$gt" | "$gte" | "$lt" | "$lte":
-            clause = Range(path, operator, _key(value, where_operator))
+            clause = RangeFilter(path, operator, _key(value, where_operator))
         case "$exists":
             if not isinstance(value, bool):
                 raise search_error(f'"{where_operator}" must be a boolean')
-            clause = Exists(path) if value else Not(Exists(path))
+            clause = ExistsFilter(path) if value else NotFilter(ExistsFilter(path))
         case "$not":
             if not (isinstance(value, dict) and value and all(key.startswith("$") for key in value)):
                 raise search_error(f'"{where_operator}" must be a document of operators')
-            clause = Not(_path_clause(path, value, where=where_operator))
+            clause = NotFilter(_path_clause(path, value, where=where_operator))
         case _:
             raise search_error(f'"{where}" unrecognized field "{operator}"')
-    return Not(clause) if operator in ("$ne", "$nin") else clause
+    return NotFilter(clause) if operator in ("$ne", "$nin") else clause
 
 
 def _key(value: object, where: str) -> FilterKey:

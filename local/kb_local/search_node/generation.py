@@ -12,7 +12,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 from pymongo.read_concern import ReadConcern
 
-from kb_local.search_node.change_feed import RETRY_S, ChangeFeed, Document, Namespace
+from kb_local.search_node.change_feed import RETRY_S, ChangeFeed, Namespace, RawDocument
 from kb_local.search_node.definitions import IndexDefinition
 from kb_local.search_node.refresh import Delays, RefreshQueue, RowChange
 from kb_local.search_node.text_definitions import TextDefinition
@@ -76,7 +76,9 @@ class Generation:
         if self.state in (GenerationState.READY, GenerationState.STALE) and self._delays.immediate:
             self._apply(self._queue.take_all())
 
-    async def build(self, collection: AsyncCollection[Document], feed: ChangeFeed, *, slots: asyncio.Semaphore) -> None:
+    async def build(
+        self, collection: AsyncCollection[RawDocument], feed: ChangeFeed, *, slots: asyncio.Semaphore
+    ) -> None:
         """Return when the index is built, or can't be (then it is FAILED). Waits for a mongod that is away."""
         began = time.monotonic()
         build_time_s = 0.0 if self.recovering else self._queue.build_time_s()
@@ -102,7 +104,7 @@ class Generation:
             await asyncio.sleep(self._queue.until_next_refresh_s())
             self._apply(self._queue.refresh(time.time()))
 
-    async def _scan(self, collection: AsyncCollection[Document], feed: ChangeFeed) -> None:
+    async def _scan(self, collection: AsyncCollection[RawDocument], feed: ChangeFeed) -> None:
         await feed.watch(Namespace(collection.database.name, collection.name))
         self.state = GenerationState.BUILDING
         self.index = _empty_index(self.version.definition)

@@ -29,7 +29,7 @@ class TextKey(NamedTuple):
 
 
 @dataclass(slots=True)
-class IndexedDocument:
+class DocumentValues:
     """Values of one document: terms of analyzed fields, values of others, and all indexed paths it has."""
 
     terms: dict[TextKey, Terms] = field(default_factory=dict)
@@ -44,8 +44,8 @@ class IndexedValues:
         self._definition = definition
         self.settings: dict[TextKey, StringField] = {}
 
-    def find_values(self, document: Mapping[str, Any]) -> IndexedDocument:
-        found = IndexedDocument()
+    def find_values(self, document: Mapping[str, Any]) -> DocumentValues:
+        found = DocumentValues()
         self._walk(document, self._definition.mapping, prefix="", found=found)
         return found
 
@@ -73,14 +73,14 @@ class IndexedValues:
         return found
 
     def _walk(
-        self, document: Mapping[str, Any], mapping: DocumentMapping, *, prefix: str, found: IndexedDocument
+        self, document: Mapping[str, Any], mapping: DocumentMapping, *, prefix: str, found: DocumentValues
     ) -> None:
         for name, value in document.items():
             of_field = mapping.find_mapping(name)
             if of_field is not None:
                 self._index_value(value, of_field, path=prefix + name, found=found)
 
-    def _index_value(self, value: Any, mapping: FieldMapping, *, path: str, found: IndexedDocument) -> None:
+    def _index_value(self, value: Any, mapping: FieldMapping, *, path: str, found: DocumentValues) -> None:
         if isinstance(value, list):
             if mapping is DYNAMIC and _is_embedding(value):
                 found.paths.add(path)
@@ -99,7 +99,7 @@ class IndexedValues:
         if key is not None and _is_indexed(key, mapping):
             found.keys.setdefault(path, []).append(_token(mapping, key))
 
-    def _analyze(self, text: str, settings: StringField, *, path: str, found: IndexedDocument) -> None:
+    def _analyze(self, text: str, settings: StringField, *, path: str, found: DocumentValues) -> None:
         for name, of_field in ((None, settings), *settings.multi.items()):
             if of_field.longest is not None and len(text) > of_field.longest:
                 continue

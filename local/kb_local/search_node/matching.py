@@ -10,20 +10,19 @@ from numpy.typing import NDArray
 from kb_local.search_node.analyzers import Terms
 from kb_local.search_node.clauses import (
     Bound,
-    Clause,
-    Compound,
-    Exists,
+    CompoundClause,
+    ExistsClause,
     Fuzzy,
-    OneOf,
-    Phrase,
-    Range,
-    Scored,
-    Text,
+    OneOfClause,
+    PhraseClause,
+    RangeClause,
+    ScoredClause,
+    SearchClause,
+    TextClause,
     TextPath,
 )
 from kb_local.search_node.row_lists import Mask
-from kb_local.search_node.text_field import Scored as ScoredRows
-from kb_local.search_node.text_field import TextField
+from kb_local.search_node.text_field import ScoredRows, TextField
 from kb_local.search_node.values import FilterKey
 
 
@@ -51,38 +50,38 @@ class Searchable(Protocol):
     def rows_with_path(self, path: str) -> Mask: ...
 
 
-def matches(clause: Clause, index: Searchable) -> Matches:
+def matches(clause: SearchClause, index: Searchable) -> Matches:
     """Return the matches of a clause among all rows, also those that do not count any more."""
     found: Matches
     match clause:
-        case Text():
+        case TextClause():
             found = _sum_matches(
                 index,
                 clause.paths,
                 queries=clause.queries,
                 search=lambda field, terms: _text(field, terms, clause=clause, live=index.live),
             )
-        case Phrase(paths, queries, slop):
+        case PhraseClause(paths, queries, slop):
             found = _sum_matches(
                 index,
                 paths,
                 queries=queries,
                 search=lambda field, terms: [field.phrase(terms, index.live, slop=slop)],
             )
-        case OneOf(paths, keys):
+        case OneOfClause(paths, keys):
             found = _constant(reduce(np.logical_or, (index.rows_with_value(path, keys) for path in paths)))
-        case Range(paths, lower, upper):
+        case RangeClause(paths, lower, upper):
             found = _constant(reduce(np.logical_or, (index.rows_in_range(path, lower, upper=upper) for path in paths)))
-        case Exists(path):
+        case ExistsClause(path):
             found = _constant(index.rows_with_path(path))
-        case Scored():
+        case ScoredClause():
             found = _scored(clause, matches(clause.clause, index))
-        case Compound():
+        case CompoundClause():
             found = _compound(clause, index)
     return found
 
 
-def _scored(clause: Scored, found: Matches) -> Matches:
+def _scored(clause: ScoredClause, found: Matches) -> Matches:
     if clause.constant is not None:
         return Matches(found.mask, found.mask * np.float32(clause.constant))
     return Matches(found.mask, found.scores * np.float32(clause.boost))
@@ -92,7 +91,7 @@ def _constant(mask: Mask) -> Matches:
     return Matches(mask, mask.astype(np.float32))
 
 
-def _compound(compound: Compound, index: Searchable) -> Matches:
+def _compound(compound: CompoundClause, index: Searchable) -> Matches:
     size = len(index.live)
     mask, scores = np.ones(size, bool), np.zeros(size, np.float32)
     for clause in compound.filter:
@@ -142,7 +141,7 @@ def _sum_matches(
     return total
 
 
-def _text(field: TextField, terms: Terms, *, clause: Text, live: Mask) -> list[ScoredRows]:
+def _text(field: TextField, terms: Terms, *, clause: TextClause, live: Mask) -> list[ScoredRows]:
     searched = [term for term in terms if term is not None]
     found = [_term(field, term, fuzzy=clause.fuzzy, live=live) for term in searched]
     if not clause.every_term or len(found) < 2:

@@ -6,16 +6,16 @@ from typing import Any
 from kb_local.search_node.arguments import Arguments
 from kb_local.search_node.clauses import (
     Bound,
-    Clause,
-    Compound,
-    Exists,
+    CompoundClause,
+    ExistsClause,
     FieldPath,
     Fuzzy,
-    OneOf,
-    Phrase,
-    Range,
-    Scored,
-    Text,
+    OneOfClause,
+    PhraseClause,
+    RangeClause,
+    ScoredClause,
+    SearchClause,
+    TextClause,
     TextPath,
     WildcardPath,
 )
@@ -33,7 +33,7 @@ UNSUPPORTED_OPERATORS = (
 RANGE_KINDS = ("date", "number", "objectId", "string", "uuid")
 
 
-def parse_operator(holder: Arguments) -> Clause:
+def parse_operator(holder: Arguments) -> SearchClause:
     """Read the one operator of a document, which may hold other things too."""
     present = [name for name in ALL_OPERATORS if holder.given(name) is not None]
     names = ", ".join(ALL_OPERATORS)
@@ -50,10 +50,10 @@ def parse_operator(holder: Arguments) -> Clause:
     return clause
 
 
-def _text(operator: Arguments) -> Clause:
+def _text(operator: Arguments) -> SearchClause:
     if operator.given("synonyms") is not None:
         raise not_implemented("synonyms of the text operator")
-    return Text(
+    return TextClause(
         paths=_text_paths(operator),
         queries=operator.texts("query"),
         every_term=operator.choice("matchCriteria", ("all", "any"), default="any") == "all",
@@ -74,13 +74,13 @@ def _fuzzy(fuzzy: Arguments) -> Fuzzy:
     return parsed
 
 
-def _phrase(operator: Arguments) -> Clause:
+def _phrase(operator: Arguments) -> SearchClause:
     if operator.given("synonyms") is not None:
         raise not_implemented("synonyms of the phrase operator")
-    return Phrase(_text_paths(operator), operator.texts("query"), operator.integer("slop", default=0))
+    return PhraseClause(_text_paths(operator), operator.texts("query"), operator.integer("slop", default=0))
 
 
-def _equals(operator: Arguments) -> Clause:
+def _equals(operator: Arguments) -> SearchClause:
     path = operator.text("path")
     if path is None:
         raise operator.refusal("is required", "path")
@@ -89,10 +89,10 @@ def _equals(operator: Arguments) -> Clause:
     key = filter_key(operator.given("value"))
     if key is None:
         raise operator.refusal("must be a boolean, objectId, number, string, date, uuid, or null", "value")
-    return OneOf((path,), (key,))
+    return OneOfClause((path,), (key,))
 
 
-def _in(operator: Arguments) -> Clause:
+def _in(operator: Arguments) -> SearchClause:
     keys = []
     for where, value in operator.one_or_many("value"):
         key = filter_key(value)
@@ -101,17 +101,17 @@ def _in(operator: Arguments) -> Clause:
         keys.append(key)
     if len({kind for kind, _ in keys}) > 1:
         raise operator.refusal("must have elements of the same type", "value")
-    return OneOf(_paths(operator), tuple(keys))
+    return OneOfClause(_paths(operator), tuple(keys))
 
 
-def _range(operator: Arguments) -> Clause:
+def _range(operator: Arguments) -> SearchClause:
     lower = _bound(operator, exclusive="gt", inclusive="gte")
     upper = _bound(operator, exclusive="lt", inclusive="lte")
     if lower is None and upper is None:
         raise operator.refusal("must specify at least one of [lt, lte, gt, gte]")
     if lower is not None and upper is not None and lower.key[0] != upper.key[0]:
         raise operator.refusal("bounds must be of the same type")
-    return Range(_paths(operator), lower, upper)
+    return RangeClause(_paths(operator), lower, upper)
 
 
 def _bound(operator: Arguments, *, exclusive: str, inclusive: str) -> Bound | None:
@@ -128,14 +128,14 @@ def _bound(operator: Arguments, *, exclusive: str, inclusive: str) -> Bound | No
     return Bound(key, inclusive=found[0] == inclusive)
 
 
-def _exists(operator: Arguments) -> Clause:
+def _exists(operator: Arguments) -> SearchClause:
     path = operator.text("path")
     if path is None:
         raise operator.refusal("is required", "path")
-    return Exists(path)
+    return ExistsClause(path)
 
 
-def _compound(operator: Arguments) -> Clause:
+def _compound(operator: Arguments) -> SearchClause:
     if all(operator.given(name) is None for name in COMPOUND_CLAUSES):
         raise operator.refusal(f"at least one of [{', '.join(COMPOUND_CLAUSES)}] must be present")
     clauses = {name: _clauses(operator, name) for name in COMPOUND_CLAUSES}
@@ -146,10 +146,10 @@ def _compound(operator: Arguments) -> Clause:
         raise operator.refusal("should clause must not be empty when using minimumShouldMatch")
     if at_least > len(clauses["should"]):
         raise operator.refusal("minimumShouldMatch cannot be greater than number of should clauses")
-    return Compound(clauses["must"], clauses["mustNot"], clauses["should"], clauses["filter"], at_least)
+    return CompoundClause(clauses["must"], clauses["mustNot"], clauses["should"], clauses["filter"], at_least)
 
 
-def _clauses(operator: Arguments, name: str) -> tuple[Clause, ...]:
+def _clauses(operator: Arguments, name: str) -> tuple[SearchClause, ...]:
     # An empty list is the same as none.
     if operator.given(name) in (None, []):
         return ()
@@ -161,7 +161,7 @@ def _clauses(operator: Arguments, name: str) -> tuple[Clause, ...]:
     return tuple(clauses)
 
 
-def _scored(clause: Clause, operator: Arguments) -> Clause:
+def _scored(clause: SearchClause, operator: Arguments) -> SearchClause:
     if operator.given("score") is None:
         return clause
     score = operator.child("score")
@@ -182,7 +182,7 @@ def _scored(clause: Clause, operator: Arguments) -> Clause:
         raise argument.refusal("cannot be negative", "value")
     argument.close()
     score.close()
-    return Scored(clause, boost=value) if kind == "boost" else Scored(clause, constant=value)
+    return ScoredClause(clause, boost=value) if kind == "boost" else ScoredClause(clause, constant=value)
 
 
 def _paths(operator: Arguments) -> tuple[str, ...]:
@@ -221,7 +221,7 @@ def _text_path(operator: Arguments, where: str, *, source: Any) -> TextPath:
     return FieldPath(name, multi)
 
 
-OPERATORS: dict[str, Callable[[Arguments], Clause]] = {
+OPERATORS: dict[str, Callable[[Arguments], SearchClause]] = {
     "compound": _compound,
     "equals": _equals,
     "exists": _exists,

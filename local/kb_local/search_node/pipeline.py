@@ -17,7 +17,7 @@ from kb_local.search_node.score import (
     hits_as_stages,
 )
 from kb_local.search_node.search_meta import with_meta
-from kb_local.search_node.text_index import Answer
+from kb_local.search_node.text_index import TextAnswer
 from kb_local.search_node.text_query import TextQuery, parse_text_query
 
 VECTOR_SEARCH = "$vectorSearch"
@@ -35,7 +35,7 @@ class Searches(Protocol):
 
     async def vector(self, namespace: Namespace, query: VectorQuery) -> Hits: ...
 
-    async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> Answer: ...
+    async def text(self, namespace: Namespace, query: TextQuery, *, most: int | None) -> TextAnswer: ...
 
 
 def search_stage_of(pipeline: Sequence[Stage]) -> str | None:

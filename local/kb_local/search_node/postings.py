@@ -5,13 +5,19 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kb_local.search_node.errors import search_error
-from kb_local.search_node.filters import AllOf, AnyOf, Clause, Exists, Not, OneOf, Range
+from kb_local.search_node.filters import (
+    AllOfFilter,
+    AnyOfFilter,
+    ExistsFilter,
+    FilterClause,
+    NotFilter,
+    OneOfFilter,
+    RangeFilter,
+)
+from kb_local.search_node.row_lists import Mask
 from kb_local.search_node.values import FilterKey, filter_key, values_at
-
-Mask = NDArray[np.bool_]
 
 # What a row without the field is filed under; no value of a document has this type.
 ABSENT: FilterKey = ("absent", 0)
@@ -48,31 +54,31 @@ class Postings:
                 del self._rows[path][key]
         self._masks.clear()
 
-    def mask(self, clause: Clause, *, rows: int) -> Mask:
+    def mask(self, clause: FilterClause, *, rows: int) -> Mask:
         """Return which of the first `rows` rows satisfy the clause; meaningless for rows that were removed.
 
         Raises:
             CommandError: a path is not declared as a filter.
         """
         match clause:
-            case AllOf(clauses):
+            case AllOfFilter(clauses):
                 every = np.ones(rows, bool)
                 for part in clauses:
                     every &= self.mask(part, rows=rows)
                 return every
-            case AnyOf(clauses):
+            case AnyOfFilter(clauses):
                 some = np.zeros(rows, bool)
                 for part in clauses:
                     some |= self.mask(part, rows=rows)
                 return some
-            case Not(part):
+            case NotFilter(part):
                 return ~self.mask(part, rows=rows)
-            case Exists(path):
+            case ExistsFilter(path):
                 self._check_declared(path)
                 return ~self._rows_with_value(path, ABSENT, rows=rows)
-            case OneOf(path, keys):
+            case OneOfFilter(path, keys):
                 return self._one_of(path, keys, rows=rows)
-            case Range(path, comparison, bound):
+            case RangeFilter(path, comparison, bound):
                 return self._range(path, comparison, bound=bound, rows=rows)
 
     def _one_of(self, path: str, keys: tuple[FilterKey, ...], *, rows: int) -> Mask:

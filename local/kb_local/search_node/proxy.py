@@ -37,7 +37,7 @@ SEARCH_INDEX_COMMANDS = frozenset({b"createSearchIndexes", b"updateSearchIndex",
 SEARCH_STAGES = (b"$search", b"$vectorSearch", b"$listSearchIndexes")
 WRITE_BUFFER_BYTES = 1 << 20
 
-Handler = Callable[[dict[str, Any]], Awaitable[Answer]]
+CommandHandler = Callable[[dict[str, Any]], Awaitable[Answer]]
 ReplyRewrite = Callable[[dict[str, Any]], dict[str, Any]]
 
 _request_ids = itertools.count(1)
@@ -125,7 +125,7 @@ class ClientConnection(_Connection):
         self,
         mongod: tuple[str, int],
         *,
-        handle: Handler,
+        handle: CommandHandler,
         rewrite_hello: ReplyRewrite,
         connections: set["ClientConnection"],
     ) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kb_local.search_node.errors import not_implemented, search_error
-from kb_local.search_node.filters import Clause, parse_filter
+from kb_local.search_node.filters import FilterClause, parse_filter
 from kb_local.search_node.values import Vector, vector_of
 
 MOST_CANDIDATES = 10_000
@@ -22,7 +22,7 @@ class VectorQuery:
     path: str
     vector: Vector
     limit: int
-    filter: Clause | None
+    filter: FilterClause | None
 
 
 def parse_query(stage: object) -> VectorQuery:

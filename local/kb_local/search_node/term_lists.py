@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from kb_local.search_node.row_lists import RowNumbers
 
-Terms = NDArray[np.uint32]
+TermNumbers = NDArray[np.uint32]
 Counts = NDArray[np.uint32]
 
 _TERM_SHIFT = np.uint64(32)
@@ -18,7 +18,7 @@ _TERM_SHIFT = np.uint64(32)
 _MERGED_SHARE = 0.5
 
 
-class _Run(NamedTuple):
+class _SortedPairs(NamedTuple):
     """Pairs of a term and a row that has it, in ascending order, each once, and how often the row has it."""
 
     keys: NDArray[np.uint64]
@@ -26,18 +26,18 @@ class _Run(NamedTuple):
     counts: Counts
 
     @classmethod
-    def from_terms(cls, terms: Terms, rows: RowNumbers) -> Self:
+    def from_terms(cls, terms: TermNumbers, rows: RowNumbers) -> Self:
         ordered = np.sort(_keys(terms, rows))
         differs = np.ones(len(ordered), bool)
         differs[1:] = ordered[1:] != ordered[:-1]
         firsts = np.flatnonzero(differs)
         return cls(ordered[firsts], np.diff(firsts, append=len(ordered)).astype(np.uint32))
 
-    def merged(self, newer: Self) -> "_Run":
+    def merged(self, newer: Self) -> "_SortedPairs":
         keys = np.concatenate([self.keys, newer.keys])
         # A stable sort knows the two ascending halves, and takes linear time.
         order = np.argsort(keys, kind="stable")
-        return _Run(keys[order], np.concatenate([self.counts, newer.counts])[order])
+        return _SortedPairs(keys[order], np.concatenate([self.counts, newer.counts])[order])
 
     def find_term(self, term: int) -> tuple[RowNumbers, Counts]:
         begin, end = np.searchsorted(self.keys, np.array([term, term + 1], np.uint64) << _TERM_SHIFT)
@@ -48,13 +48,13 @@ class TermLists:
     """Rows come in ascending order."""
 
     def __init__(self) -> None:
-        self._runs: list[_Run] = []
+        self._runs: list[_SortedPairs] = []
 
-    def add(self, terms: Terms, rows: RowNumbers) -> None:
+    def add(self, terms: TermNumbers, rows: RowNumbers) -> None:
         """Add the terms of new rows, each as often as the row has it, and beside each its row."""
         if not len(terms):
             return
-        newest = _Run.from_terms(terms, rows)
+        newest = _SortedPairs.from_terms(terms, rows)
         while self._runs and len(newest.keys) > _MERGED_SHARE * len(self._runs[-1].keys):
             newest = self._runs.pop().merged(newest)
         self._runs.append(newest)
@@ -69,5 +69,5 @@ class TermLists:
         return np.concatenate(rows), np.concatenate(counts)
 
 
-def _keys(terms: Terms, rows: RowNumbers) -> NDArray[np.uint64]:
+def _keys(terms: TermNumbers, rows: RowNumbers) -> NDArray[np.uint64]:
     return terms.astype(np.uint64) << _TERM_SHIFT | rows.astype(np.uint64)

@@ -21,17 +21,17 @@ NO_TERM = 0
 MOST_UNSORTED = 1_000_000
 
 
-class Scored(NamedTuple):
+class ScoredRows(NamedTuple):
     """Rows that match, in ascending order, and how well."""
 
     rows: RowNumbers
     scores: NDArray[np.float32]
 
 
-NONE_SCORED = Scored(np.zeros(0, np.intp), np.zeros(0, np.float32))
+NONE_SCORED = ScoredRows(np.zeros(0, np.intp), np.zeros(0, np.float32))
 
 
-class _Vocabulary(dict[str | None, int]):
+class _TermNumbering(dict[str | None, int]):
     """Numbers terms as they come."""
 
     def __missing__(self, term: str | None) -> int:
@@ -51,7 +51,7 @@ class TextField:
 
     def __init__(self, *, norms: bool = True) -> None:
         self._norms = norms
-        self._vocabulary = _Vocabulary({None: NO_TERM})
+        self._vocabulary = _TermNumbering({None: NO_TERM})
         # By the number of a term, of the rows that are sorted in.
         self._lists = TermLists()
         # The terms of all rows one after the other, and by row where they begin and how many are not NO_TERM.
@@ -91,11 +91,11 @@ class TextField:
     def has_any(self) -> bool:
         return self._documents > 0
 
-    def term(self, term: str, live: Mask) -> Scored:
+    def term(self, term: str, live: Mask) -> ScoredRows:
         rows, frequencies = self._postings(term, live)
         return self._scored(rows, frequencies, idf=bm25.inverse_document_frequency(self._documents, len(rows)))
 
-    def similar_terms(self, term: str, live: Mask, *, edits: int, prefix: int, most: int) -> Scored:
+    def similar_terms(self, term: str, live: Mask, *, edits: int, prefix: int, most: int) -> ScoredRows:
         """Score rows by terms within a number of edits, as Lucene's FuzzyQuery does.
 
         All of them count as rare as the commonest, and each the less the more it differs.
@@ -111,9 +111,9 @@ class TextField:
         for (rows, frequencies), boost in expanded:
             scores[rows] += self._scored(rows, frequencies, idf=idf).scores * np.float32(boost)
         matching = np.flatnonzero(scores)
-        return Scored(matching, scores[matching])
+        return ScoredRows(matching, scores[matching])
 
-    def phrase(self, terms: Terms, live: Mask, *, slop: int) -> Scored:
+    def phrase(self, terms: Terms, live: Mask, *, slop: int) -> ScoredRows:
         """Score rows in which the terms stand at these distances, give or take `slop` in all."""
         places = [(place, term) for place, term in enumerate(terms) if term is not None]
         if len(places) == 1:
@@ -132,7 +132,7 @@ class TextField:
         tokens, row_of = self._tokens_of(kept)
         in_use, renumbered = np.unique(np.append(np.uint32(NO_TERM), tokens), return_inverse=True)
         terms = list(self._vocabulary)
-        self._vocabulary = _Vocabulary({terms[term]: number for number, term in enumerate(in_use)})
+        self._vocabulary = _TermNumbering({terms[term]: number for number, term in enumerate(in_use)})
         self._tokens = numbers()
         self._tokens.frombytes(renumbered[1:].astype(np.uint32).tobytes())
         self._starts = numbers()
@@ -167,12 +167,12 @@ class TextField:
         counting = live[rows]
         return rows[counting], frequencies[counting].astype(np.float32)
 
-    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], *, idf: float) -> Scored:
+    def _scored(self, rows: RowNumbers, frequencies: NDArray[np.float32], *, idf: float) -> ScoredRows:
         if not len(rows):
             return NONE_SCORED
         factors = bm25.length_factors(self._total_length / self._documents)
         codes = np.frombuffer(bytes(self._length_codes), np.uint8)[rows]
-        return Scored(rows, np.float32(idf) * bm25.saturate_frequency(frequencies, factors[codes]))
+        return ScoredRows(rows, np.float32(idf) * bm25.saturate_frequency(frequencies, factors[codes]))
 
     def _similar(self, term: str, edits: int, *, prefix: int) -> list[tuple[str, float]]:
         """Return terms with what they count, the most similar first."""

@@ -24,7 +24,7 @@ FEWEST_FORGOTTEN = 1024
 NO_VALUES = ValueField()
 
 
-class Answer(NamedTuple):
+class TextAnswer(NamedTuple):
     """`matches` counts all documents that match, of which `hits` may be the first only."""
 
     hits: Hits
@@ -78,7 +78,7 @@ class TextIndex:
         if len(self._ids) - len(self._row_of) > max(FEWEST_FORGOTTEN, len(self._row_of)):
             self._compact()
 
-    def search(self, query: TextQuery, *, most: int | None = None) -> Answer:
+    def search(self, query: TextQuery, *, most: int | None = None) -> TextAnswer:
         """Return the matching documents as of now, the best first; at most the first `most`.
 
         Raises:
@@ -96,7 +96,7 @@ class TextIndex:
             if not query.sort
             else self._sorted(rows, found, sort=query.sort)[:most]
         )
-        return Answer(Hits([self._ids[row] for row in ordered], found.scores[ordered].tolist()), len(rows))
+        return TextAnswer(Hits([self._ids[row] for row in ordered], found.scores[ordered].tolist()), len(rows))
 
     def _live_mask(self) -> Mask:
         return np.frombuffer(bytes(self._live), bool)

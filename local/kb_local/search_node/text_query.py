@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kb_local.search_node.arguments import Arguments
-from kb_local.search_node.clauses import Clause
+from kb_local.search_node.clauses import SearchClause
 from kb_local.search_node.errors import not_implemented, search_error
 from kb_local.search_node.operators import ALL_OPERATORS, parse_operator
 
@@ -41,7 +41,7 @@ class SortKey:
 @dataclass(frozen=True, slots=True)
 class TextQuery:
     index: str
-    clause: Clause
+    clause: SearchClause
     count: Count
     sort: tuple[SortKey, ...] = ()
 

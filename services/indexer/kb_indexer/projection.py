@@ -23,14 +23,14 @@ from kb_contracts.documents import (
 from kb_shared.mongo.documents import Document, MetadataFacet, TagsFacet, TextFacet
 
 
-class _Facet(Protocol):
+class _RevisedFacet(Protocol):
     @property
     def revision(self) -> int: ...
     @property
     def digest(self) -> str: ...
 
 
-F = TypeVar("F", bound=_Facet)
+F = TypeVar("F", bound=_RevisedFacet)
 
 
 def apply(document: Document, event: DocumentEvent, *, text_id: str | None = None) -> Document:

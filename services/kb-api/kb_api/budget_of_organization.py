@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Literal
 
 from kb_shared.mongo import budgets, index_jobs, spu_ledger
-from kb_shared.mongo.budgets import Limits, MonthlyBudget
+from kb_shared.mongo.budgets import BudgetLimits, MonthlyBudget
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Spent
 
@@ -14,7 +14,7 @@ BudgetStatus = Literal["ok", "soft_exceeded", "exhausted"]
 
 @dataclass(frozen=True, slots=True)
 class BudgetState:
-    limits: Limits
+    limits: BudgetLimits
     used: Spent
     """Amount charged, according to the ledger."""
     reserved: Spent
@@ -23,7 +23,7 @@ class BudgetState:
     status: BudgetStatus
 
 
-async def change_budget(database: Database, organization_id: str, *, limits: Limits) -> BudgetState:
+async def change_budget(database: Database, organization_id: str, *, limits: BudgetLimits) -> BudgetState:
     """Set all limits, and retry the documents that waited for a higher limit or for a price."""
     await budgets.set_limits(database, organization_id, limits)
     for error_type in ("budget_exhausted", "unknown_price"):
@@ -36,7 +36,7 @@ async def load_budget(database: Database, organization_id: str) -> BudgetState:
     budget = await budgets.find(database, organization_id)
     used = await spu_ledger.sum_this_month(database, organization_id)
     if budget is None:
-        return BudgetState(Limits(), used, Spent(), datetime.now(UTC).strftime("%Y-%m"), "ok")
+        return BudgetState(BudgetLimits(), used, Spent(), datetime.now(UTC).strftime("%Y-%m"), "ok")
     reserved = Spent(budget.reserved, budget.reserved_nano_usd)
     return BudgetState(budget.limits, used, reserved, budget.month, _status(budget, used))
 

@@ -16,14 +16,14 @@ from kb_contracts.documents import (
     Text,
 )
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.model import StrictModel, Timestamp
 from kb_shared.http.problems import invalid_fields
 
 _UNKNOWN = 0
 """Placeholder of a revision that is not assigned yet."""
 
 
-class DocumentRequestChange(Model):
+class DocumentRequestChange(StrictModel):
     revision: Revision | None = Field(
         default=None,
         description="Revision of the change: any integer that rises with each change of the document. Default: the "

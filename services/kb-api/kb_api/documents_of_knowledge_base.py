@@ -13,11 +13,11 @@ from kb_shared.mongo import document_index, documents, index_jobs
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-JobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
+OpenJobStatus = Literal["waiting_for_text", "pending", "running", "failed", "paused"]
 IndexStatus = Literal["indexed", "empty"]
-StatusFilter = Literal["all"] | IndexStatus | JobStatus
+StatusFilter = Literal["all"] | IndexStatus | OpenJobStatus
 
-Stage = dict[str, Any]
+AggregationStage = dict[str, Any]
 
 _INDEX_FIELDS: Final = {"document_id": 1, "document_name": 1, "chunk_count": 1, "indexed_at": 1, "_id": 0}
 _LEASE_IS_OVER: Final = {"$lt": ["$lease_until", "$$NOW"]}
@@ -38,7 +38,7 @@ class ListedDocument:
     document_id: str
     document_name: str | None
     """Name; None until the text has come."""
-    status: IndexStatus | JobStatus
+    status: IndexStatus | OpenJobStatus
     chunk_count: int
     """Number of chunks that are searchable now, also while a newer text is being indexed."""
     indexed_at: datetime | None
@@ -68,7 +68,7 @@ async def list_documents(
     collection, rows = _rows(kb, status)
     names = _names(kb)
     search = [{"$match": {"document_name": _containing(name_search)}}] if name_search else []
-    page: list[Stage] = [{"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
+    page: list[AggregationStage] = [{"$sort": {"document_id": 1}}, {"$skip": skip}, {"$limit": limit}]
     # Names of documents that are not indexed come from the projection: for the page only, unless they decide.
     page = page if name_search else [*page, *names]
     before = [*names, *search] if name_search else []
@@ -87,7 +87,9 @@ async def find_document(database: Database, kb: KnowledgeBase, document_id: str)
     return _listed(found[0], with_jobs=True) if found else None
 
 
-def _rows(kb: KnowledgeBase, status: StatusFilter | None, *, document_id: str | None = None) -> tuple[str, list[Stage]]:
+def _rows(
+    kb: KnowledgeBase, status: StatusFilter | None, *, document_id: str | None = None
+) -> tuple[str, list[AggregationStage]]:
     """Return the collection to begin with, and the stages that yield one row for each document."""
     scope: Row = {"organization_id": kb.organization_id, "kb_id": kb.kb_id}
     if document_id is not None:
@@ -107,7 +109,7 @@ def _rows(kb: KnowledgeBase, status: StatusFilter | None, *, document_id: str | 
     ]
 
 
-def _indexed(scope: Row, condition: Row) -> list[Stage]:
+def _indexed(scope: Row, condition: Row) -> list[AggregationStage]:
     return [{"$match": {**scope, **condition}}, {"$project": _INDEX_FIELDS}]
 
 
@@ -120,19 +122,19 @@ def _in_state(status: StatusFilter) -> Row:
     return {"state": status}
 
 
-def _merge_by_document() -> list[Stage]:
+def _merge_by_document() -> list[AggregationStage]:
     return [
         {"$group": {"_id": "$document_id", "row": {"$mergeObjects": "$$ROOT"}}},
         {"$replaceRoot": {"newRoot": "$row"}},
     ]
 
 
-def _with_index_row(kb: KnowledgeBase) -> list[Stage]:
+def _with_index_row(kb: KnowledgeBase) -> list[AggregationStage]:
     identity = {"$concat": [f"{kb.kb_id}/", "$document_id"]}
     return _join(document_index.NAME, identity, condition={"organization_id": kb.organization_id}, fields=_INDEX_FIELDS)
 
 
-def _names(kb: KnowledgeBase) -> list[Stage]:
+def _names(kb: KnowledgeBase) -> list[AggregationStage]:
     identity = {"$concat": [{"$literal": f"{kb.organization_id}/"}, "$document_id"]}
     fields = {"projected_name": "$document_name", "_id": 0}
     return [
@@ -141,7 +143,9 @@ def _names(kb: KnowledgeBase) -> list[Stage]:
     ]
 
 
-def _join(collection: str, identity: Stage, *, condition: Row, fields: Stage) -> list[Stage]:
+def _join(
+    collection: str, identity: AggregationStage, *, condition: Row, fields: AggregationStage
+) -> list[AggregationStage]:
     """Return the stages that add `fields` of the row of `collection` with the id `identity`, if there is one."""
     lookup = {
         "from": collection,
@@ -156,7 +160,7 @@ def _join(collection: str, identity: Stage, *, condition: Row, fields: Stage) ->
     ]
 
 
-def _containing(text: str) -> Stage:
+def _containing(text: str) -> AggregationStage:
     return {"$regex": re.escape(text), "$options": "i"}
 
 

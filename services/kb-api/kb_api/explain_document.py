@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, find_document
+from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, OpenJobStatus, find_document
 from kb_shared.errors import NotFound
 from kb_shared.membership import Action, belongs, decide
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases
@@ -14,14 +14,14 @@ from kb_shared.mongo.index_jobs import IndexJob
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
-DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | JobStatus
+DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | OpenJobStatus
 
 _TO_BE_DONE: Final = {
     Action.INDEX: "Its text or the chunking or embedding of this knowledge base has changed since it was indexed.",
     Action.REFRESH: "Its name, tags, date or metadata have changed since it was indexed.",
     Action.WAIT: "It has a tag of this knowledge base, but its text has not come.",
 }
-_BEING_DONE: Final[dict[JobStatus, str]] = {
+_BEING_DONE: Final[dict[OpenJobStatus, str]] = {
     "waiting_for_text": "It is indexed as soon as the text comes.",
     "pending": "It is queued.",
     "running": "It is being worked on.",

@@ -7,20 +7,14 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from kb_contracts.identifiers import Identifier
 from kb_shared.errors import RequestError
 from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
-from kb_shared.http.model import Model
+from kb_shared.http.model import MinScore, Name, StrictModel
 from kb_shared.mongo.text_analyzers import TextAnalyzer
 
-# Something to see, and no control characters.
-Name = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"),
-]
 Description = Annotated[str, StringConstraints(max_length=2_000)]
-TagIds = Annotated[list[Identifier], Field(max_length=100)]
-MinScore = Annotated[float, Field(ge=0, le=1)]
+KnowledgeBaseTagIds = Annotated[list[Identifier], Field(max_length=100)]
 MaxChunks = Annotated[int, Field(ge=0, le=1_000_000)]
 
-ChunkerType = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
+ChunkerName = Literal["recursive", "sentence", "token", "word", "semantic", "sdpm", "late"]
 
 
 CoalesceNeighbors = Annotated[int, Field(ge=0, le=5)]
@@ -49,7 +43,7 @@ IMMUTABLE: Final = (
 )
 
 
-class RateLimits(Model):
+class RateLimits(StrictModel):
     """Limits of the calls that embed texts of a knowledge base, in addition to those of the provider."""
 
     requests_per_minute: PerMinute | None = Field(
@@ -58,13 +52,13 @@ class RateLimits(Model):
     tokens_per_minute: PerMinute | None = Field(default=None, description="Limit of tokens a minute; null: no limit.")
 
 
-class CreateKnowledgeBase(Model):
+class CreateKnowledgeBase(StrictModel):
     name: Name
     description: Description = ""
-    tag_ids: TagIds = Field(
+    tag_ids: KnowledgeBaseTagIds = Field(
         default=[], description="Tags of the knowledge base: every document with one of them belongs to it."
     )
-    chunker_type: ChunkerType = Field(default="recursive", description="Algorithm that splits texts into chunks.")
+    chunker_type: ChunkerName = Field(default="recursive", description="Algorithm that splits texts into chunks.")
     chunk_size: Annotated[int, Field(ge=50, le=2_000)] | None = Field(
         default=None, description="Greatest number of tokens of a chunk. Default: that of the deployment (512)."
     )
@@ -113,14 +107,16 @@ def _without_default(schema: dict[str, Any]) -> None:
     del schema["default"]
 
 
-class ChangeKnowledgeBase(Model):
+class ChangeKnowledgeBase(StrictModel):
     """Changes of a knowledge base. Fields that are left out do not change."""
 
     # So what counts is `model_fields_set`: the value of an absent field is None, whatever its type says.
 
     name: Name = _unchanged()
     description: Description = _unchanged()
-    tag_ids: TagIds = _unchanged("Tags of the knowledge base: every document with one of them belongs to it.")
+    tag_ids: KnowledgeBaseTagIds = _unchanged(
+        "Tags of the knowledge base: every document with one of them belongs to it."
+    )
     coalesce_neighbors: CoalesceNeighbors = _unchanged(
         "Number of chunks on each side of a match that a search returns, unless the search says otherwise."
     )

@@ -35,13 +35,13 @@ class JobProgress:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class JobStart:
     job: Backfill | None
     """None: there is nothing to do."""
     is_new: bool
 
 
-async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> Start:
+async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> JobStart:
     """Index every document again, at no cost where vectors are cached. Returns the running job if there is one.
 
     Raises NotFound.
@@ -51,7 +51,7 @@ async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, li
     return await _start(database, kb, kind=Kind.REINDEX, total=total, life_cycle=life_cycle)
 
 
-async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> Start:
+async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life_cycle: LifeCycle) -> JobStart:
     """Retry every failed document. Returns the running job if there is one.
 
     Raises NotFound.
@@ -61,21 +61,21 @@ async def start_retrying(database: Database, caller: Caller, *, kb_id: str, life
     return await _start(database, kb, kind=Kind.RETRY_FAILED, total=total, life_cycle=life_cycle)
 
 
-async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: int, life_cycle: LifeCycle) -> Start:
-    async def start(session: MongoSession) -> Start:
+async def _start(database: Database, kb: KnowledgeBase, *, kind: Kind, total: int, life_cycle: LifeCycle) -> JobStart:
+    async def start(session: MongoSession) -> JobStart:
         current = await knowledge_bases.get(database, kb.key, session=session)
         latest = await backfills.find_latest(database, session, kb.key, kind=kind)
         if latest is not None and await _covers(database, latest, session=session, failed=total):
-            return Start(latest, is_new=False)
+            return JobStart(latest, is_new=False)
         if kind is Kind.RETRY_FAILED and not total:
-            return Start(None, is_new=False)
+            return JobStart(None, is_new=False)
         # The KB becomes active again when the job is over. Both of two concurrent starts write its row, so that the
         # second one sees the job of the first.
         status = Status.INDEXING if current.status is Status.ACTIVE else current.status
         if await knowledge_bases.change(database, session, current, fields={"status": status}) is None:
             raise NotFound("knowledge base")
         job = await backfills.start(database, session, kb.key, kind=kind, total=total, traceparent=tracing.current())
-        return Start(job, is_new=True)
+        return JobStart(job, is_new=True)
 
     started = await in_transaction(database, start)
     life_cycle.wake()

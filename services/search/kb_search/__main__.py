@@ -3,14 +3,14 @@
 import asyncio
 
 from kb_search.bootstrap import build
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared import failpoints, process
 from kb_shared.http import server
 from kb_shared.observability import logs, metrics
 
 
 async def serve(stop: asyncio.Event) -> None:
-    settings = Settings()
+    settings = SearchSettings()
     logs.configure("kb-search", settings.log_level)
     metrics.export_build_info("kb-search")
     failpoints.arm()

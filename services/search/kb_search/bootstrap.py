@@ -19,7 +19,7 @@ from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs import routes as run_routes
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import indexes
 from kb_shared import process
 from kb_shared.chat.chat import Chat, create_chat
@@ -28,14 +28,14 @@ from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application
 from kb_shared.http.dependencies import provide
-from kb_shared.http.request_limits import Limit, RequestLimits, limit_of_administration
+from kb_shared.http.request_limits import RequestLimit, RequestLimits, limit_of_administration
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Database, mongo_errors
 
 
 @asynccontextmanager
-async def build(settings: Settings, stop: asyncio.Event) -> AsyncIterator[FastAPI]:
+async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[FastAPI]:
     """Make the application of `settings`; what it holds open is closed on leaving, which waits for `stop`."""
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=settings.search_patience_s)
@@ -52,7 +52,7 @@ async def build(settings: Settings, stop: asyncio.Event) -> AsyncIterator[FastAP
         await database.client.close()
 
 
-def create_app(settings: Settings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
+def create_app(settings: SearchSettings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
     """Wire the routes to clients that exist already."""
     last_searched, query_log = LastSearched(database), QueryLog(database)
     fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
@@ -68,8 +68,8 @@ def create_app(settings: Settings, *, database: Database, embedder: Embedder, ch
     limits = RequestLimits(
         database,
         {
-            "search": Limit(settings.searches_per_minute_of_key, settings.searches_per_minute_of_organization),
-            "run": Limit(settings.runs_per_minute_of_key, settings.runs_per_minute_of_organization),
+            "search": RequestLimit(settings.searches_per_minute_of_key, settings.searches_per_minute_of_organization),
+            "run": RequestLimit(settings.runs_per_minute_of_key, settings.runs_per_minute_of_organization),
             "administration": limit_of_administration(settings),
         },
     )

@@ -7,7 +7,7 @@ from fastapi import Depends
 from kb_search.authoring import authoring_checks
 from kb_search.retrieval import search_knowledge_base
 from kb_search.runs import conduct_run, prepare_run
-from kb_search.settings import Settings as SearchSettings
+from kb_search.settings import SearchSettings
 from kb_shared.http import authentication, request_limits
 from kb_shared.http.authentication import CachedKeyWith, Caller, CallerWith
 from kb_shared.http.dependencies import provided

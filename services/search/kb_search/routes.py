@@ -12,7 +12,7 @@ from kb_shared.http.routing import organization_router
 
 router = organization_router("search")
 
-Origin = Annotated[
+OriginHeader = Annotated[
     Literal["sdk", "console", "dashboard", "cli"],
     Header(
         alias="X-KB-Origin",
@@ -29,7 +29,7 @@ async def search(
     *,
     kb_id: str,
     body: SearchRequest,
-    origin: Origin = "sdk",
+    origin: OriginHeader = "sdk",
 ) -> SearchResponse:
     """Search by meaning, by words, or both, and return the best matching chunks."""
     caller = key.caller
@@ -48,7 +48,7 @@ async def search_several(
     key: SearchKey,
     *,
     body: SearchSeveralRequest,
-    origin: Origin = "sdk",
+    origin: OriginHeader = "sdk",
 ) -> SearchSeveralResponse:
     """Search several knowledge bases and merge the results by rank, also if their models differ.
 
@@ -63,5 +63,5 @@ async def search_several(
     return SearchSeveralResponse.from_answer(query, answer)
 
 
-def _search_caller(caller: Caller, origin: Origin) -> SearchCaller:
+def _search_caller(caller: Caller, origin: OriginHeader) -> SearchCaller:
     return SearchCaller(caller.key_id, "console" if origin == "dashboard" else origin)

@@ -10,7 +10,7 @@ from kb_search.filters.compile_filter import Criteria
 from kb_search.filters.filter_schema import describe_filter
 from kb_search.retrieval.context_budget import DEFAULT_MAX_TOKENS
 from kb_search.retrieval.query import MAX_NEIGHBORS, MAX_SKIP, MAX_TOP_K, Mode, SearchQuery
-from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.model import StrictModel, Timestamp
 from kb_shared.http.problems import invalid_field
 
 MAX_IDS: Final = 100
@@ -18,11 +18,11 @@ MAX_QUERY_CHARACTERS: Final = 8_000
 MAX_TOKENS: Final = 100_000
 
 
-KbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
+RequestedKbId: TypeAlias = Annotated[str, StringConstraints(min_length=1, max_length=128)]
 Ids: TypeAlias = Annotated[list[Identifier], Field(min_length=1, max_length=MAX_IDS)]
 
 
-class SearchRequest(Model):
+class SearchRequest(StrictModel):
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)] = Field(
         description="Question or words to search for."
     )
@@ -100,6 +100,6 @@ class SearchRequest(Model):
 
 
 class SearchSeveralRequest(SearchRequest):
-    kb_ids: Annotated[list[KbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
+    kb_ids: Annotated[list[RequestedKbId], Field(min_length=1, max_length=MAX_IDS)] | None = Field(
         None, description="Knowledge bases to search. Default: all of the organization."
     )

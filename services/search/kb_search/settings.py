@@ -6,7 +6,7 @@ from kb_shared.chat.models import is_allowed
 from kb_shared.settings import ChatSettings, HttpSettings
 
 
-class Settings(ChatSettings, HttpSettings):
+class SearchSettings(ChatSettings, HttpSettings):
     uses_kafka: ClassVar[bool] = False
 
     search_exact_up_to_chunks: int = 10_000

@@ -9,18 +9,18 @@ from uuid import uuid4
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_shared.chat.completion import Completion, Question
+from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimate_message_tokens
 from kb_shared.errors import TransientError
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.budgets import Reservation
+from kb_shared.mongo.budgets import BudgetReservation
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Charge
 
 _LONGEST_ANSWER_TOKENS: Final = 100_000
-"""Reserved where neither the question nor the model says how long an answer may be."""
+"""Reserved where neither the request nor the model says how long an answer may be."""
 
 log = structlog.get_logger()
 
@@ -49,17 +49,19 @@ class ChatCharging:
         await self._spending.check_price(organization_id, known=model.nano_usd(0, 0) is not None)
 
     @asynccontextmanager
-    async def charge_call(self, organization_id: str, question: Question, model: ChatModel) -> AsyncIterator[CallCost]:
+    async def charge_call(
+        self, organization_id: str, request: CompletionRequest, model: ChatModel
+    ) -> AsyncIterator[CallCost]:
         """Make one call within this: money is reserved before it, and the cost that it records is charged after it.
 
         A crash in between charges nothing and leaves the reservation to lapse, which counts as spent until the next
         recount.
 
         Raises:
-            BudgetExhausted: there is no room for the dearest answer that the question allows.
+            BudgetExhausted: there is no room for the dearest answer that the request allows.
             UnknownPrice: see `check_price`.
         """
-        dearest = model.nano_usd(*_most_tokens(question, model))
+        dearest = model.nano_usd(*_most_tokens(request, model))
         reservation = await self._spending.reserve(organization_id, 0, nano_usd=dearest)
         cost = CallCost()
         try:
@@ -72,7 +74,7 @@ class ChatCharging:
         """Wait until all calls that ended are charged."""
         await asyncio.gather(*self._charging)
 
-    async def _charge(self, reservation: Reservation, model: ChatModel, cost: CallCost) -> None:
+    async def _charge(self, reservation: BudgetReservation, model: ChatModel, cost: CallCost) -> None:
         organization_id = reservation.organization_id
         charge = Charge(str(uuid4()), organization_id, None, "chat", model.name, 0, cost.nano_usd)
         try:
@@ -91,8 +93,8 @@ class ChatCharging:
         return task
 
 
-def _most_tokens(question: Question, model: ChatModel) -> tuple[int, int]:
+def _most_tokens(request: CompletionRequest, model: ChatModel) -> tuple[int, int]:
     """Return the tokens of the prompt, estimated, and of the longest answer."""
-    limits = [limit for limit in (question.max_completion_tokens, model.max_output_tokens) if limit is not None]
-    prompt_tokens = estimate_message_tokens([*question.messages, *question.tools, question.schema or {}])
+    limits = [limit for limit in (request.max_completion_tokens, model.max_output_tokens) if limit is not None]
+    prompt_tokens = estimate_message_tokens([*request.messages, *request.tools, request.schema or {}])
     return prompt_tokens, min(limits, default=_LONGEST_ANSWER_TOKENS)

@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from kb_shared.chat.charging import CallCost, ChatCharging
-from kb_shared.chat.completion import Completion, Question
+from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatCatalogue, ChatModel
 from kb_shared.chat.provider import ChatProvider, OnText, broken_off, bundled_chat_models, estimate_message_tokens
 from kb_shared.embedding.bootstrap import create_key_ring
@@ -73,7 +73,7 @@ class Chat:
     async def complete(
         self,
         organization_id: str,
-        question: Question,
+        request: CompletionRequest,
         *,
         model: ChatModel,
         on_text: OnText | None = None,
@@ -82,20 +82,20 @@ class Chat:
 
         Args:
             organization_id: whose limits and circuit count.
-            question: what is asked.
+            request: what is asked.
             model: of this organization.
             on_text: told each piece of the text as it comes.
 
         Raises:
             ProviderUnavailable: after some seconds of trying again, or in the middle of an answer.
             ProviderRefused: trying again changes nothing.
-            BudgetExhausted: the dearest answer that the question allows has no room this month.
+            BudgetExhausted: the dearest answer that the request allows has no room this month.
             UnknownPrice: as `model`.
             Parked: a limit is used up for longer than the guard waits, or the provider is known to be out.
         """
         heard = _HeardText(on_text)
         return await self._guard.retry(
-            lambda: self._ask_once(organization_id, question, model=model, heard=heard),
+            lambda: self._ask_once(organization_id, request, model=model, heard=heard),
             may_repeat=lambda _: not heard.has_text,
         )
 
@@ -105,26 +105,26 @@ class Chat:
         await self._provider.close()
 
     async def _ask_once(
-        self, organization_id: str, question: Question, *, model: ChatModel, heard: "_HeardText"
+        self, organization_id: str, request: CompletionRequest, *, model: ChatModel, heard: "_HeardText"
     ) -> Completion:
         async with (
-            self._charging.charge_call(organization_id, question, model) as cost,
+            self._charging.charge_call(organization_id, request, model) as cost,
             self._guard.admit(_guarded(organization_id, model)) as call,
         ):
-            await call.reserve_tokens(estimate_message_tokens(question.messages))
-            return await self._complete(question, model, heard=heard, cost=cost)
+            await call.reserve_tokens(estimate_message_tokens(request.messages))
+            return await self._complete(request, model, heard=heard, cost=cost)
 
     async def _complete(
-        self, question: Question, model: ChatModel, *, heard: "_HeardText", cost: CallCost
+        self, request: CompletionRequest, model: ChatModel, *, heard: "_HeardText", cost: CallCost
     ) -> Completion:
         try:
             completion = await self._provider.complete(
-                question, model=model, timeout_s=self._timeout_s, on_text=heard.listener
+                request, model=model, timeout_s=self._timeout_s, on_text=heard.listener
             )
         except BaseException as error:
             # Also when the caller is gone.
             if heard.has_text or was_paid_for(error):
-                cost.record(broken_off(heard.text, question, model), model=model)
+                cost.record(broken_off(heard.text, request, model), model=model)
             raise
         cost.record(completion, model=model)
         return completion

@@ -63,7 +63,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CompletionRequest:
     """One call of a model."""
 
     messages: Sequence[Message]

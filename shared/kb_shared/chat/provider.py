@@ -8,7 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeAlias
 
-from kb_shared.chat.completion import Completion, Message, Question, ToolCall, WholeCharacters, whole_characters
+from kb_shared.chat.completion import (
+    Completion,
+    CompletionRequest,
+    Message,
+    ToolCall,
+    WholeCharacters,
+    whole_characters,
+)
 from kb_shared.chat.models import BundledChatModel, ChatModel
 from kb_shared.observability.metrics import CHAT_CALLS, CHAT_REQUEST_SECONDS, CHAT_TOKENS
 from kb_shared.providers.capped_answers import AnswerTooLarge, answers_up_to
@@ -31,7 +38,7 @@ _REST: Final = 20.0
 """Pause of a stream, in multiples of the time by which the event loop was late."""
 
 
-class _BadAnswer(Exception):
+class _MalformedCompletion(Exception):
     """The answer is no chat completion; `str()` says how, quoting nothing of it."""
 
 
@@ -60,12 +67,12 @@ class ChatProvider:
         self._named_addresses = NamedAddresses(private=private_addresses)
 
     async def complete(
-        self, question: Question, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
+        self, request: CompletionRequest, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
         """Ask once.
 
         Args:
-            question: what is said, and with what the model may answer.
+            request: what is said, and with what the model may answer.
             model: of the catalogue.
             timeout_s: of the whole call, the last piece included.
             on_text: if given, the answer is streamed.
@@ -79,11 +86,11 @@ class ChatProvider:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s):
-                completion = await self._ask(question, model, timeout_s=timeout_s, on_text=on_text)
+                completion = await self._ask(request, model, timeout_s=timeout_s, on_text=on_text)
         except TimeoutError:
             status_class: StatusClass = "timeout"
             failure: Exception = timed_out(model.name)
-        except _BadAnswer as wrong:
+        except _MalformedCompletion as wrong:
             status_class, failure = "bad_answer", bad_answer(model.name, str(wrong))
         except AnswerTooLarge:
             status_class, failure = "bad_answer", bad_answer(model.name, "it is longer than its tokens can be")
@@ -104,27 +111,27 @@ class ChatProvider:
         await self._named_addresses.close()
 
     async def _ask(
-        self, question: Question, model: ChatModel, *, timeout_s: float, on_text: OnText | None
+        self, request: CompletionRequest, model: ChatModel, *, timeout_s: float, on_text: OnText | None
     ) -> Completion:
-        request = self._request(question, model, timeout_s)
+        arguments = self._arguments(request, model, timeout_s)
         if on_text is None:
-            with answers_up_to(_largest_answer(question, model, streamed=False)):
-                answer = await litellm.acompletion(**request)
-            return _completion(answer, question, model)
-        with answers_up_to(_largest_answer(question, model, streamed=True)):
-            pieces = await litellm.acompletion(**request, stream=True, stream_options={"include_usage": True})
+            with answers_up_to(_largest_answer(request, model, streamed=False)):
+                answer = await litellm.acompletion(**arguments)
+            return _completion(answer, request, model)
+        with answers_up_to(_largest_answer(request, model, streamed=True)):
+            pieces = await litellm.acompletion(**arguments, stream=True, stream_options={"include_usage": True})
             try:
-                kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(question, model, streamed=True))
+                kept = await self._listen(pieces, on_text, max_bytes=_largest_answer(request, model, streamed=True))
             finally:
                 # Otherwise the provider goes on writing, and the connection is never given back.
                 await asyncio.shield(pieces.aclose())
-        return _completion(litellm.stream_chunk_builder(kept), question, model)
+        return _completion(litellm.stream_chunk_builder(kept), request, model)
 
     async def _listen(self, pieces: Any, on_text: OnText, *, max_bytes: int) -> list[Any]:
         """Pass the text on as it comes, and return the pieces.
 
         Raises:
-            _BadAnswer: the answer breaks off, or does not end.
+            _MalformedCompletion: the answer breaks off, or does not end.
         """
         kept = []
         size = 0
@@ -135,7 +142,7 @@ class ChatProvider:
             kept.append(piece)
             size += _BYTES_PER_PIECE + _written(piece)
             if size > max_bytes:
-                raise _BadAnswer("it is longer than its tokens can be")
+                raise _MalformedCompletion("it is longer than its tokens can be")
             if text := characters.feed(_text_of(piece) or ""):
                 await on_text(text)
             await _yield_to_event_loop()
@@ -143,34 +150,34 @@ class ChatProvider:
             await on_text(text)
         # litellm ends an answer without an error even if the provider broke it off.
         if pieces.received_finish_reason is None:
-            raise _BadAnswer("it breaks off")
+            raise _MalformedCompletion("it breaks off")
         return kept
 
-    def _request(self, question: Question, model: ChatModel, timeout_s: float) -> dict[str, Any]:
-        request: dict[str, Any] = {
+    def _arguments(self, request: CompletionRequest, model: ChatModel, timeout_s: float) -> dict[str, Any]:
+        arguments: dict[str, Any] = {
             "model": model.route,
-            "messages": [dict(message) for message in question.messages],
+            "messages": [dict(message) for message in request.messages],
             "timeout": timeout_s,
             "max_retries": 0,
             "num_retries": 0,
             "api_key": model.api_key,
         }
         if model.api_base is not None:
-            request["api_base"] = model.api_base
+            arguments["api_base"] = model.api_base
         if (client := self._named_addresses.client(model.route, model.access)) is not None:
-            request["client"] = client
+            arguments["client"] = client
             # Else LiteLLM asks some models of Azure over another API, and connects by a client of its own.
-            request["_skip_responses_api_bridge"] = True
-        if question.tools:
-            request["tools"] = [dict(tool) for tool in question.tools]
-        if question.schema is not None and model.takes_schema:
-            request["response_format"] = _response_format(question.schema)
-        limit = question.max_completion_tokens
+            arguments["_skip_responses_api_bridge"] = True
+        if request.tools:
+            arguments["tools"] = [dict(tool) for tool in request.tools]
+        if request.schema is not None and model.takes_schema:
+            arguments["response_format"] = _response_format(request.schema)
+        limit = request.max_completion_tokens
         # A limit above the model's own is needless, and refused.
         if limit is not None and (model.max_output_tokens is None or limit < model.max_output_tokens):
             # Reasoning models refuse `max_tokens`. litellm translates to it where a provider knows only the old name.
-            request["max_completion_tokens"] = limit
-        return request
+            arguments["max_completion_tokens"] = limit
+        return arguments
 
 
 async def _yield_to_event_loop() -> None:
@@ -189,8 +196,8 @@ def _response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "json_schema", "json_schema": {"name": "answer", "schema": dict(schema), "strict": True}}
 
 
-def _largest_answer(question: Question, model: ChatModel, *, streamed: bool) -> int:
-    limits = [limit for limit in (question.max_completion_tokens, model.max_output_tokens) if limit is not None]
+def _largest_answer(request: CompletionRequest, model: ChatModel, *, streamed: bool) -> int:
+    limits = [limit for limit in (request.max_completion_tokens, model.max_output_tokens) if limit is not None]
     tokens = min(limits, default=_TOKENS_UNLESS_SAID)
     return tokens * (_LONGEST_TOKEN_BYTES + (_BYTES_PER_PIECE if streamed else 0)) + _BYTES_AROUND_ANSWER
 
@@ -222,20 +229,20 @@ def _fix_calls(piece: Any, of_arguments: Mapping[int, WholeCharacters]) -> None:
             call.function.arguments = of_arguments[call.index].feed(call.function.arguments)
 
 
-def _completion(answer: Any, question: Question, model: ChatModel) -> Completion:
+def _completion(answer: Any, request: CompletionRequest, model: ChatModel) -> Completion:
     choices = getattr(answer, "choices", None)
     if not choices:
-        raise _BadAnswer("it holds no choice")
+        raise _MalformedCompletion("it holds no choice")
     choice = choices[0]
     text = choice.message.content
     if isinstance(text, str):
         text = whole_characters(text)
     calls = [_tool_call(each) for each in choice.message.tool_calls or ()]
     if text is not None and not isinstance(text, str):
-        raise _BadAnswer("its text is none")
+        raise _MalformedCompletion("its text is none")
     usage = getattr(answer, "usage", None)
     counted = bool(getattr(usage, "prompt_tokens", 0))
-    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimate_message_tokens(question.messages)
+    prompt_tokens = getattr(usage, "prompt_tokens", 0) if counted else estimate_message_tokens(request.messages)
     completion_tokens = getattr(usage, "completion_tokens", 0) if counted else _estimated(text or "")
     return Completion(
         text=text,
@@ -248,9 +255,9 @@ def _completion(answer: Any, question: Question, model: ChatModel) -> Completion
     )
 
 
-def broken_off(text: str, question: Question, model: ChatModel) -> Completion:
+def broken_off(text: str, request: CompletionRequest, model: ChatModel) -> Completion:
     """Return what is known of an answer that broke off after `text`: its tokens are paid for, and only estimated."""
-    prompt_tokens, completion_tokens = estimate_message_tokens([*question.messages, *question.tools]), _estimated(text)
+    prompt_tokens, completion_tokens = estimate_message_tokens([*request.messages, *request.tools]), _estimated(text)
     return Completion(
         text=text,
         tool_calls=[],

@@ -42,7 +42,7 @@ class FairQueue:
         if _current.get() is not None:
             yield
             return
-        turn = _Turn(self, organization_id)
+        turn = _QueueTurn(self, organization_id)
         await self.enter(organization_id, is_first=False)
         token = _current.set(turn)
         try:
@@ -136,7 +136,7 @@ class _Organization:
                 woken.set_result(None)
 
 
-class _Turn:
+class _QueueTurn:
     """Turn of one request, shared by its tasks."""
 
     def __init__(self, queue: FairQueue, organization_id: str) -> None:
@@ -169,4 +169,4 @@ class _Turn:
         self.pause()
 
 
-_current: ContextVar[_Turn | None] = ContextVar("turn", default=None)
+_current: ContextVar[_QueueTurn | None] = ContextVar("turn", default=None)

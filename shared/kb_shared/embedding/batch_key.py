@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, Literal
 
-from kb_shared.embedding.models import InputType, Model
+from kb_shared.embedding.models import EmbeddingModel, InputType
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.providers.access import Access
@@ -42,7 +42,7 @@ class BatchKey:
 
 
 def batch_key(
-    model: Model, dimensions: int | None, purpose: Purpose, *, cache_scope: Literal["organization", "global"]
+    model: EmbeddingModel, dimensions: int | None, purpose: Purpose, *, cache_scope: Literal["organization", "global"]
 ) -> BatchKey:
     """Return the key of texts that are embedded for `purpose`; `dimensions` is None if the number is not known yet."""
     space = VectorSpace(

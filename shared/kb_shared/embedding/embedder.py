@@ -14,7 +14,7 @@ from kb_shared.embedding.batch_key import batch_key
 from kb_shared.embedding.batch_queue import Delivered
 from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
 from kb_shared.embedding.known_vectors import KnownVectors
-from kb_shared.embedding.models import Model
+from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.organization_models import OrganizationModels
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
@@ -156,7 +156,7 @@ class Embedder:
     async def _embed(
         self,
         texts: Sequence[str],
-        model: Model,
+        model: EmbeddingModel,
         *,
         dimensions: int | None,
         purpose: Purpose,
@@ -190,7 +190,9 @@ class Embedder:
         generated = sum(delivery.charged for delivery in delivered.values())
         return Embedded([vectors[chunk_hash] for chunk_hash in hashes], generated, len(distinct) - generated, found)
 
-    async def _reserve(self, bucket: Bucket, texts: Collection[str], *, model: Model, purpose: Purpose) -> None:
+    async def _reserve(
+        self, bucket: Bucket, texts: Collection[str], *, model: EmbeddingModel, purpose: Purpose
+    ) -> None:
         texts_per_request = self._provider.pace(purpose.organization_id, model, purpose.input_type).texts
         requests = math.ceil(len(texts) / texts_per_request)
         await self._provider.reserve(bucket, requests=requests, tokens=estimate_text_tokens(texts))

@@ -7,7 +7,7 @@ from typing import Final
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.batch_key import BatchKey
-from kb_shared.embedding.models import InputType, Model
+from kb_shared.embedding.models import EmbeddingModel, InputType
 from kb_shared.embedding.pace import Pace
 from kb_shared.embedding.provider import Provider
 from kb_shared.errors import ProviderUnavailable
@@ -29,7 +29,7 @@ class GuardedProvider:
         self._guard = guard
         self._paces: BoundedCache[CircuitId, Pace] = BoundedCache(MAX_PACES)
 
-    async def embed(self, texts: Sequence[str], model: Model, key: BatchKey) -> list[Vector]:
+    async def embed(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:
         """Return the vectors of the first of `texts`: of all of them, unless the call is a probe, which asks for one.
 
         Raises:
@@ -47,13 +47,13 @@ class GuardedProvider:
         await self._guard.reserve(bucket, requests=requests, tokens=tokens)
 
     async def check_available(
-        self, organization_id: str, model: Model, input_type: InputType, *, bucket: Bucket | None
+        self, organization_id: str, model: EmbeddingModel, input_type: InputType, *, bucket: Bucket | None
     ) -> None:
         """Raise Parked if a request to the model, or one that `bucket` limits, too, would be refused now."""
         guarded = _guarded(organization_id, model, input_type)
         await self._guard.check_available(guarded, *([] if bucket is None else [bucket]))
 
-    def pace(self, organization_id: str, model: Model, input_type: InputType) -> Pace:
+    def pace(self, organization_id: str, model: EmbeddingModel, input_type: InputType) -> Pace:
         """Return how much the provider is asked at once."""
         circuit_id = _guarded(organization_id, model, input_type).circuit_id
         # A model in this process has no deadline, and the pieces of a document share work if they come together.
@@ -69,7 +69,7 @@ class GuardedProvider:
         await self._guard.settle()
         await self._provider.close()
 
-    async def _embed_once(self, texts: Sequence[str], model: Model, key: BatchKey) -> list[Vector]:
+    async def _embed_once(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:
         pace = self.pace(key.organization_id, model, key.input_type)
         async with self._guard.admit(_guarded(key.organization_id, model, key.input_type)) as call:
             asked = texts[:1] if call.is_probe else texts
@@ -80,7 +80,7 @@ class GuardedProvider:
         return vectors
 
     async def _embed_timed(
-        self, texts: Sequence[str], model: Model, *, key: BatchKey, pace: Pace
+        self, texts: Sequence[str], model: EmbeddingModel, *, key: BatchKey, pace: Pace
     ) -> tuple[list[Vector], float]:
         """Return the vectors and the seconds until the answer; tell `pace` if it came too late."""
         clock = asyncio.get_running_loop().time
@@ -101,7 +101,7 @@ def estimate_text_tokens(texts: Iterable[str]) -> int:
     return sum(len(text.encode()) // 3 + 1 for text in texts)
 
 
-def _guarded(organization_id: str, model: Model, input_type: InputType) -> GuardedModel:
+def _guarded(organization_id: str, model: EmbeddingModel, input_type: InputType) -> GuardedModel:
     return guarded_model(
         organization_id,
         model.fingerprint,

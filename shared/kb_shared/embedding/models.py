@@ -45,7 +45,7 @@ LOCAL_MODELS: Final[Mapping[str, BundledModel]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class ModelDescription:
     """Description of a model that may be named, whether there is a key for it or not."""
 
     name: str
@@ -56,7 +56,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class EmbeddingModel:
     """All that a call to the provider takes, but the texts."""
 
     name: str
@@ -90,7 +90,7 @@ class Model:
 
 
 @dataclass(frozen=True, slots=True)
-class _Provider:
+class _ProviderEnvironment:
     """A provider that LiteLLM has a route of its own for."""
 
     keys: Sequence[str]
@@ -100,17 +100,19 @@ class _Provider:
     input_types: Mapping[InputType, str] = field(default_factory=dict)
 
 
-PROVIDERS: Final[Mapping[str, _Provider]] = {
-    "anthropic": _Provider(["ANTHROPIC_API_KEY"]),
-    "azure": _Provider(["AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"], address="AZURE_API_BASE"),
-    "cohere": _Provider(["COHERE_API_KEY"], input_types={"document": "search_document", "query": "search_query"}),
-    "fireworks_ai": _Provider(["FIREWORKS_AI_API_KEY"]),
-    "gemini": _Provider(["GEMINI_API_KEY"]),
-    "mistral": _Provider(["MISTRAL_API_KEY"]),
-    "nebius": _Provider(["NEBIUS_API_KEY"]),
-    "openai": _Provider(["OPENAI_API_KEY"], address="OPENAI_API_BASE"),
-    "together_ai": _Provider(["TOGETHERAI_API_KEY"]),
-    "voyage": _Provider(["VOYAGE_API_KEY"], input_types={"document": "document", "query": "query"}),
+PROVIDERS: Final[Mapping[str, _ProviderEnvironment]] = {
+    "anthropic": _ProviderEnvironment(["ANTHROPIC_API_KEY"]),
+    "azure": _ProviderEnvironment(["AZURE_API_KEY", "AZURE_API_BASE", "AZURE_API_VERSION"], address="AZURE_API_BASE"),
+    "cohere": _ProviderEnvironment(
+        ["COHERE_API_KEY"], input_types={"document": "search_document", "query": "search_query"}
+    ),
+    "fireworks_ai": _ProviderEnvironment(["FIREWORKS_AI_API_KEY"]),
+    "gemini": _ProviderEnvironment(["GEMINI_API_KEY"]),
+    "mistral": _ProviderEnvironment(["MISTRAL_API_KEY"]),
+    "nebius": _ProviderEnvironment(["NEBIUS_API_KEY"]),
+    "openai": _ProviderEnvironment(["OPENAI_API_KEY"], address="OPENAI_API_BASE"),
+    "together_ai": _ProviderEnvironment(["TOGETHERAI_API_KEY"]),
+    "voyage": _ProviderEnvironment(["VOYAGE_API_KEY"], input_types={"document": "document", "query": "query"}),
 }
 
 
@@ -141,7 +143,7 @@ class ModelCatalogue:
         self._late = late_models or {}
         self._prices = prices or Prices()
 
-    def get(self, name: str, access: Access | None = None) -> Model:
+    def get(self, name: str, access: Access | None = None) -> EmbeddingModel:
         """Return the model called `name`, reached by `access` or else with the key of the environment.
 
         Raises:
@@ -165,15 +167,16 @@ class ModelCatalogue:
             return None
         return self._bundled_model(name).provider
 
-    def described(self) -> list[Description]:
+    def described(self) -> list[ModelDescription]:
         """All models that take a name of their own, by name; the `hash-<dimensions>` of tests are not among them."""
         known = {name: bundled for name, bundled in self._bundled.items() if bundled.provider in PROVIDERS}
         if self._local_api_base is not None:
             known |= LOCAL_MODELS
         found = [
-            Description(name, model.provider, model.max_input_tokens, model.dimensions) for name, model in known.items()
+            ModelDescription(name, model.provider, model.max_input_tokens, model.dimensions)
+            for name, model in known.items()
         ]
-        found += [Description(name, LOCAL, None, None) for name in self._late]
+        found += [ModelDescription(name, LOCAL, None, None) for name in self._late]
         return sorted(found, key=lambda each: each.name)
 
     def has_key(self, provider: str) -> bool:
@@ -186,12 +189,12 @@ class ModelCatalogue:
             raise UnknownModel(f"no embedding model is called {name!r}")
         return bundled
 
-    def _local(self, name: str, *, label: str, dimensions: int | None, max_input_tokens: int | None) -> Model:
+    def _local(self, name: str, *, label: str, dimensions: int | None, max_input_tokens: int | None) -> EmbeddingModel:
         if self._local_api_base is None:
             raise UnknownModel(
                 f"{name!r} is a local model and KB_LOCAL_MODELS_API_BASE does not say where it is served"
             )
-        return Model(
+        return EmbeddingModel(
             name=name,
             label=label,
             route=_OPENAI_COMPATIBLE + name,
@@ -208,12 +211,12 @@ class ModelCatalogue:
     def _price(self, name: str, listed_usd_per_token: float | None) -> EmbeddingPrice | None:
         return self._prices.of_embedding(name, listed_usd_per_token=listed_usd_per_token)
 
-    def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> Model:
+    def _of_provider(self, name: str, bundled: BundledModel, access: Access) -> EmbeddingModel:
         provider = PROVIDERS[bundled.provider]
         compatible = bundled.provider == "openai"
         # Without an address, LiteLLM would use its own default address of this route.
         api_base = access.api_base or (OPENAI_API_BASE if compatible else None)
-        return Model(
+        return EmbeddingModel(
             name=name,
             label=name,
             route=_OPENAI_COMPATIBLE + name if compatible else name,
@@ -227,8 +230,8 @@ class ModelCatalogue:
         )
 
 
-def _late(name: str, source: str) -> Model:
-    return Model(
+def _late(name: str, source: str) -> EmbeddingModel:
+    return EmbeddingModel(
         name=name,
         label=name,
         route="",

@@ -1,6 +1,6 @@
 """Finds the models of an organization: with its own key of the provider if it has one, else with the deployment's."""
 
-from kb_shared.embedding.models import Model, ModelCatalogue
+from kb_shared.embedding.models import EmbeddingModel, ModelCatalogue
 from kb_shared.mongo.database import Database
 from kb_shared.providers.organization_keys import OrganizationKeys
 from kb_shared.secrets.key_ring import KeyRing
@@ -14,7 +14,7 @@ class OrganizationModels:
         self.catalogue = catalogue
         self._keys = OrganizationKeys(database, key_ring)
 
-    async def get(self, organization_id: str, name: str) -> Model:
+    async def get(self, organization_id: str, name: str) -> EmbeddingModel:
         """Return the model as `organization_id` reaches it.
 
         Raises:

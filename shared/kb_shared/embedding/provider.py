@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from kb_shared.embedding.answers import BadAnswer, TooManyDimensions, vectors_of
 from kb_shared.embedding.late_models import LateModelFailed, LateModels
-from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, InputType, Model
+from kb_shared.embedding.models import MAX_DIMENSIONS, BundledModel, EmbeddingModel, InputType
 from kb_shared.errors import TimedOut
 from kb_shared.mongo.vector import Vector
 from kb_shared.observability.metrics import EMBEDDING_API_CALLS, EMBEDDING_REQUEST_SECONDS, PROVIDER_RESPONSES
@@ -60,7 +60,7 @@ class Provider:
         self._named_addresses = NamedAddresses(private=private_addresses)
 
     async def embed(
-        self, texts: Sequence[str], *, model: Model, dimensions: int | None, input_type: InputType
+        self, texts: Sequence[str], *, model: EmbeddingModel, dimensions: int | None, input_type: InputType
     ) -> list[Vector]:
         """Return one checked vector per text, in the order of `texts`.
 
@@ -111,7 +111,9 @@ class Provider:
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
-    async def _ask(self, texts: Sequence[str], model: Model, *, dimensions: int | None, input_type: InputType) -> Any:
+    async def _ask(
+        self, texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType
+    ) -> Any:
         """Return `data` of an OpenAI answer."""
         if model.late_source is not None:
             vectors = await self._late_models.embed(model.late_source, texts, input_type)
@@ -124,7 +126,7 @@ class Provider:
                     return (await litellm.aembedding(**request)).data
 
     def _request(
-        self, texts: Sequence[str], model: Model, *, dimensions: int | None, input_type: InputType
+        self, texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType
     ) -> Mapping[str, Any]:
         request: dict[str, Any] = {
             "model": model.route,

@@ -7,7 +7,7 @@ from kb_shared.embedding.batch_key import BatchKey
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.calls_under_way import CallsUnderWay
 from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
-from kb_shared.embedding.models import Model
+from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.pace import GATHERED_FOR_S
 from kb_shared.embedding.purchases import BoughtVector, Purchase, Purpose, store_purchase
 from kb_shared.embedding.splitting import ask_in_parts
@@ -28,7 +28,13 @@ class VectorBuyer:
         self._calls = CallsUnderWay()
 
     async def buy(
-        self, missing: Mapping[str, str], model: Model, key: BatchKey, *, purpose: Purpose, allowance: SpendAllowance
+        self,
+        missing: Mapping[str, str],
+        model: EmbeddingModel,
+        key: BatchKey,
+        *,
+        purpose: Purpose,
+        allowance: SpendAllowance,
     ) -> dict[str, Delivered]:
         """Have `missing` embedded, in requests shared with all callers that want something at the same time.
 
@@ -81,7 +87,7 @@ class VectorBuyer:
         for delivery in begun:
             delivery.result()
 
-    def _queue(self, key: BatchKey, model: Model) -> BatchQueue:
+    def _queue(self, key: BatchKey, model: EmbeddingModel) -> BatchQueue:
         if key not in self._queues:
             patience_s = GATHERED_FOR_S if key.input_type == "document" else 0.0
             self._queues[key] = BatchQueue(
@@ -94,7 +100,7 @@ class VectorBuyer:
     def _forget_idle_queues(self) -> None:
         self._queues = {key: queue for key, queue in self._queues.items() if not queue.idle}
 
-    async def _deliver(self, batch: Sequence[Wanted], model: Model, key: BatchKey) -> None:
+    async def _deliver(self, batch: Sequence[Wanted], model: EmbeddingModel, key: BatchKey) -> None:
         """Have a batch embedded, in parts where the provider refuses it; its waiting callers get the errors."""
         by_hash = {wanted.chunk_hash: wanted for wanted in batch}
 
@@ -109,7 +115,7 @@ class VectorBuyer:
         for chunk_hash, refusal in answers.refused.items():
             _fail([by_hash[chunk_hash]], refusal)
 
-    async def _purchase(self, batch: Sequence[Wanted], model: Model, key: BatchKey) -> dict[str, Vector]:
+    async def _purchase(self, batch: Sequence[Wanted], model: EmbeddingModel, key: BatchKey) -> dict[str, Vector]:
         """Ask, store, charge and deliver; a part of the batch first where the provider is only probed."""
         while missing := [wanted for wanted in batch if not wanted.delivery.done()]:
             # Given up while it waits only: once it has answered, the answer is paid for.
@@ -118,7 +124,9 @@ class VectorBuyer:
             await self._store(missing[: len(vectors)], vectors, model=model, key=key)
         return {wanted.chunk_hash: wanted.delivery.result().vector for wanted in batch}
 
-    async def _store(self, batch: Sequence[Wanted], vectors: Sequence[Vector], *, model: Model, key: BatchKey) -> None:
+    async def _store(
+        self, batch: Sequence[Wanted], vectors: Sequence[Vector], *, model: EmbeddingModel, key: BatchKey
+    ) -> None:
         await reach("embed.after_answer")
         bought = [
             BoughtVector(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)

@@ -5,10 +5,19 @@ from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import Query
-from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Strict
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Strict,
+    StringConstraints,
+)
 
 
-class Model(BaseModel):
+class StrictModel(BaseModel):
     """A request body: unknown fields are errors, and strings are not converted to numbers."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -19,6 +28,14 @@ class MessageResponse(BaseModel):
 
     message: str
 
+
+Name = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"),
+]
+"""Name of a resource: at least one visible character, and no control characters."""
+MinScore = Annotated[float, Field(ge=0, le=1)]
+"""Smallest similarity of a hit, as (1 + cosine) / 2."""
 
 DEFAULT_LIMIT = 10
 Skip = Annotated[int, Query(ge=0, le=1_000_000_000, description="Number of items to skip. Default: 0.")]

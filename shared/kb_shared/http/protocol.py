@@ -16,7 +16,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from kb_shared.http.connections import FIRST_REQUEST_GRACE_S, Connections
+from kb_shared.http.connection_limit import FIRST_REQUEST_GRACE_S, ConnectionLimit
 from kb_shared.http.events import MAX_PIECES, Events
 from kb_shared.http.lingering_close import LingeringCloseTransport
 from kb_shared.http.request_context import HEADER, PROBLEM_MEDIA_TYPE, problem_body
@@ -46,7 +46,7 @@ class Protocol(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        connections: Connections,
+        connections: ConnectionLimit,
         head_timeout_s: float = HEAD_TIMEOUT_S,
     ) -> None:
         """Describe the connection.

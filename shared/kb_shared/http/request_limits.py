@@ -30,20 +30,20 @@ REFRESH_AFTER_S: Final = 1.0
 MOST_KNOWN: Final = 10_000
 """Number of meters that are kept. With a meter, what it has spent in its last second is forgotten."""
 
-Operation: TypeAlias = Literal["search", "run", "administration"]
+LimitedOperation: TypeAlias = Literal["search", "run", "administration"]
 
 
 @dataclass(frozen=True, slots=True)
-class Limit:
+class RequestLimit:
     """Requests a minute; 0 is no limit."""
 
     of_key: int
     of_organization: int
 
 
-def limit_of_administration(settings: HttpSettings) -> Limit:
+def limit_of_administration(settings: HttpSettings) -> RequestLimit:
     """Return the limit of requests other than searches, runs and those about a document."""
-    return Limit(
+    return RequestLimit(
         settings.administrative_calls_per_minute_of_key, settings.administrative_calls_per_minute_of_organization
     )
 
@@ -51,12 +51,12 @@ def limit_of_administration(settings: HttpSettings) -> Limit:
 class RequestLimits:
     """Counts requests, and refuses those above a limit at once."""
 
-    def __init__(self, database: Database, limits: Mapping[Operation, Limit]) -> None:
+    def __init__(self, database: Database, limits: Mapping[LimitedOperation, RequestLimit]) -> None:
         self._database = database
         self._limits = limits
         self._meters: BoundedCache[str, _Meter] = BoundedCache(MOST_KNOWN)
 
-    async def count_request(self, operation: Operation, caller: Caller) -> None:
+    async def count_request(self, operation: LimitedOperation, caller: Caller) -> None:
         """Count a request. Raises RequestError 429 if a limit is used up; then the request is not counted."""
         limit, organization_id = self._limits[operation], caller.organization_id
         meters = {

@@ -12,7 +12,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-from kb_shared.http.connections import SURPLUS, Connections
+from kb_shared.http.connection_limit import SURPLUS, ConnectionLimit
 from kb_shared.http.keep_alive import KEEP_ALIVE_S
 from kb_shared.http.protocol import Protocol
 from kb_shared.settings import CommonSettings
@@ -24,7 +24,7 @@ OTHER_OPEN_FILES: Final = 200
 _log = structlog.get_logger()
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Leave signals to the service, which stops its other work too."""
@@ -38,7 +38,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         OSError: the address is in use.
     """
     listener = _listen(settings.http_host, settings.http_port)
-    connections = Connections(limit=_possible_connections(settings.http_max_connections))
+    connections = ConnectionLimit(limit=_possible_connections(settings.http_max_connections))
     config = uvicorn.Config(
         app,
         http=partial(  # type: ignore[arg-type]  # uvicorn only calls it
@@ -53,7 +53,7 @@ async def run(app: ASGIApp, settings: CommonSettings, stop: asyncio.Event) -> No
         timeout_graceful_shutdown=GRACE_S,
         timeout_keep_alive=KEEP_ALIVE_S,
     )
-    server = _Server(config)
+    server = _UvicornServer(config)
     _log.info("http.listening", port=listener.getsockname()[1])
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     stopping = asyncio.create_task(stop.wait())

@@ -9,7 +9,7 @@ import structlog
 from aiokafka.errors import KafkaError
 
 from kb_shared.kafka.event_loop_lag import watch_event_loop
-from kb_shared.kafka.partition_assignment import Work
+from kb_shared.kafka.partition_assignment import RecordWork
 from kb_shared.kafka.positions import OnLost, accept_loss
 from kb_shared.kafka.record import DeadLetters, Handler, TopicPartition
 from kb_shared.kafka.retries import pause_s
@@ -74,7 +74,7 @@ class Consumer:
         position_check_interval_s: float = 5.0,
         on_lost: OnLost = accept_loss,
     ) -> None:
-        self._work = Work(
+        self._work = RecordWork(
             handler=handler,
             dead_letters=dead_letters,
             max_in_flight=max_in_flight,

@@ -28,7 +28,7 @@ Commit = Callable[[Mapping[TopicPartition, int]], Awaitable[bool]]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class RecordWork:
     """Handler of records, with its limits."""
 
     handler: Handler
@@ -54,7 +54,7 @@ class PartitionAssignment:
 
     def __init__(
         self,
-        work: Work,
+        work: RecordWork,
         lanes: Mapping[TopicPartition, Lane],
         *,
         commit: Commit,

@@ -32,7 +32,7 @@ async def accept_loss(topic: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PartitionStart:
     """Start of reading a partition."""
 
     position: int
@@ -54,7 +54,7 @@ class Positions:
         self._on_lost = on_lost
         self._topic_ids: dict[str, UUID] = {}
 
-    async def find(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, Start]:
+    async def find(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, PartitionStart]:
         """Return the start of each newly assigned partition, and report records that were lost before it.
 
         Raises:
@@ -76,7 +76,7 @@ class Positions:
         for partition, beginning in beginnings.items():
             offset = committed[partition].offset if partition in committed else None
             goes_on = offset is not None and partition not in replaced
-            starts[partition] = Start(max(offset or 0, beginning) if goes_on else beginning, offset)
+            starts[partition] = PartitionStart(max(offset or 0, beginning) if goes_on else beginning, offset)
         await self._report(
             replaced={each: starts[each] for each in replaced},
             skipped={each: start for each, start in starts.items() if each not in replaced},
@@ -94,7 +94,7 @@ class Positions:
             beginnings = await self._offsets(self._client.beginning_offsets, offsets)
             ends = await self._offsets(self._client.end_offsets, offsets)
         cut = {
-            each: Start(beginnings[each], offset)
+            each: PartitionStart(beginnings[each], offset)
             for each, offset in offsets.items()
             if each.topic not in replaced and offset < beginnings[each]
         }
@@ -127,7 +127,9 @@ class Positions:
         async with answer_in_time():
             topic_ids = await self._read_ids({each.topic for each in partitions})
             beginnings = await self._offsets(self._client.beginning_offsets, partitions)
-        starts = {each: Start(beginning, assignment.ledger.committed(each)) for each, beginning in beginnings.items()}
+        starts = {
+            each: PartitionStart(beginning, assignment.ledger.committed(each)) for each, beginning in beginnings.items()
+        }
         await self._report(replaced=starts, skipped={})
         if not assignment.open:
             return
@@ -137,7 +139,7 @@ class Positions:
             assignment.ledger.start(partition, start.position, committed=start.committed)
             self._seek(partition, start.position)
 
-    def begin(self, assignment: PartitionAssignment, starts: Mapping[TopicPartition, Start]) -> None:
+    def begin(self, assignment: PartitionAssignment, starts: Mapping[TopicPartition, PartitionStart]) -> None:
         """Start reading at the positions that `find` returned."""
         for partition, start in starts.items():
             assignment.ledger.start(partition, start.position, committed=start.committed)
@@ -181,7 +183,7 @@ class Positions:
             self._client.seek(ClientTopicPartition(*partition), offset)
 
     async def _report(
-        self, *, replaced: Mapping[TopicPartition, Start], skipped: Mapping[TopicPartition, Start]
+        self, *, replaced: Mapping[TopicPartition, PartitionStart], skipped: Mapping[TopicPartition, PartitionStart]
     ) -> None:
         lost = {each: start for each, start in skipped.items() if start.skipped}
         for topic in {each.topic for each in [*replaced, *lost]}:

@@ -27,7 +27,7 @@ CLOSE_WITHIN_S: Final = 1.0
 log = structlog.get_logger()
 
 
-Outcome: TypeAlias = TransientError | MessageRefused | None
+DeliveryOutcome: TypeAlias = TransientError | MessageRefused | None
 """Reason why a message was not acknowledged; None if it was."""
 
 
@@ -44,7 +44,7 @@ class _Delivery:
     """Message whose outcome is not known yet."""
 
     message: ProducerMessage
-    outcome: asyncio.Future[Outcome]
+    outcome: asyncio.Future[DeliveryOutcome]
     client: Any = None
     """Client to which it was handed over last."""
 
@@ -53,7 +53,7 @@ class _Delivery:
         """Return the topic and the key within which order is kept; None without a key."""
         return None if self.message.key is None else (self.message.topic, self.message.key)
 
-    def settle(self, failure: Outcome) -> None:
+    def settle(self, failure: DeliveryOutcome) -> None:
         if not self.outcome.done():
             self.outcome.set_result(failure)
 
@@ -158,7 +158,7 @@ class Producer:
             if failure is not None:
                 raise failure
 
-    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
         """Return an outcome for each message, in the order given.
 
         Messages after a refused one are sent anyway. Messages of one key are written in the order given. But a message

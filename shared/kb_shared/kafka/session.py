@@ -14,7 +14,7 @@ from aiokafka.errors import KafkaError, OffsetOutOfRangeError
 
 from kb_shared.kafka.client_errors import client_errors
 from kb_shared.kafka.commits import OffsetCommitter
-from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.position_monitor import PositionMonitor
 from kb_shared.kafka.positions import OnLost, Positions
 from kb_shared.kafka.record import Record, TopicPartition
@@ -60,7 +60,7 @@ class ConsumerGroupConfig:
 class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the client library has no types
     """Polls, and creates an object for each assignment. Ends at `stop` or with an error."""
 
-    def __init__(self, config: ConsumerGroupConfig, work: Work) -> None:
+    def __init__(self, config: ConsumerGroupConfig, work: RecordWork) -> None:
         self._config = config
         self._work = work
         self._client = _client(config)

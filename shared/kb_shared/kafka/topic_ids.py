@@ -34,7 +34,7 @@ class _Uuid(AbstractType[UUID]):  # type: ignore[misc]  # the client library has
         return UUID(bytes=data.read(16))
 
 
-_Text = CompactString("utf-8")
+_CompactText = CompactString("utf-8")
 _PARTITION = (
     ("error_code", Int16),
     ("partition", Int32),
@@ -47,22 +47,28 @@ _PARTITION = (
 )
 
 
-class _Metadata(Response):  # type: ignore[misc]  # the client library has no types
+class _MetadataResponse(Response):  # type: ignore[misc]  # the client library has no types
     API_KEY = 3
     API_VERSION = 10
     SCHEMA = Schema(
         ("throttle_time_ms", Int32),
         (
             "brokers",
-            CompactArray(("node_id", Int32), ("host", _Text), ("port", Int32), ("rack", _Text), ("tags", TaggedFields)),
+            CompactArray(
+                ("node_id", Int32),
+                ("host", _CompactText),
+                ("port", Int32),
+                ("rack", _CompactText),
+                ("tags", TaggedFields),
+            ),
         ),
-        ("cluster_id", _Text),
+        ("cluster_id", _CompactText),
         ("controller_id", Int32),
         (
             "topics",
             CompactArray(
                 ("error_code", Int16),
-                ("name", _Text),
+                ("name", _CompactText),
                 ("topic_id", _Uuid),
                 ("is_internal", Boolean),
                 ("partitions", CompactArray(*_PARTITION)),
@@ -78,10 +84,10 @@ class _Metadata(Response):  # type: ignore[misc]  # the client library has no ty
 class _MetadataRequestV10(RequestStruct):  # type: ignore[misc]  # the client library has no types
     API_KEY = 3
     API_VERSION = 10
-    RESPONSE_TYPE = _Metadata
+    RESPONSE_TYPE = _MetadataResponse
     FLEXIBLE_VERSION = True
     SCHEMA = Schema(
-        ("topics", CompactArray(("topic_id", _Uuid), ("name", _Text), ("tags", TaggedFields))),
+        ("topics", CompactArray(("topic_id", _Uuid), ("name", _CompactText), ("tags", TaggedFields))),
         ("allow_auto_topic_creation", Boolean),
         ("include_cluster_authorized_operations", Boolean),
         ("include_topic_authorized_operations", Boolean),

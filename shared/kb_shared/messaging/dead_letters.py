@@ -102,7 +102,7 @@ class DeadLetterPublisher:
         if organization_id is None:
             return
         # If the record may be of another organization than the key, its contents are not sent to that of the key.
-        event = read_event_name(record.value) if letter.organization_id == organization_id else EventName()
+        event = read_event_name(record.value) if letter.organization_id == organization_id else EventIdentity()
         rejection = DocumentRejected(
             organization_id=organization_id,
             document_id=document_id,
@@ -176,18 +176,18 @@ def _ids_in_key(topic: str, key: bytes | None) -> tuple[str | None, str | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class EventName:
+class EventIdentity:
     """Id and type of an event, as far as they can be read."""
 
     event_id: str | None = None
     type: str | None = None
 
 
-def read_event_name(value: bytes | None) -> EventName:
+def read_event_name(value: bytes | None) -> EventIdentity:
     """Read id and type of a message, which may have any form."""
     envelope = _parse_envelope(value)
     event_id, kind = envelope.get("id"), envelope.get("type")
-    return EventName(event_id if _is_name(event_id) else None, kind if _is_name(kind) else None)
+    return EventIdentity(event_id if _is_name(event_id) else None, kind if _is_name(kind) else None)
 
 
 def _is_name(value: Any) -> bool:

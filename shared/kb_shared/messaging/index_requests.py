@@ -14,7 +14,7 @@ from kb_shared.failpoints import reach
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import Opened, Request
+from kb_shared.mongo.index_jobs import Opened, SyncRequest
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.observability import tracing
 
@@ -31,7 +31,7 @@ class IndexRequests:
         self._source = source
         self._live = topic_prefix + topics.INDEX_REQUESTS.name
         self._bulk = topic_prefix + topics.INDEX_BACKFILL.name
-        self._opened: BatchLoader[Request, Opened] = BatchLoader(self._open)
+        self._opened: BatchLoader[SyncRequest, Opened] = BatchLoader(self._open)
         self._published: deque[tuple[float, Opened]] = deque()
 
     async def request(
@@ -57,7 +57,7 @@ class IndexRequests:
         """
         if not commands:
             return
-        request = Request(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id)
+        request = SyncRequest(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id)
         opened = await self._opened(request)
         await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
         await self.publish(commands, bulk=bulk)
@@ -75,7 +75,7 @@ class IndexRequests:
             opened |= self._published.popleft()[1]
         await index_jobs.note_published(self._database, opened)
 
-    async def _open(self, requests: Sequence[Request]) -> Mapping[Request, Opened]:
+    async def _open(self, requests: Sequence[SyncRequest]) -> Mapping[SyncRequest, Opened]:
         return await index_jobs.request(self._database, requests)
 
     async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:

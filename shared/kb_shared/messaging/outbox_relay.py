@@ -17,7 +17,7 @@ from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
+from kb_shared.kafka.producer import DeliveryOutcome, Producer, ProducerMessage
 from kb_shared.kafka.record_size import record_bytes
 from kb_shared.messaging.unsendable_messages import mark_unsendable
 from kb_shared.mongo import leases, outbox
@@ -54,7 +54,7 @@ def to_kafka(message: outbox.OutboxMessage, topic_prefix: str) -> ProducerMessag
     return ProducerMessage(topic_prefix + message.topic, message.key, message.value, headers)
 
 
-def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[Outcome]) -> list[ObjectId]:
+def _sent(messages: Sequence[outbox.OutboxMessage], outcomes: Sequence[DeliveryOutcome]) -> list[ObjectId]:
     """Return the ids of messages that are acknowledged, as all earlier ones with the same ordering key are."""
     held_up = set()
     sent = []
@@ -138,7 +138,7 @@ class OutboxRelay:
             if isinstance(outcome, TransientError):
                 raise outcome
 
-    async def _outcomes(self, messages: Sequence[outbox.OutboxMessage]) -> list[Outcome]:
+    async def _outcomes(self, messages: Sequence[outbox.OutboxMessage]) -> list[DeliveryOutcome]:
         outcomes = await self._producer.send_each([to_kafka(message, self._topic_prefix) for message in messages])
         if len(messages) == 1:
             return outcomes

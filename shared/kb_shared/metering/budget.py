@@ -8,7 +8,7 @@ from typing import Final
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import BudgetExhausted, UnknownPrice
 from kb_shared.mongo import budgets
-from kb_shared.mongo.budgets import MonthlyBudget, Reservation
+from kb_shared.mongo.budgets import BudgetReservation, MonthlyBudget
 from kb_shared.mongo.database import Database
 from kb_shared.prices import NANO_USD
 
@@ -30,7 +30,7 @@ class Spending:
         self._lifetime = lifetime
         self._unlimited: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=KNOWN_UNLIMITED_S)
 
-    async def reserve(self, organization_id: str, count: int, *, nano_usd: int | None = 0) -> Reservation:
+    async def reserve(self, organization_id: str, count: int, *, nano_usd: int | None = 0) -> BudgetReservation:
         """Reserve `count` SPUs and money, all or nothing. Call `settle` however the work ends.
 
         Args:
@@ -44,7 +44,7 @@ class Spending:
         """
         known = nano_usd or 0
         if (not count and nano_usd == 0) or self._unlimited.find(organization_id):
-            return Reservation(organization_id, None, count, known)
+            return BudgetReservation(organization_id, None, count, known)
         if nano_usd is None:
             await self.check_price(organization_id, known=False)
         answer = await self._reserve(organization_id, count, known)
@@ -74,11 +74,11 @@ class Spending:
         finally:
             await allowance.settle()
 
-    async def settle(self, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
+    async def settle(self, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0) -> None:
         """Count what was spent, and free the rest. Doing it again changes nothing."""
         await budgets.settle(self._database, reservation, used=used, used_nano_usd=used_nano_usd)
 
-    async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> Reservation | MonthlyBudget:
+    async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> BudgetReservation | MonthlyBudget:
         return await budgets.reserve(self._database, organization_id, count, nano_usd=nano_usd, lifetime=self._lifetime)
 
     async def _recount(self, organization_id: str) -> bool:
@@ -91,7 +91,7 @@ class SpendAllowance:
     def __init__(self, spending: Spending, organization_id: str) -> None:
         self._spending = spending
         self._organization_id = organization_id
-        self._reservations: list[Reservation] = []
+        self._reservations: list[BudgetReservation] = []
         self._free = 0
         self._spent = 0
         self._free_nano_usd = 0

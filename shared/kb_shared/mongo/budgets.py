@@ -45,7 +45,7 @@ _STALE_MS: Final = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class BudgetLimits:
     """For a calendar month, in SPUs and in nano-dollars; None is no limit."""
 
     soft: int | None = None
@@ -61,7 +61,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class MonthlyBudget:
-    limits: Limits
+    limits: BudgetLimits
     used: int
     """SPUs, as far as the row knows."""
     reserved: int
@@ -72,7 +72,7 @@ class MonthlyBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class BudgetReservation:
     """Reserved amount. The code that reserved it settles it."""
 
     organization_id: str
@@ -83,7 +83,7 @@ class Reservation:
     nano_usd: int = 0
 
 
-async def set_limits(database: Database, organization_id: str, limits: Limits) -> None:
+async def set_limits(database: Database, organization_id: str, limits: BudgetLimits) -> None:
     """Set all limits. Earlier charges of this month count, too."""
     used = await spu_ledger.sum_this_month(database, organization_id)
     # Without a limit nothing has been counted.
@@ -109,21 +109,21 @@ async def find(database: Database, organization_id: str) -> MonthlyBudget | None
     return _from_row(row) if row else None
 
 
-async def find_limits(database: Database, organization_id: str) -> Limits:
+async def find_limits(database: Database, organization_id: str) -> BudgetLimits:
     """Return the limits of an organization, all of them None where it has no budget. Changes nothing."""
     row = await database[NAME].find_one(_key(organization_id), list(_LIMITS))
-    return _limits(row) if row else Limits()
+    return _limits(row) if row else BudgetLimits()
 
 
 async def reserve(
     database: Database, organization_id: str, count: int, *, nano_usd: int, lifetime: timedelta
-) -> Reservation | MonthlyBudget:
+) -> BudgetReservation | MonthlyBudget:
     """Reserve `count` SPUs and `nano_usd`, all or nothing. A reservation not settled in `lifetime` counts as spent.
 
     Returns:
         The reservation, or the budget if it has not enough left.
     """
-    reservation = Reservation(organization_id, uuid4().hex, count, nano_usd)
+    reservation = BudgetReservation(organization_id, uuid4().hex, count, nano_usd)
     entry = {
         "id": reservation.reservation_id,
         "count": count,
@@ -146,13 +146,13 @@ async def reserve(
         return_document=ReturnDocument.AFTER,
     )
     if row is None:
-        return Reservation(organization_id, None, count, nano_usd)
+        return BudgetReservation(organization_id, None, count, nano_usd)
     if any(each["id"] == reservation.reservation_id for each in row["reservations"]):
         return reservation
     return _from_row(row)
 
 
-async def settle(database: Database, reservation: Reservation, *, used: int, used_nano_usd: int = 0) -> None:
+async def settle(database: Database, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0) -> None:
     """Replace a reservation by the amount that was spent. Does nothing if it is settled or has expired."""
     if reservation.reservation_id is None:
         return
@@ -272,8 +272,8 @@ def _key(organization_id: str) -> Row:
     return {"_id": organization_id, "organization_id": organization_id}
 
 
-def _limits(row: Row) -> Limits:
-    return Limits(**{name: row.get(name) for name in _LIMITS})
+def _limits(row: Row) -> BudgetLimits:
+    return BudgetLimits(**{name: row.get(name) for name in _LIMITS})
 
 
 def _from_row(row: Row) -> MonthlyBudget:

@@ -12,7 +12,7 @@ from pymongo.operations import SearchIndexModel
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Collection, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from kb_shared.mongo.search_indexes import SearchIndex, search_required
+from kb_shared.mongo.search_indexes import ListedIndex, search_required
 from kb_shared.mongo.text_analyzers import folding
 from kb_shared.text.text_normalization import AS_WRITTEN
 
@@ -124,14 +124,14 @@ async def read_state(collection: Collection, kb: KnowledgeBase) -> IndexState:
     return next(one for one in IndexState if one in states)
 
 
-async def _found(collection: Collection) -> dict[str, SearchIndex]:
+async def _found(collection: Collection) -> dict[str, ListedIndex]:
     """Return our indexes that exist and are not being deleted."""
     listed = await search_indexes.list_indexes(collection)
     gone = ("DOES_NOT_EXIST", "DELETING")
     return {index.name: index for index in listed if index.name in NAMES and index.status not in gone}
 
 
-def _state(index: SearchIndex, kb: KnowledgeBase) -> IndexState:
+def _state(index: ListedIndex, kb: KnowledgeBase) -> IndexState:
     if index.status == "FAILED":
         return IndexState.FAILED
     if not is_defined_as(index.definition, build_definitions(kb)[index.name].document["definition"]):

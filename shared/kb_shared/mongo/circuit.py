@@ -47,7 +47,7 @@ class Circuit:
 
 
 @dataclass(frozen=True, slots=True)
-class Admission:
+class CallPermission:
     """Permission to call the provider, passed back with the outcome of the call."""
 
     generation: int
@@ -60,31 +60,31 @@ class Refusal:
     retry_after: timedelta
 
 
-def admit(circuit: Circuit, now: datetime, *, probe_lifetime: timedelta) -> tuple[Circuit, Admission | Refusal]:
+def admit(circuit: Circuit, now: datetime, *, probe_lifetime: timedelta) -> tuple[Circuit, CallPermission | Refusal]:
     """Admit all calls while closed, none while open, and then one probe until its outcome is known."""
     if circuit.cause is None:
-        return circuit, Admission(circuit.generation, probe=False)
+        return circuit, CallPermission(circuit.generation, probe=False)
     if left := _left(circuit.open_until, now, at_most=_LONGEST_PAUSE):
         return circuit, Refusal(circuit.cause, left)
     if left := _left(circuit.probe_until, now, at_most=probe_lifetime):
         return circuit, Refusal(circuit.cause, min(left, _FIRST_PAUSE[Cause.OUTAGE]))
     # A new generation, so that the outcome of an earlier probe that was given up is ignored.
     probed = replace(circuit, generation=circuit.generation + 1, probe_until=now + probe_lifetime)
-    return probed, Admission(probed.generation, probe=True)
+    return probed, CallPermission(probed.generation, probe=True)
 
 
-def succeeded(circuit: Circuit, admission: Admission) -> Circuit:
+def succeeded(circuit: Circuit, permission: CallPermission) -> Circuit:
     """Return the circuit after a response of the provider."""
-    if admission.generation != circuit.generation:
+    if permission.generation != circuit.generation:
         return circuit
     if circuit.cause is None:
         return replace(circuit, failures=0)
     return Circuit(generation=circuit.generation + 1)
 
 
-def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetime) -> Circuit:
+def failed(circuit: Circuit, permission: CallPermission, *, cause: Cause, now: datetime) -> Circuit:
     """Return the circuit after a failure that concerns all calls, not only this one."""
-    if admission.generation != circuit.generation:
+    if permission.generation != circuit.generation:
         return circuit
     failures = circuit.failures + 1
     if circuit.cause is None and cause is Cause.OUTAGE and failures < OUTAGES_TO_OPEN:
@@ -98,9 +98,9 @@ def failed(circuit: Circuit, admission: Admission, *, cause: Cause, now: datetim
     )
 
 
-def release_probe(circuit: Circuit, admission: Admission) -> Circuit:
+def release_probe(circuit: Circuit, permission: CallPermission) -> Circuit:
     """Return the circuit after a call whose outcome says nothing about the provider: another call may probe."""
-    if admission.probe and admission.generation == circuit.generation:
+    if permission.probe and permission.generation == circuit.generation:
         return replace(circuit, probe_until=None)
     return circuit
 

@@ -202,7 +202,7 @@ async def in_transaction(
         TransactionExpired: an attempt took longer than `lifetime_s`, or all of them than `within_s`; nothing was
             written. It is not retried here, because a retry would be too slow, too.
     """
-    limits = _Limits(monotonic() + within_s, lifetime_s)
+    limits = _TimeLimits(monotonic() + within_s, lifetime_s)
     async with database.client.start_session() as session:
         for attempt in range(MAX_ATTEMPTS):
             try:
@@ -217,7 +217,7 @@ async def in_transaction(
 
 
 @dataclass(frozen=True, slots=True)
-class _Limits:
+class _TimeLimits:
     """Time limits of a transaction."""
 
     end: float
@@ -235,7 +235,7 @@ class _Limits:
 
 
 @asynccontextmanager
-async def _transaction(session: MongoSession, limits: _Limits) -> AsyncIterator[None]:
+async def _transaction(session: MongoSession, limits: _TimeLimits) -> AsyncIterator[None]:
     """Begin a transaction, and commit it after the block; abort it if the block raises."""
     began = monotonic()
     await session.start_transaction(
@@ -273,7 +273,7 @@ async def _abort(session: MongoSession) -> None:
         await session.abort_transaction()
 
 
-async def _commit(session: MongoSession, limits: _Limits, *, began: float) -> None:
+async def _commit(session: MongoSession, limits: _TimeLimits, *, began: float) -> None:
     was_sent = False
     while True:
         try:

@@ -77,7 +77,7 @@ class Closing:
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
+class RateReservation:
     made: bool
     number: int
     wait_s: float
@@ -94,7 +94,7 @@ class SpendResult:
 
 async def reserve(
     database: Database, bucket: Bucket, *, requests: int, tokens: int, longest_wait_s: float
-) -> Reservation:
+) -> RateReservation:
     """Reserve units behind all earlier reservations, unless that means to wait for more than `longest_wait_s`."""
     costs = bucket.costs_ms(requests, tokens)
     credit = {debt: max(0.0, BURST_S * 1000 - cost) for debt, cost in costs.items()}
@@ -113,7 +113,7 @@ async def reserve(
         ],
     )
     wait_ms = row["wait_ms"]
-    return Reservation(wait_ms <= longest_wait_ms, row["number"], wait_ms / 1000, _closing(row))
+    return RateReservation(wait_ms <= longest_wait_ms, row["number"], wait_ms / 1000, _closing(row))
 
 
 async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: float, burst_s: float) -> SpendResult:
@@ -149,7 +149,7 @@ async def spend(database: Database, bucket: Bucket, *, owed_s: float, cost_s: fl
 
 
 async def give_back(
-    database: Database, bucket: Bucket, reservation: Reservation, *, requests: int, tokens: int
+    database: Database, bucket: Bucket, reservation: RateReservation, *, requests: int, tokens: int
 ) -> None:
     """Subtract unspent units from the debt, unless there is a later reservation, whose waiting time is fixed."""
     is_last = {"$eq": ["$number", reservation.number]}

@@ -29,7 +29,7 @@ def search_required() -> Iterator[None]:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchIndex:
+class ListedIndex:
     name: str
     status: str
     """`READY`, `BUILDING`, `FAILED` and others."""
@@ -38,7 +38,7 @@ class SearchIndex:
     """Latest definition; the index answers with it once it is `READY`."""
 
 
-async def list_indexes(collection: Collection, name: str | None = None) -> list[SearchIndex]:
+async def list_indexes(collection: Collection, name: str | None = None) -> list[ListedIndex]:
     """Return all search indexes, or the one with a name; empty if the collection does not exist."""
     try:
         with search_required():
@@ -48,7 +48,7 @@ async def list_indexes(collection: Collection, name: str | None = None) -> list[
             raise
         return []
     return [
-        SearchIndex(row["name"], row["status"], queryable=bool(row["queryable"]), definition=row["latestDefinition"])
+        ListedIndex(row["name"], row["status"], queryable=bool(row["queryable"]), definition=row["latestDefinition"])
         for row in rows
     ]
 

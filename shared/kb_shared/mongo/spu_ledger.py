@@ -19,7 +19,7 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)]),
 ]
 
-Operation = Literal["index", "search", "chat"]
+ChargedOperation = Literal["index", "search", "chat"]
 Dimension = Literal["kb", "model", "operation", "day"]
 
 _DIMENSIONS: Final[Mapping[Dimension, Any]] = {
@@ -36,7 +36,7 @@ class Charge:
     """Id that is created before the transaction, so that a repeated commit charges once."""
     organization_id: str
     kb_id: str | None
-    operation: Operation
+    operation: ChargedOperation
     model: str
     count: int
     """SPUs."""

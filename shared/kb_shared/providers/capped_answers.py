@@ -27,7 +27,7 @@ class AnswerTooLarge(httpx.DecodingError):
 
 
 @dataclass(slots=True)
-class _Limit:
+class _ByteLimit:
     max_bytes: int
     exceeded: bool = False
 
@@ -36,7 +36,7 @@ class _Limit:
         return AnswerTooLarge(f"more than {self.max_bytes} bytes")
 
 
-_limit: ContextVar[_Limit | None] = ContextVar("answer_limit", default=None)
+_limit: ContextVar[_ByteLimit | None] = ContextVar("answer_limit", default=None)
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def answers_up_to(max_bytes: int) -> Iterator[None]:
     Raises:
         AnswerTooLarge: whatever error the libraries between here and the transport made of it.
     """
-    limit = _Limit(max_bytes)
+    limit = _ByteLimit(max_bytes)
     token = _limit.set(limit)
     try:
         yield
@@ -65,7 +65,7 @@ class CappedTransport(httpx.AsyncBaseTransport):
         self._inner = inner
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        limit = _limit.get() or _Limit(_UNLESS_SAID_BYTES)
+        limit = _limit.get() or _ByteLimit(_UNLESS_SAID_BYTES)
         request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
         assert isinstance(response.stream, httpx.AsyncByteStream)
@@ -87,7 +87,7 @@ class CappedTransport(httpx.AsyncBaseTransport):
 
 
 class _Capped(httpx.AsyncByteStream):
-    def __init__(self, stream: httpx.AsyncByteStream, decode: _Decode, limit: _Limit | None) -> None:
+    def __init__(self, stream: httpx.AsyncByteStream, decode: _Decode, limit: _ByteLimit | None) -> None:
         """Wire it; without a limit what is above `MAX_ERROR_BYTES` is left out."""
         self._stream = stream
         self._decode = decode

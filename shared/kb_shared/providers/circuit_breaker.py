@@ -13,7 +13,7 @@ from pymongo.errors import PyMongoError
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import Parked, ProviderRefused, ProviderUnavailable, TransientError
 from kb_shared.mongo import circuit, circuits
-from kb_shared.mongo.circuit import Admission, Cause, Circuit, Refusal
+from kb_shared.mongo.circuit import CallPermission, Cause, Circuit, Refusal
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import CIRCUITS_OPENED
@@ -72,7 +72,7 @@ class CircuitBreaker:
         self._seen: BoundedCache[CircuitId, _Seen] = BoundedCache(MAX_SEEN)
 
     @asynccontextmanager
-    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[Admission]:
+    async def guard(self, circuit_id: CircuitId) -> AsyncIterator[CallPermission]:
         """Make one call to the provider within this; its errors pass through, and tell whether it is out.
 
         A call that is a probe should ask for little: the provider may still be out.
@@ -80,17 +80,17 @@ class CircuitBreaker:
         Raises:
             Parked: it is known to be out; it was not asked.
         """
-        admission = await self._admit(circuit_id)
+        permission = await self._admit(circuit_id)
         try:
-            yield admission
+            yield permission
         except (ProviderUnavailable, ProviderRefused) as error:
-            await self._note_error(circuit_id, admission, error)
+            await self._note_error(circuit_id, permission, error)
             raise
         except BaseException:
-            await asyncio.shield(self._release_probe(circuit_id, admission))
+            await asyncio.shield(self._release_probe(circuit_id, permission))
             raise
         try:
-            await self._note_answer(circuit_id, admission)
+            await self._note_answer(circuit_id, permission)
         except (PyMongoError, TransientError) as error:
             # The answer is paid for, so it is returned; the next answer closes the circuit.
             log.warning("circuit.update_failed", error=type(error).__name__)
@@ -102,17 +102,17 @@ class CircuitBreaker:
         if isinstance(answer, Refusal):
             raise _parked(circuit_id, answer)
 
-    async def _admit(self, circuit_id: CircuitId) -> Admission:
+    async def _admit(self, circuit_id: CircuitId) -> CallPermission:
         seen = await self._read_circuit(circuit_id)
         _, answer = self._decide_admission(seen.circuit, seen.now)
-        if isinstance(answer, Admission) and answer.probe:
+        if isinstance(answer, CallPermission) and answer.probe:
             # One of all replicas only.
             answer = await self._change(circuit_id, self._decide_admission)
         if isinstance(answer, Refusal):
             raise _parked(circuit_id, answer)
         return answer
 
-    def _decide_admission(self, before: Circuit, now: datetime) -> tuple[Circuit, Admission | Refusal]:
+    def _decide_admission(self, before: Circuit, now: datetime) -> tuple[Circuit, CallPermission | Refusal]:
         return circuit.admit(before, now, probe_lifetime=self._probe_lifetime)
 
     async def _read_circuit(self, circuit_id: CircuitId) -> _Seen:
@@ -124,19 +124,19 @@ class CircuitBreaker:
         return seen
 
     async def _note_error(
-        self, circuit_id: CircuitId, admission: Admission, error: ProviderUnavailable | ProviderRefused
+        self, circuit_id: CircuitId, permission: CallPermission, error: ProviderUnavailable | ProviderRefused
     ) -> None:
         if error.error_type == "bad_answer":
-            await self._release_probe(circuit_id, admission)
+            await self._release_probe(circuit_id, permission)
         elif cause := _CAUSES.get(error.error_type):
-            await self._note_outage(circuit_id, admission, cause)
+            await self._note_outage(circuit_id, permission, cause)
         else:
             # The provider is there: it refused the request.
-            await self._note_answer(circuit_id, admission)
+            await self._note_answer(circuit_id, permission)
 
-    async def _note_outage(self, circuit_id: CircuitId, admission: Admission, cause: Cause) -> None:
+    async def _note_outage(self, circuit_id: CircuitId, permission: CallPermission, cause: Cause) -> None:
         def decide(before: Circuit, now: datetime) -> tuple[Circuit, bool]:
-            after = circuit.failed(before, admission, cause=cause, now=now)
+            after = circuit.failed(before, permission, cause=cause, now=now)
             return after, after.generation != before.generation
 
         if await self._change(circuit_id, decide):
@@ -145,15 +145,15 @@ class CircuitBreaker:
                 "circuit.opened", organization_id=circuit_id.organization_id, model=circuit_id.model, cause=cause
             )
 
-    async def _note_answer(self, circuit_id: CircuitId, admission: Admission) -> None:
+    async def _note_answer(self, circuit_id: CircuitId, permission: CallPermission) -> None:
         seen = self._seen.find(circuit_id)
         if seen is not None and seen.circuit.cause is None and not seen.circuit.failures:
             return
-        await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, admission), None))
+        await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, permission), None))
 
-    async def _release_probe(self, circuit_id: CircuitId, admission: Admission) -> None:
-        if admission.probe:
-            await self._change(circuit_id, lambda before, _: (circuit.release_probe(before, admission), None))
+    async def _release_probe(self, circuit_id: CircuitId, permission: CallPermission) -> None:
+        if permission.probe:
+            await self._change(circuit_id, lambda before, _: (circuit.release_probe(before, permission), None))
 
     async def _change(self, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]) -> T:
         try:

@@ -18,7 +18,7 @@ MAX_KNOWN: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _CachedAccess:
     access: Access | None
     at: float
 
@@ -30,7 +30,7 @@ class OrganizationKeys:
         """Wire it; without a key ring no organization's key can be read."""
         self._database = database
         self._key_ring = key_ring
-        self._known: BoundedCache[tuple[str, str], _Known] = BoundedCache(MAX_KNOWN)
+        self._known: BoundedCache[tuple[str, str], _CachedAccess] = BoundedCache(MAX_KNOWN)
 
     async def find(self, organization_id: str, provider: str) -> Access | None:
         """Return the organization's own key of `provider`; None if it has none and the deployment's is to be used.
@@ -43,7 +43,7 @@ class OrganizationKeys:
         known = self._known.find((organization_id, provider))
         if known is None or now - known.at > FRESH_S:
             found = await llm_providers.find(self._database, organization_id, provider)
-            known = _Known(self._opened(found) if found else None, now)
+            known = _CachedAccess(self._opened(found) if found else None, now)
             self._known.put((organization_id, provider), known)
         return known.access
 

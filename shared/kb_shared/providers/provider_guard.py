@@ -106,8 +106,8 @@ class ProviderGuard:
             Parked: the provider is known to be out; it was not asked.
         """
         try:
-            async with self._circuits.guard(model.circuit_id) as admission:
-                yield AdmittedCall(admission.probe, lambda tokens: self.reserve(model.bucket, tokens=tokens))
+            async with self._circuits.guard(model.circuit_id) as permission:
+                yield AdmittedCall(permission.probe, lambda tokens: self.reserve(model.bucket, tokens=tokens))
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:
                 # For every replica: the next one to ask would get the same answer.

@@ -17,7 +17,7 @@ from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.errors import Parked
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.rate_limits import Bucket, Closing, Reservation
+from kb_shared.mongo.rate_limits import Bucket, Closing, RateReservation
 from kb_shared.observability.metrics import RATE_LIMIT_REJECTED, RATE_LIMIT_WAIT_SECONDS
 
 BLOCK_S: Final = 0.05
@@ -34,7 +34,7 @@ _SCOPES: Final = {"kb": "knowledge base", "model": "model"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Request:
+class _UnitRequest:
     requests: int
     tokens: int
 
@@ -43,16 +43,16 @@ class _Request:
 class _Block:
     """Units reserved and not yet spent."""
 
-    reservation: Reservation
+    reservation: RateReservation
     may_go_at: float
     """On the loop's clock, if no pause comes in between."""
     requests: int
     tokens: int
 
-    def covers(self, ask: _Request) -> bool:
+    def covers(self, ask: _UnitRequest) -> bool:
         return ask.requests <= self.requests and ask.tokens <= self.tokens
 
-    def without(self, ask: _Request) -> "_Block":
+    def without(self, ask: _UnitRequest) -> "_Block":
         return replace(self, requests=self.requests - ask.requests, tokens=self.tokens - ask.tokens)
 
 
@@ -60,7 +60,7 @@ class _Block:
 class _WaitingLine:
     """Queue of this process at one bucket, and the known state of the bucket."""
 
-    asks: deque[_Request] = field(default_factory=deque)
+    asks: deque[_UnitRequest] = field(default_factory=deque)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     block: _Block | None = None
     opens_at: float = 0.0
@@ -113,7 +113,7 @@ class RateLimiter:
             return
         began = _now()
         line = self._line(bucket)
-        ask = _Request(requests, tokens)
+        ask = _UnitRequest(requests, tokens)
         line.asks.append(ask)
         try:
             async with self._first_in_line(bucket, line, patience_s):
@@ -164,7 +164,7 @@ class RateLimiter:
         finally:
             line.turn.release()
 
-    async def _wait_until_allowed(self, bucket: Bucket, line: _WaitingLine, ask: _Request, *, until: float) -> None:
+    async def _wait_until_allowed(self, bucket: Bucket, line: _WaitingLine, ask: _UnitRequest, *, until: float) -> None:
         if not bucket.limited:
             await self._sleep(bucket, line, lambda: line.opens_at, until=until)
             return
@@ -216,12 +216,14 @@ class RateLimiter:
                 self._give_back(bucket, block.reservation, requests=block.requests, tokens=block.tokens)
             )
 
-    async def _undo(self, bucket: Bucket, reserving: asyncio.Task[Reservation], *, requests: int, tokens: int) -> None:
+    async def _undo(
+        self, bucket: Bucket, reserving: asyncio.Task[RateReservation], *, requests: int, tokens: int
+    ) -> None:
         reservation = await reserving
         if reservation.made:
             await self._give_back(bucket, reservation, requests=requests, tokens=tokens)
 
-    async def _give_back(self, bucket: Bucket, reservation: Reservation, *, requests: int, tokens: int) -> None:
+    async def _give_back(self, bucket: Bucket, reservation: RateReservation, *, requests: int, tokens: int) -> None:
         await rate_limits.give_back(self._database, bucket, reservation, requests=requests, tokens=tokens)
 
     def _run_in_background(self, giving_back: Coroutine[None, None, None]) -> None:

@@ -74,13 +74,13 @@ def tokens_before(text: str) -> NDArray[np.uint32]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vocabulary:
+class _TokenVocabulary:
     encoding: tiktoken.Encoding
     byte_lengths: NDArray[np.intp]
     """Length in bytes of each token, by its number."""
 
 
-def _load_vocabulary() -> _Vocabulary:
+def _load_vocabulary() -> _TokenVocabulary:
     """Build the encoding from the bundled file.
 
     Not `tiktoken.get_encoding`: that downloads when the file is missing and deletes it when it is damaged.
@@ -93,7 +93,7 @@ def _load_vocabulary() -> _Vocabulary:
     for token, rank in ranks.items():
         byte_lengths[rank] = len(token)
     encoding = tiktoken.Encoding("cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
-    return _Vocabulary(encoding, byte_lengths)
+    return _TokenVocabulary(encoding, byte_lengths)
 
 
 def _vocabulary_path() -> Path:

@@ -13,7 +13,7 @@ from pymongo import AsyncMongoClient
 from kb_shared.errors import BudgetExhausted, UnknownPrice
 from kb_shared.metering.budget import Spending, end_of_month
 from kb_shared.mongo import budgets, spu_ledger
-from kb_shared.mongo.budgets import Limits, Reservation
+from kb_shared.mongo.budgets import BudgetLimits, BudgetReservation
 from kb_shared.mongo.database import Database, in_transaction
 from kb_shared.mongo.spu_ledger import Spent
 
@@ -58,7 +58,7 @@ async def test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_
     database: Database, works: list[tuple[int, int]], hard: int
 ) -> None:
     organization_id = f"org-{uuid4().hex[:12]}"
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=hard))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=hard))
     spendings = [Spending(database), Spending(database)]
     settled = 0
     refused: list[int] = []
@@ -90,9 +90,9 @@ async def test_without_a_limit_nothing_is_written_and_no_reservation_is_refused(
     spending = Spending(database)
     for is_row_there in (False, True):
         if is_row_there:
-            await budgets.set_limits(database, organization_id, Limits())
+            await budgets.set_limits(database, organization_id, BudgetLimits())
         reservation = await spending.reserve(organization_id, 10**9, nano_usd=None)
-        assert reservation == Reservation(organization_id, None, 10**9)
+        assert reservation == BudgetReservation(organization_id, None, 10**9)
         await spending.settle(reservation, used=10**9)
     assert await used_and_reserved(database, organization_id) == (0, 0)
 
@@ -101,14 +101,14 @@ async def test_under_a_soft_limit_alone_spending_is_counted_and_no_reservation_i
     database: Database, organization_id: str
 ) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(soft=1))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=1))
     await spending.settle(await spending.reserve(organization_id, 10**9), used=10**9)
     assert await used_and_reserved(database, organization_id) == (10**9, 0)
 
 
 async def test_all_of_a_document_is_refused_and_not_a_part_of_it(database: Database, organization_id: str) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     with pytest.raises(BudgetExhausted) as refusal:
         await spending.reserve(organization_id, 11)
     assert refusal.value.error_type == "budget_exhausted"
@@ -121,7 +121,7 @@ async def test_all_of_a_document_is_refused_and_not_a_part_of_it(database: Datab
 
 async def test_settling_twice_settles_once(database: Database, organization_id: str) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     reservation = await spending.reserve(organization_id, 10)
     for _ in range(2):
         await spending.settle(reservation, used=4)
@@ -131,7 +131,7 @@ async def test_settling_twice_settles_once(database: Database, organization_id: 
 async def test_reservations_left_by_a_crash_count_as_spent_until_a_recount(
     database: Database, organization_id: str
 ) -> None:
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     await Spending(database, lifetime=timedelta(0)).reserve(organization_id, 10)
     await charge(database, organization_id, 3)
     spending = Spending(database)
@@ -151,7 +151,7 @@ async def test_a_recount_while_work_is_under_way_never_makes_room_that_is_not_th
     database: Database, organization_id: str
 ) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     reservation = await spending.reserve(organization_id, 6)
     await charge(database, organization_id, 5)
     await let_recounts_be_due(database, organization_id)
@@ -163,7 +163,7 @@ async def test_a_recount_while_work_is_under_way_never_makes_room_that_is_not_th
 
 
 async def test_two_who_recount_at_once_correct_the_estimate_once(database: Database, organization_id: str) -> None:
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     await charge(database, organization_id, 4)
     await let_recounts_be_due(database, organization_id)
     recounts = [budgets.recount(database, organization_id, at_most_every=timedelta(minutes=1)) for _ in range(5)]
@@ -174,7 +174,7 @@ async def test_two_who_recount_at_once_correct_the_estimate_once(database: Datab
 async def test_a_recount_that_is_overtaken_by_another_changes_nothing(
     database: Database, organization_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await budgets.set_limits(database, organization_id, Limits(hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10))
     await charge(database, organization_id, 4)
     await let_recounts_be_due(database, organization_id)
     spent_this_month = spu_ledger.sum_this_month
@@ -197,17 +197,17 @@ async def test_the_first_hard_limit_counts_what_the_month_has_cost_before(
     await charge(database, organization_id, 7)
     last_month = {"organization_id": organization_id, "count": 100, "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
     await database[spu_ledger.NAME].insert_one({"_id": uuid4().hex, **last_month})
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     assert await used_and_reserved(database, organization_id) == (7, 0)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=None))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=None))
     await charge(database, organization_id, 2)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     assert await used_and_reserved(database, organization_id) == (9, 0)
 
 
 async def test_a_new_month_begins_with_nothing_spent(database: Database, organization_id: str) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(soft=None, hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     reservation = await spending.reserve(organization_id, 4)
     query = {"_id": organization_id}
     await database[budgets.NAME].update_one(query, {"$set": {"month": "2020-01", "used": 6}})
@@ -237,7 +237,7 @@ async def test_concurrent_reservations_of_money_never_exceed_the_hard_limit(
     database: Database, works: list[tuple[int, int, int]], hard: int
 ) -> None:
     organization_id = f"org-{uuid4().hex[:12]}"
-    await budgets.set_limits(database, organization_id, Limits(hard=10**6, hard_nano_usd=hard))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10**6, hard_nano_usd=hard))
     spendings = [Spending(database), Spending(database)]
     settled = 0
 
@@ -259,7 +259,7 @@ async def test_concurrent_reservations_of_money_never_exceed_the_hard_limit(
 
 async def test_money_and_spus_are_limited_side_by_side(database: Database, organization_id: str) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(hard=2, hard_nano_usd=5_000_000_000))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=2, hard_nano_usd=5_000_000_000))
     with pytest.raises(BudgetExhausted, match=r"of 2 SPUs for .* has no room for 3 more"):
         await spending.reserve(organization_id, 3, nano_usd=1)
     with pytest.raises(BudgetExhausted, match=r"of 5 USD for .* has no room for the 5\.5 USD that this may cost"):
@@ -272,19 +272,19 @@ async def test_money_and_spus_are_limited_side_by_side(database: Database, organ
 
 async def test_a_cost_above_its_reservation_counts_in_full(database: Database, organization_id: str) -> None:
     spending = Spending(database)
-    await budgets.set_limits(database, organization_id, Limits(hard_nano_usd=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard_nano_usd=10))
     await spending.settle(await spending.reserve(organization_id, 0, nano_usd=4), used=0, used_nano_usd=7)
     assert await usd_used_and_reserved(database, organization_id) == (7, 0)
 
 
-@pytest.mark.parametrize("limits", [Limits(hard_nano_usd=10**12), Limits(soft_nano_usd=10**12)])
+@pytest.mark.parametrize("limits", [BudgetLimits(hard_nano_usd=10**12), BudgetLimits(soft_nano_usd=10**12)])
 async def test_without_a_known_price_nothing_is_begun_under_a_budget_in_money(
-    database: Database, organization_id: str, limits: Limits
+    database: Database, organization_id: str, limits: BudgetLimits
 ) -> None:
     with_budget, without = organization_id, f"org-{uuid4().hex[:12]}"
     spending = Spending(database)
     await budgets.set_limits(database, with_budget, limits)
-    await budgets.set_limits(database, without, Limits(hard=10))
+    await budgets.set_limits(database, without, BudgetLimits(hard=10))
     with pytest.raises(UnknownPrice) as refusal:
         await spending.reserve(with_budget, 1, nano_usd=None)
     assert refusal.value.error_type == "unknown_price"
@@ -296,18 +296,18 @@ async def test_the_first_limit_in_money_counts_what_the_month_has_cost_before(
 ) -> None:
     charge = spu_ledger.Charge(uuid4().hex, organization_id, None, "chat", "m", 0, 70)
     await spu_ledger.charge(database, None, [charge])
-    await budgets.set_limits(database, organization_id, Limits(hard_nano_usd=100))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard_nano_usd=100))
     assert await usd_used_and_reserved(database, organization_id) == (70, 0)
 
 
 async def test_a_first_limit_in_money_counts_this_month_though_the_row_is_of_an_earlier_one(
     database: Database, organization_id: str
 ) -> None:
-    await budgets.set_limits(database, organization_id, Limits(hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10))
     await database[budgets.NAME].update_one({"_id": organization_id}, {"$set": {"month": "2020-01", "used": 6}})
     charge = spu_ledger.Charge(uuid4().hex, organization_id, None, "chat", "m", 0, 70)
     await spu_ledger.charge(database, None, [charge])
-    await budgets.set_limits(database, organization_id, Limits(hard=10, hard_nano_usd=100))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10, hard_nano_usd=100))
     assert await usd_used_and_reserved(database, organization_id) == (70, 0)
     assert await used_and_reserved(database, organization_id) == (0, 0)
 
@@ -315,7 +315,7 @@ async def test_a_first_limit_in_money_counts_this_month_though_the_row_is_of_an_
 async def test_a_row_of_an_older_version_gets_its_money_from_the_ledger(
     database: Database, organization_id: str
 ) -> None:
-    await budgets.set_limits(database, organization_id, Limits(hard=10))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10))
     await spu_ledger.charge(
         database, None, [spu_ledger.Charge(uuid4().hex, organization_id, None, "index", "m", 1, 70)]
     )
@@ -323,5 +323,5 @@ async def test_a_row_of_an_older_version_gets_its_money_from_the_ledger(
         {"_id": organization_id}, {"$unset": {"used_nano_usd": "", "soft_nano_usd": "", "hard_nano_usd": ""}}
     )
     assert (await Spending(database).reserve(organization_id, 2)).reservation_id is not None
-    await budgets.set_limits(database, organization_id, Limits(hard=10, hard_nano_usd=100))
+    await budgets.set_limits(database, organization_id, BudgetLimits(hard=10, hard_nano_usd=100))
     assert await usd_used_and_reserved(database, organization_id) == (70, 0)

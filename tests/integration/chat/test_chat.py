@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kb_shared.chat.chat import Chat
-from kb_shared.chat.completion import Completion, Question
+from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.errors import (
     BatchRefused,
     KbError,
@@ -24,7 +24,7 @@ from tests.scripted_model import ScriptedModel, call
 ORGANIZATION = "acme"
 SECRET = "for-this-organization-alone"
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
-QUESTION = Question([{"role": "user", "content": SECRET}], tools=[TOOL])
+QUESTION = CompletionRequest([{"role": "user", "content": SECRET}], tools=[TOOL])
 
 
 async def ask(chat: Chat, scripted: ScriptedModel, **fields: Any) -> Completion:

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kb_shared.chat.completion import Completion, Question
+from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatCatalogue
 from kb_shared.chat.provider import ChatProvider, bundled_chat_models
 from kb_shared.errors import KbError, ProviderUnavailable
@@ -54,7 +54,9 @@ async def ask(
 ) -> Completion:
     catalogue = ChatCatalogue(bundled_chat_models(), local_models_api_base=None, environment={})
     model = catalogue.get(name, Access(KEY, api_base))
-    question = Question([{"role": "user", "content": "hi"}], tools=list(tools), max_completion_tokens=max_tokens)
+    question = CompletionRequest(
+        [{"role": "user", "content": "hi"}], tools=list(tools), max_completion_tokens=max_tokens
+    )
 
     async def on_text(text: str) -> None:
         heard(text)

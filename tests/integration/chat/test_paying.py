@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared.chat.chat import Chat, create_chat
-from kb_shared.chat.completion import Completion, Question
+from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.errors import BudgetExhausted, ProviderUnavailable, UnknownPrice
 from kb_shared.mongo import budgets, spu_ledger
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Spent
 from kb_shared.prices import NANO_USD, ModelPrice
@@ -26,13 +26,13 @@ ORGANIZATION = "acme"
 PRICE = ModelPrice(prompt=1_000, completion=10_000)
 """So that a token costs a thousandth of a dollar, and one of the answer ten."""
 TOKEN = NANO_USD // 1_000
-SHORT = Question([{"role": "user", "content": "x"}], max_completion_tokens=100)
+SHORT = CompletionRequest([{"role": "user", "content": "x"}], max_completion_tokens=100)
 TURN = {"text": "so", "prompt_tokens": 20, "completion_tokens": 3}
 COST = 20 * TOKEN + 3 * 10 * TOKEN
 
 
 @pytest.fixture
-async def chat(database: Database, model_server: ModelServer, scripted: ScriptedModel) -> AsyncIterator[Chat]:
+async def chat(database: Database, model_server: ModelServerProcess, scripted: ScriptedModel) -> AsyncIterator[Chat]:
     settings = ChatSettings(
         local_models_api_base=model_server.api_base,
         chat_patience_s=0.2,
@@ -44,13 +44,13 @@ async def chat(database: Database, model_server: ModelServer, scripted: Scripted
     await chat.close()
 
 
-async def ask(chat: Chat, scripted: ScriptedModel, question: Question = SHORT, **fields: Any) -> Completion:
+async def ask(chat: Chat, scripted: ScriptedModel, question: CompletionRequest = SHORT, **fields: Any) -> Completion:
     model = await chat.model(ORGANIZATION, scripted.name)
     return await chat.complete(ORGANIZATION, question, model=model, **fields)
 
 
 async def limit(database: Database, usd: float) -> None:
-    await budgets.set_limits(database, ORGANIZATION, Limits(hard_nano_usd=round(usd * NANO_USD)))
+    await budgets.set_limits(database, ORGANIZATION, BudgetLimits(hard_nano_usd=round(usd * NANO_USD)))
 
 
 async def spent(database: Database) -> tuple[Spent, int, int]:
@@ -89,10 +89,10 @@ async def test_a_model_is_not_asked_when_its_dearest_answer_has_no_room(
     await scripted.says(TURN)
     with pytest.raises(BudgetExhausted, match="of 1 USD for"):
         await ask(chat, scripted)
-    await ask(chat, scripted, Question(SHORT.messages, max_completion_tokens=50))
+    await ask(chat, scripted, CompletionRequest(SHORT.messages, max_completion_tokens=50))
     long_schema = {"type": "object", "description": "x" * 3_000}
     with pytest.raises(BudgetExhausted):
-        await ask(chat, scripted, Question(SHORT.messages, schema=long_schema, max_completion_tokens=1))
+        await ask(chat, scripted, CompletionRequest(SHORT.messages, schema=long_schema, max_completion_tokens=1))
     assert len(await scripted.requests()) == 1
     assert await spent(database) == (Spent(0, COST), COST, 0)
 

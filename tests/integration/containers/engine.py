@@ -67,7 +67,7 @@ class Engine:
 @contextmanager
 def engine(ports: Mapping[str, int], logs: Mapping[str, str], *, health: str = "healthy") -> Iterator[Engine]:
     with _reaper() as (reaper_port, reaper_heard):
-        server = ThreadingHTTPServer((LOOPBACK, 0), _Api)
+        server = ThreadingHTTPServer((LOOPBACK, 0), _EngineApi)
         fake = Engine(
             f"tcp://{LOOPBACK}:{server.server_port}", {"ryuk": reaper_port, **ports}, logs, health, [], [], reaper_heard
         )
@@ -106,7 +106,7 @@ def _reaper() -> Iterator[tuple[int, list[str]]]:
             thread.join()
 
 
-class _Api(BaseHTTPRequestHandler):
+class _EngineApi(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     wbufsize = -1
     """Head and body go together: apart, the body waits 40 ms until the head is acknowledged."""
@@ -213,15 +213,15 @@ class _Api(BaseHTTPRequestHandler):
         return self._engine.containers[int(path["id"], 16)]
 
 
-_Answer = Callable[[_Api, Mapping[str, str], Mapping[str, str], bytes], None]
+_Answer = Callable[[_EngineApi, Mapping[str, str], Mapping[str, str], bytes], None]
 _ROUTES: list[tuple[str, str, _Answer]] = [
-    ("GET", "/version", _Api.version),
-    ("GET", "/images/(?P<name>.+)/json", _Api.image),
-    ("POST", "/images/create", _Api.pull),
-    ("POST", "/containers/create", _Api.create),
-    ("GET", "/containers/(?P<id>[0-9a-f]+)/json", _Api.inspect),
-    ("POST", "/containers/(?P<id>[0-9a-f]+)/start", _Api.start),
-    ("PUT", "/containers/(?P<id>[0-9a-f]+)/archive", _Api.put_files),
-    ("GET", "/containers/(?P<id>[0-9a-f]+)/logs", _Api.logs),
-    ("DELETE", "/containers/(?P<id>[0-9a-f]+)", _Api.remove),
+    ("GET", "/version", _EngineApi.version),
+    ("GET", "/images/(?P<name>.+)/json", _EngineApi.image),
+    ("POST", "/images/create", _EngineApi.pull),
+    ("POST", "/containers/create", _EngineApi.create),
+    ("GET", "/containers/(?P<id>[0-9a-f]+)/json", _EngineApi.inspect),
+    ("POST", "/containers/(?P<id>[0-9a-f]+)/start", _EngineApi.start),
+    ("PUT", "/containers/(?P<id>[0-9a-f]+)/archive", _EngineApi.put_files),
+    ("GET", "/containers/(?P<id>[0-9a-f]+)/logs", _EngineApi.logs),
+    ("DELETE", "/containers/(?P<id>[0-9a-f]+)", _EngineApi.remove),
 ]

@@ -14,10 +14,10 @@ from testcontainers.core.container import Reaper
 
 from kb_local.broker import Broker
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from tests import conftest, containers
 from tests.backend import ATLAS_LOCAL_IMAGE, KAFKA_IMAGE, SELECTION, Backend
-from tests.conftest import KafkaCluster, MongoDeployment, kafka_of
+from tests.conftest import KafkaCluster, RunningMongo, kafka_of
 from tests.integration.containers.engine import Engine, engine
 
 STARTED: Final = "[2026-01-01 00:00:00,000] INFO [KafkaRaftServer nodeId=1] Kafka Server started (kafka.server)"
@@ -28,8 +28,8 @@ TOPICS: Final = "test_topics_are_created_once_however_often_they_are_asked_for"
 
 
 @pytest.fixture
-def ports(search_node: MongoDeployment | SearchNode, broker: KafkaCluster | Broker) -> dict[str, int]:
-    if not isinstance(search_node, SearchNode) or not isinstance(broker, Broker):
+def ports(search_node: RunningMongo | SearchNodeProcess, broker: KafkaCluster | Broker) -> dict[str, int]:
+    if not isinstance(search_node, SearchNodeProcess) or not isinstance(broker, Broker):
         pytest.skip("the containers of the stub are servers of kb_local, which this run does not start")
     return {"mongodb-atlas-local": search_node.port, "apache/kafka": broker.port}
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared.embedding import guarded_provider
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
@@ -40,7 +40,7 @@ class FaultyProvider:
 
 
 @pytest.fixture
-async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
+async def provider(model_server: ModelServerProcess) -> AsyncIterator[FaultyProvider]:
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         await http.delete("/admin/hash")
         yield FaultyProvider(http)
@@ -49,7 +49,7 @@ async def provider(model_server: ModelServer) -> AsyncIterator[FaultyProvider]:
 
 @pytest.fixture
 async def make_embedder(
-    database: Database, model_server: ModelServer, provider: FaultyProvider
+    database: Database, model_server: ModelServerProcess, provider: FaultyProvider
 ) -> AsyncIterator[Callable[..., Embedder]]:
     for collection in (embedding_cache, outbox, spu_ledger):
         await database[collection.NAME].create_indexes(collection.INDEXES)

@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.errors import BudgetExhausted, ProviderRefused, UnknownPrice
 from kb_shared.mongo import budgets, spu_ledger
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Spent
 from kb_shared.prices import NANO_USD, Prices
@@ -24,7 +24,7 @@ USD_PER_SPU = 0.5
 
 @pytest.fixture
 async def priced(
-    make_embedder: Callable[..., Embedder], database: Database, model_server: ModelServer
+    make_embedder: Callable[..., Embedder], database: Database, model_server: ModelServerProcess
 ) -> AsyncIterator[Embedder]:
     make_embedder()
     settings = EmbeddingSettings(local_models_api_base=model_server.api_base, usd_per_spu=USD_PER_SPU)
@@ -38,7 +38,7 @@ async def embed(embedder: Embedder, purpose: Purpose, *texts: str) -> int:
 
 
 async def limit(database: Database, usd: float) -> None:
-    await budgets.set_limits(database, "acme", Limits(hard_nano_usd=round(usd * NANO_USD)))
+    await budgets.set_limits(database, "acme", BudgetLimits(hard_nano_usd=round(usd * NANO_USD)))
 
 
 async def spent(database: Database) -> tuple[Spent, int, int]:

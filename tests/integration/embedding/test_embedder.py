@@ -31,7 +31,7 @@ from kb_shared.errors import (
 )
 from kb_shared.failpoints import during
 from kb_shared.mongo import budgets, embedding_cache, outbox, spu_ledger
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database, Row
 from tests.integration.embedding.conftest import FaultyProvider
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
@@ -462,7 +462,7 @@ async def test_a_knowledge_base_waits_for_its_own_limit_and_no_other_does(
 async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_last_spu(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
+    await budgets.set_limits(database, "acme", BudgetLimits(soft=None, hard=10))
     await embedder.embed(texts(7), **MODEL, purpose=indexing)
     calls = await provider.calls()
 
@@ -480,7 +480,7 @@ async def test_a_hard_budget_refuses_before_the_first_call_and_is_used_to_the_la
 async def test_a_failed_call_returns_the_spus_that_it_did_not_spend(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
+    await budgets.set_limits(database, "acme", BudgetLimits(soft=None, hard=10))
     await provider.program_faults({"status": 404})
     with pytest.raises(ProviderRefused):
         await embedder.embed(texts(10), **MODEL, purpose=indexing)
@@ -502,7 +502,7 @@ async def used(database: Database) -> int:
 async def test_texts_paid_for_a_caller_that_left_count_against_the_budget(
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database
 ) -> None:
-    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
+    await budgets.set_limits(database, "acme", BudgetLimits(soft=None, hard=10))
     asked, has_left = asyncio.Event(), asyncio.Event()
 
     async def wait() -> None:
@@ -526,7 +526,7 @@ async def test_texts_that_a_cancelled_caller_wanted_first_are_charged_to_its_res
     embedder: Embedder, provider: FaultyProvider, indexing: Purpose, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vector_buyer, "GATHERED_FOR_S", 0.5)
-    await budgets.set_limits(database, "acme", Limits(soft=None, hard=10))
+    await budgets.set_limits(database, "acme", BudgetLimits(soft=None, hard=10))
     leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     await until(

@@ -7,7 +7,7 @@ from time import monotonic
 
 import pytest
 
-from kb_shared.embedding.models import MAX_DIMENSIONS, Model, ModelCatalogue
+from kb_shared.embedding.models import MAX_DIMENSIONS, EmbeddingModel, ModelCatalogue
 from kb_shared.embedding.provider import Provider, bundled_models
 from kb_shared.errors import ProviderRefused, ProviderUnavailable
 from kb_shared.providers.access import Access
@@ -26,12 +26,12 @@ KEY = "sk-of-an-organization"
 MODEL = "text-embedding-3-small"
 
 
-def model_at(api_base: str, name: str = MODEL) -> Model:
+def model_at(api_base: str, name: str = MODEL) -> EmbeddingModel:
     catalogue = ModelCatalogue(bundled_models(), local_models_api_base=None, environment={})
     return catalogue.get(name, Access(KEY, api_base))
 
 
-def model_of_environment(api_base: str, name: str) -> Model:
+def model_of_environment(api_base: str, name: str) -> EmbeddingModel:
     environment = {
         "OPENAI_API_KEY": KEY,
         "OPENAI_API_BASE": api_base,

@@ -7,7 +7,7 @@ import pytest
 from benchmarks.rate_limit.replicas import spend_with_replicas
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.rate_limits import Bucket, Reservation
+from kb_shared.mongo.rate_limits import Bucket, RateReservation
 from kb_shared.providers.rate_limiter import RateLimiter
 
 ACME = Bucket("acme", "model/m", requests_per_minute=6_000, tokens_per_minute=6_000_000, closable=True)
@@ -15,11 +15,11 @@ SLOW = Bucket("acme", "kb/1", requests_per_minute=1)
 """So slow that it does not matter how long a busy machine takes for a reservation."""
 
 
-async def one_request(database: Database) -> Reservation:
+async def one_request(database: Database) -> RateReservation:
     return await rate_limits.reserve(database, SLOW, requests=1, tokens=0, longest_wait_s=3600)
 
 
-def minutes(reservation: Reservation) -> int:
+def minutes(reservation: RateReservation) -> int:
     """Return the minutes that the reservation has to wait."""
     return round(reservation.wait_s / 60)
 

@@ -5,7 +5,7 @@ import pytest
 from kb_shared.errors import RequestError
 from kb_shared.http import request_limits
 from kb_shared.http.authentication import Caller
-from kb_shared.http.request_limits import Limit, RequestLimits
+from kb_shared.http.request_limits import RequestLimit, RequestLimits
 from kb_shared.mongo import rate_limits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
@@ -16,7 +16,7 @@ OTHER = Caller("acme", "other", frozenset({Scope.SEARCH}))
 
 
 def limits(database: Database, *, of_key: int = 0, of_organization: int = 0) -> RequestLimits:
-    return RequestLimits(database, {"search": Limit(of_key, of_organization)})
+    return RequestLimits(database, {"search": RequestLimit(of_key, of_organization)})
 
 
 async def is_taken(replica: RequestLimits, caller: Caller = ONE) -> bool:

@@ -18,7 +18,7 @@ from kb_shared.http import events
 from kb_shared.http.problems import problem
 from kb_shared.http.request_context import RequestContext
 from tests.integration.http.serving import serving
-from tests.noisy_neighbour.connection import Connection, connected, head
+from tests.noisy_neighbour.connection import RawConnection, connected, head
 from tests.waiting import DEADLINE_S, until
 
 TIMEOUT_S: Final = 0.2
@@ -77,7 +77,7 @@ async def patient_url() -> AsyncIterator[str]:
         yield url
 
 
-async def problem_of(connection: Connection) -> tuple[int, dict[str, Any]]:
+async def problem_of(connection: RawConnection) -> tuple[int, dict[str, Any]]:
     """The status and the problem with which a connection ends."""
     async with asyncio.timeout(DEADLINE_S):
         received = await connection.reader.read()

@@ -9,10 +9,10 @@ import pytest
 from pymongo import AsyncMongoClient
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_shared.mongo import backfills, index_jobs, schema
 from kb_shared.mongo.database import Database
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
 
 
@@ -27,7 +27,9 @@ def _other_client_commands() -> CommandLog:
 
 
 @pytest.fixture(scope="session")
-async def shared_database(search_node: MongoDeployment | SearchNode, _commands: CommandLog) -> AsyncIterator[Database]:
+async def shared_database(
+    search_node: RunningMongo | SearchNodeProcess, _commands: CommandLog
+) -> AsyncIterator[Database]:
     """One database for the tests of this folder, which keep out of each other's way by having their own organizations.
 
     Making the indexes of all collections takes longer than most of the tests.
@@ -43,7 +45,7 @@ async def shared_database(search_node: MongoDeployment | SearchNode, _commands: 
 
 @pytest.fixture(scope="session")
 async def other_client_database(
-    shared_database: Database, search_node: MongoDeployment | SearchNode, _other_client_commands: CommandLog
+    shared_database: Database, search_node: RunningMongo | SearchNodeProcess, _other_client_commands: CommandLog
 ) -> AsyncIterator[Database]:
     """The same database through a client of its own, as another process has."""
     async with AsyncMongoClient[dict[str, Any]](
@@ -74,27 +76,27 @@ async def tenant(shared_database: Database) -> AsyncIterator[Tenant]:
 
 
 @pytest.fixture
-async def indexer(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+async def indexer(shared_database: Database, model_server: ModelServerProcess) -> AsyncIterator[Replica]:
     async with replica(shared_database, model_server.api_base) as made:
         yield made
 
 
 @pytest.fixture
-async def expired_leases_replica(shared_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+async def expired_leases_replica(shared_database: Database, model_server: ModelServerProcess) -> AsyncIterator[Replica]:
     """Yield a replica whose leases expire at once, so that only the write fences protect its work."""
     async with replica(shared_database, model_server.api_base, lease=timedelta(0)) as made:
         yield made
 
 
 @pytest.fixture
-async def rival(other_client_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+async def rival(other_client_database: Database, model_server: ModelServerProcess) -> AsyncIterator[Replica]:
     """Yield another replica whose leases expire at once, as if of another process."""
     async with replica(other_client_database, model_server.api_base, lease=timedelta(0)) as made:
         yield made
 
 
 @dataclass(frozen=True, slots=True)
-class Provider:
+class ModelControls:
     """The controls of the hash models."""
 
     http: httpx.AsyncClient
@@ -108,10 +110,10 @@ class Provider:
 
 
 @pytest.fixture
-async def provider(model_server: ModelServer) -> AsyncIterator[Provider]:
+async def provider(model_server: ModelServerProcess) -> AsyncIterator[ModelControls]:
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
         await http.delete("/admin/hash")
-        yield Provider(http)
+        yield ModelControls(http)
         await http.delete("/admin/hash")
 
 
@@ -128,6 +130,6 @@ def own_tenant(own_database: Database) -> Tenant:
 
 
 @pytest.fixture
-async def own_indexer(own_database: Database, model_server: ModelServer) -> AsyncIterator[Replica]:
+async def own_indexer(own_database: Database, model_server: ModelServerProcess) -> AsyncIterator[Replica]:
     async with replica(own_database, model_server.api_base) as made:
         yield made

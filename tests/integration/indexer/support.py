@@ -48,7 +48,7 @@ from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.authentication import Caller
 from kb_shared.identifiers import new_kb_id
 from kb_shared.kafka.headers import Headers
-from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
+from kb_shared.kafka.producer import DeliveryOutcome, Producer, ProducerMessage
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import (
@@ -94,7 +94,7 @@ class RecordingProducer(Producer):
     async def send(self, topic: str, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append(ProducerMessage(topic, key, value, headers))
 
-    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
         self.sent.extend(messages)
         return [None] * len(messages)
 

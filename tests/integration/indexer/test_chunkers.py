@@ -11,11 +11,11 @@ from kb_shared.errors import BudgetExhausted
 from kb_shared.failpoints import during
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import budgets, embedding_cache, spu_ledger
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, chunks_for, paragraph, text_of
 
 BY_MEANING = [ChunkerType.SEMANTIC, ChunkerType.SDPM]
@@ -66,7 +66,7 @@ async def test_vectors_of_sentences_are_charged_as_indexing_and_kept_for_a_week(
 
 
 async def test_a_changed_document_pays_only_for_its_new_sentences(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     await tenant.create_kb("a", chunker_type=ChunkerType.SEMANTIC, chunk_size=100)
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
@@ -82,10 +82,10 @@ async def test_a_changed_document_pays_only_for_its_new_sentences(
 
 @pytest.mark.parametrize("chunker_type", BY_MEANING)
 async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
-    tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
+    tenant: Tenant, indexer: Replica, provider: ModelControls, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)
-    await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=60))
+    await budgets.set_limits(tenant.database, tenant.organization_id, BudgetLimits(soft=None, hard=60))
 
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
     await indexer.work()
@@ -97,10 +97,10 @@ async def test_a_hard_budget_refuses_before_the_first_of_many_sentences_is_paid(
 
 @pytest.mark.parametrize("chunker_type", BY_MEANING)
 async def test_spending_of_others_never_ends_the_budget_in_the_middle_of_a_document(
-    tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
+    tenant: Tenant, indexer: Replica, provider: ModelControls, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100)
-    await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=150))
+    await budgets.set_limits(tenant.database, tenant.organization_id, BudgetLimits(soft=None, hard=150))
     spending = Spending(tenant.database)
 
     async def spend_remaining_budget() -> None:
@@ -120,7 +120,7 @@ async def test_spending_of_others_never_ends_the_budget_in_the_middle_of_a_docum
 
 @pytest.mark.parametrize("chunker_type", ChunkerType)
 async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid_whatever_the_chunker(
-    tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
+    tenant: Tenant, indexer: Replica, provider: ModelControls, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", max_chunks=3, chunker_type=chunker_type, chunk_size=100)
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
@@ -134,7 +134,9 @@ async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid_whate
     await tenant.assert_holds(kb, {})
 
 
-async def test_w13_fifty_equal_chunks_are_embedded_once(tenant: Tenant, indexer: Replica, provider: Provider) -> None:
+async def test_w13_fifty_equal_chunks_are_embedded_once(
+    tenant: Tenant, indexer: Replica, provider: ModelControls
+) -> None:
     kb = await tenant.create_kb("a")
     text = text_of(*[7] * 50)
     await indexer.publish(tenant.ocr("d", text))
@@ -149,7 +151,7 @@ async def test_w13_fifty_equal_chunks_are_embedded_once(tenant: Tenant, indexer:
 @pytest.mark.parametrize("text", ["", " \n\t\u3000", "\n" * 1_000], ids=["empty", "blank", "lines"])
 @pytest.mark.parametrize("chunker_type", [ChunkerType.RECURSIVE, ChunkerType.SEMANTIC])
 async def test_a_document_without_text_is_empty_and_costs_nothing(
-    tenant: Tenant, indexer: Replica, provider: Provider, text: str, chunker_type: ChunkerType
+    tenant: Tenant, indexer: Replica, provider: ModelControls, text: str, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type)
     await indexer.publish(tenant.ocr("d", text))

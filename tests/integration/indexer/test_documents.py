@@ -10,7 +10,7 @@ import pytest
 
 from kb_contracts.documents import DateValue, DocumentEvent
 from kb_contracts.outcomes import DocumentIndexed, DocumentRemoved
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared.mongo import document_index, documents, index_queries, outbox
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.index_jobs import IndexJobState
@@ -379,7 +379,7 @@ async def test_retired_chunks_stay_while_the_text_index_does_not_know_their_succ
 
 @pytest.mark.parametrize("workers", [2, 10])
 async def test_first_indexings_of_one_document_at_once_leave_one_set_and_are_charged_once(
-    tenant: Tenant, model_server: ModelServer, expired_leases_replica: Replica, workers: int
+    tenant: Tenant, model_server: ModelServerProcess, expired_leases_replica: Replica, workers: int
 ) -> None:
     kb = await tenant.create_kb("a")
     await expired_leases_replica.publish(tenant.ocr("d", TEXT))

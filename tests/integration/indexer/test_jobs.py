@@ -14,18 +14,18 @@ from kb_contracts.outcomes import DocumentIndexFailed
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, replace_document
 from kb_indexer.sync_failures import MAX_ATTEMPTS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared import failpoints
 from kb_shared.errors import BudgetExhausted, DocumentUnfit, TransientError
 from kb_shared.kafka.record import Record
 from kb_shared.messaging import index_requests
 from kb_shared.mongo import database as mongo_database
 from kb_shared.mongo import documents, index_jobs, outbox
-from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, Request
+from kb_shared.mongo.index_jobs import IndexJob, IndexJobState, SyncRequest
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import (
     LANES,
     CommandLog,
@@ -183,7 +183,7 @@ async def test_a_job_that_got_another_request_meanwhile_is_due_at_once(tenant: T
 
 
 async def test_while_one_replica_has_the_lease_no_other_pays_for_the_same_work(
-    tenant: Tenant, indexer: Replica, model_server: ModelServer, provider: Provider
+    tenant: Tenant, indexer: Replica, model_server: ModelServerProcess, provider: ModelControls
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
@@ -237,7 +237,7 @@ async def test_the_lease_of_work_that_takes_long_is_extended_and_that_of_short_w
 
 
 async def test_leases_are_extended_again_and_again_while_their_work_goes_on(
-    tenant: Tenant, model_server: ModelServer
+    tenant: Tenant, model_server: ModelServerProcess
 ) -> None:
     kb = await tenant.create_kb("a")
 
@@ -352,7 +352,7 @@ async def test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
     command = SyncDocument(organization_id=tenant.organization_id, kb_id=kb.kb_id, document_id="d", reason=Reason.OCR)
-    await index_jobs.request(tenant.database, [Request([command], tracing.current(), datetime.now(UTC))])
+    await index_jobs.request(tenant.database, [SyncRequest([command], tracing.current(), datetime.now(UTC))])
     await indexer.work()
     assert len(await tenant.jobs()) == 1
 
@@ -423,7 +423,7 @@ async def test_a_command_published_again_is_given_time_to_be_claimed(tenant: Ten
 
 
 async def test_w10_a_provider_that_limits_requests_is_waited_for_as_long_as_it_asks(
-    tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, rival: Replica, provider: ModelControls
 ) -> None:
     kb = await tenant.create_kb("a")
     await provider.program_faults({"status": 429, "retry_after_s": 90})
@@ -471,7 +471,7 @@ async def test_a_document_that_its_budget_has_no_room_for_waits_without_using_up
 
 
 async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves_the_others_alone(
-    tenant: Tenant, indexer: Replica, rival: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, rival: Replica, provider: ModelControls
 ) -> None:
     kb, healthy = await tenant.create_kb("a", model="hash-17", dimensions=17), await tenant.create_kb("a")
     await provider.program_faults({"status": 401, "model": "hash-17"})
@@ -491,7 +491,7 @@ async def test_c11_a_provider_that_refuses_the_key_parks_the_document_and_leaves
 
 
 async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     kb = await tenant.create_kb("a", max_chunks=2)
     await indexer.publish(tenant.ocr("d", TEXT), tenant.ocr("e", text_of(7, 8)))
@@ -505,7 +505,7 @@ async def test_a_document_of_too_many_chunks_fails_before_anything_is_paid(
 
 
 async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     kb = await tenant.create_kb("a")
     await provider.program_faults({"status": 500})
@@ -523,7 +523,7 @@ async def test_w10_an_outage_of_the_provider_uses_up_no_attempts(
 
 
 async def test_a_document_that_fails_ten_times_is_given_up_with_the_reason_of_the_last(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     await tenant.create_kb("a")
     await provider.program_faults({"kind": "short"})
@@ -560,7 +560,7 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
 
 
 async def test_texts_paid_before_a_failure_are_not_paid_again(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))

@@ -10,7 +10,7 @@ from kb_shared.mongo.backfills import Kind
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.text.text_normalization import AS_WRITTEN
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, paragraph
 from tests.integration.indexer.test_scans import start_scan
 
@@ -40,7 +40,7 @@ async def test_vectors_are_of_the_normalized_text_and_chunks_are_of_the_text_as_
 
 
 async def test_a_text_that_differs_only_in_how_it_is_typeset_costs_nothing_and_keeps_its_own_wording(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     # A paragraph is a chunk, however it is typeset.
     kb = await tenant.create_kb("a", chunk_size=50)
@@ -63,7 +63,7 @@ async def test_a_text_that_differs_only_in_how_it_is_typeset_costs_nothing_and_k
 
 @pytest.mark.parametrize("chunker_type", [ChunkerType.RECURSIVE, ChunkerType.SEMANTIC])
 async def test_an_upgrade_costs_an_older_knowledge_base_nothing_and_leaves_its_ids(
-    tenant: Tenant, indexer: Replica, provider: Provider, chunker_type: ChunkerType
+    tenant: Tenant, indexer: Replica, provider: ModelControls, chunker_type: ChunkerType
 ) -> None:
     kb = await tenant.create_kb("a", chunker_type=chunker_type, chunk_size=100, normalization=AS_WRITTEN)
     await indexer.publish(tenant.ocr("d", TYPESET))

@@ -14,12 +14,12 @@ from kb_local.mongod import Mongod
 from kb_shared import failpoints
 from kb_shared.errors import TransientError
 from kb_shared.kafka.headers import to_wire
-from kb_shared.kafka.producer import Outcome, ProducerMessage
+from kb_shared.kafka.producer import DeliveryOutcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import leases, outbox
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.integration.indexer.support import CommandLog, RecordingProducer
 from tests.waiting import DEADLINE_S, until
 
@@ -74,7 +74,7 @@ async def running(relay: OutboxRelay) -> AsyncIterator[None]:
             await task
 
 
-async def test_only_what_a_majority_has_is_sent(mongod: MongoDeployment | Mongod, database: Database) -> None:
+async def test_only_what_a_majority_has_is_sent(mongod: RunningMongo | Mongod, database: Database) -> None:
     commands = CommandLog()
     async with AsyncMongoClient[Row](mongod.uri, tz_aware=True, event_listeners=[commands]) as client:
         watched = client[database.name]
@@ -201,7 +201,7 @@ async def test_a_broker_that_is_away_holds_messages_up_and_loses_none(database: 
     class UnavailableAtFirst(RecordingProducer):
         refusals = 0
 
-        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
             if self.refusals < 3:
                 self.refusals += 1
                 return [TransientError("away")] * len(messages)
@@ -243,7 +243,7 @@ async def test_a_relay_that_is_not_sure_of_its_leases_sends_nothing(
 
 async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(database: Database) -> None:
     class Unavailable(RecordingProducer):
-        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
             return [TransientError("away")] * len(messages)
 
     relay = OutboxRelay(database, Unavailable(), topic_prefix="")
@@ -259,7 +259,7 @@ async def test_a_relay_without_acknowledgements_ends_in_time_and_the_next_sends_
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Silent(RecordingProducer):
-        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
             self.sent.extend(messages)
             await asyncio.Event().wait()
             return []

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 
 from kb_indexer.consumer.load import FIRST
 from kb_indexer.sync_failures import MAX_ATTEMPTS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared import failpoints
 from kb_shared.mongo.index_jobs import IndexJobState
 from tests.integration.failing_commands import transaction_ended
@@ -69,7 +69,7 @@ async def test_only_a_document_that_was_alone_uses_up_attempts_by_taking_too_lon
 
 
 async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
-    tenant: Tenant, model_server: ModelServer, indexer: Replica
+    tenant: Tenant, model_server: ModelServerProcess, indexer: Replica
 ) -> None:
     kb = await tenant.create_kb("a")
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:
@@ -97,7 +97,7 @@ async def test_a_worker_whose_lease_another_has_taken_leaves_the_document_to_it(
 
 
 async def test_a_worker_goes_on_after_its_lease_ran_out_when_no_other_took_it(
-    tenant: Tenant, model_server: ModelServer
+    tenant: Tenant, model_server: ModelServerProcess
 ) -> None:
     kb = await tenant.create_kb("a")
     async with replica(tenant.database, model_server.api_base, lease=timedelta(0)) as late:

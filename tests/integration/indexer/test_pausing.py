@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from kb_indexer.swap import pause_job
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared import failpoints
 from kb_shared.mongo import backfills, index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import LANES, Replica, Tenant, paragraph, replica, text_of
 from tests.waiting import until
 
@@ -66,7 +66,7 @@ async def resume(tenant: Tenant, indexer: Replica, kb: KnowledgeBase) -> None:
 
 
 async def test_a_paused_knowledge_base_takes_nothing_in_and_pays_nothing_and_has_everything_once_resumed(
-    tenant: Tenant, indexer: Replica, kb: KnowledgeBase, provider: Provider
+    tenant: Tenant, indexer: Replica, kb: KnowledgeBase, provider: ModelControls
 ) -> None:
     embedded = await provider.inputs()
     await indexer.pause_kb(kb)
@@ -157,7 +157,7 @@ async def test_resuming_while_a_document_is_being_kept_back_does_not_leave_it_be
 async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
     tenant: Tenant,
     shared_database: Database,
-    model_server: ModelServer,
+    model_server: ModelServerProcess,
     kb: KnowledgeBase,
     before_pausing: BeforePausing,
 ) -> None:
@@ -179,7 +179,7 @@ async def test_an_indexer_killed_while_a_knowledge_base_is_paused_loses_nothing(
 
 
 async def test_a_scan_that_asks_for_what_was_kept_goes_on_after_its_worker_was_killed(
-    tenant: Tenant, shared_database: Database, indexer: Replica, model_server: ModelServer, kb: KnowledgeBase
+    tenant: Tenant, shared_database: Database, indexer: Replica, model_server: ModelServerProcess, kb: KnowledgeBase
 ) -> None:
     await indexer.pause_kb(kb)
     await indexer.publish(tenant.ocr("new", paragraph(7)))

@@ -11,7 +11,7 @@ from kb_contracts.commands import SyncDocument
 from kb_indexer import backfill
 from kb_indexer.sweeper import send_lost_commands_again
 from kb_local import recovery
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
 from kb_shared.kafka.producer import ProducerMessage
@@ -21,7 +21,7 @@ from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import (
     LANES,
     Replica,
@@ -97,7 +97,7 @@ async def test_c11_a_scan_asks_for_every_document_and_never_for_too_many_at_once
 
 @pytest.mark.parametrize("failpoint", ["backfill.after_jobs", "backfill.after_publish"])
 async def test_a_scan_goes_on_where_a_crash_left_it_once_the_lease_of_the_dead_has_expired(
-    own_tenant: Tenant, own_database: Database, model_server: ModelServer, kb: KnowledgeBase, failpoint: str
+    own_tenant: Tenant, own_database: Database, model_server: ModelServerProcess, kb: KnowledgeBase, failpoint: str
 ) -> None:
     async with replica(own_database, model_server.api_base, lease=timedelta(hours=1)) as dying:
         await dying.backfills.turn()
@@ -153,7 +153,7 @@ async def test_commands_of_a_scan_are_given_time_to_be_claimed(
 
 
 async def test_a_job_that_was_put_off_before_its_scan_noted_its_command_as_published_is_due_when_it_says(
-    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase, provider: Provider
+    own_tenant: Tenant, own_indexer: Replica, kb: KnowledgeBase, provider: ModelControls
 ) -> None:
     await provider.program_faults({"status": 429, "retry_after_s": 20})
 

@@ -26,7 +26,7 @@ from kb_shared.kafka import group_watch
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.settings import CommonSettings
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.waiting import DEADLINE_S, until
 
 Serve = Callable[[Any, asyncio.Event], Awaitable[None]]
@@ -46,7 +46,7 @@ async def own_broker(tmp_path: Path) -> AsyncIterator[Broker]:
 
 @pytest.fixture
 def settings(
-    mongod: MongoDeployment | Mongod, database_name: str, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
+    mongod: RunningMongo | Mongod, database_name: str, own_broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> dict[str, Any]:
     for name, value in EMBEDDED_KAFKA.items():
         monkeypatch.setenv(name, value)
@@ -62,7 +62,7 @@ def settings(
     }
 
 
-class Service:
+class RunningService:
     def __init__(self, http: httpx.AsyncClient, running: asyncio.Task[None]) -> None:
         self._http = http
         self.running = running
@@ -92,12 +92,12 @@ class Service:
 
 
 @asynccontextmanager
-async def running(serve: Serve, settings: CommonSettings) -> AsyncIterator[Service]:
+async def running(serve: Serve, settings: CommonSettings) -> AsyncIterator[RunningService]:
     stop = asyncio.Event()
     task = asyncio.ensure_future(serve(settings, stop))
     url = f"http://127.0.0.1:{settings.http_port}"
     async with httpx.AsyncClient(base_url=url, trust_env=False, verify=NO_TLS, timeout=60) as http:
-        yield Service(http, task)
+        yield RunningService(http, task)
         stop.set()
         async with asyncio.timeout(DEADLINE_S):
             await task

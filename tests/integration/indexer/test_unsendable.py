@@ -18,7 +18,7 @@ from kb_contracts.documents import TagsChanged
 from kb_contracts.outcomes import KB_EVENTS, DocumentIndexed, DocumentRejected
 from kb_shared import failpoints
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Outcome, ProducerMessage
+from kb_shared.kafka.producer import DeliveryOutcome, ProducerMessage
 from kb_shared.messaging import outbox_relay
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.messaging.unsendable_messages import mark_unsendable
@@ -44,12 +44,12 @@ class Refusing(RecordingProducer):
         self.words = words
         self.away = away
 
-    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
         outcomes = [self._outcome(str(message.value)) for message in messages]
         self.sent += [message for message, outcome in zip(messages, outcomes, strict=True) if outcome is None]
         return outcomes
 
-    def _outcome(self, value: str) -> Outcome:
+    def _outcome(self, value: str) -> DeliveryOutcome:
         if any(word in value for word in self.words):
             return MessageRefused("the message is too large for Kafka", reason="too-large")
         return TransientError("away") if any(word in value for word in self.away) else None
@@ -58,8 +58,8 @@ class Refusing(RecordingProducer):
 class RefusingBatches(RecordingProducer):
     """Takes three messages as a batch, and refuses a batch as a whole for one message in it, as brokers do."""
 
-    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
-        outcomes: list[Outcome] = []
+    async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
+        outcomes: list[DeliveryOutcome] = []
         for start in range(0, len(messages), 3):
             batch = messages[start : start + 3]
             if any("refused" in str(message.value) for message in batch):
@@ -353,7 +353,7 @@ async def test_a_missing_right_refuses_nothing_and_is_logged_once_with_its_name(
     attempts = 0
 
     class Forbidden(RecordingProducer):
-        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[Outcome]:
+        async def send_each(self, messages: Sequence[ProducerMessage]) -> list[DeliveryOutcome]:
             nonlocal attempts
             attempts += 1
             return [failure] * len(messages)

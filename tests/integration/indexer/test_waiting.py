@@ -16,10 +16,10 @@ from kb_shared import failpoints
 from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJob, IndexJobState
 from kb_shared.mongo.keys import DocumentKey
-from tests.integration.indexer.conftest import Provider
+from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
 
 TEXT = text_of(1, 2, 3)
@@ -53,14 +53,14 @@ def chunked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
 @pytest.mark.parametrize("why", ["provider_auth", "rate_limited", "budget_exhausted"])
 async def test_a_waiting_document_is_not_chunked_before_it_is_due(
-    tenant: Tenant, indexer: Replica, provider: Provider, chunked: Iterator[list[str]], why: str
+    tenant: Tenant, indexer: Replica, provider: ModelControls, chunked: Iterator[list[str]], why: str
 ) -> None:
     noted = next(chunked)
     kb = await tenant.create_kb("a")
     if why == "provider_auth":
         await provider.program_faults({"status": 401})
     elif why == "budget_exhausted":
-        await budgets.set_limits(tenant.database, tenant.organization_id, Limits(soft=None, hard=0))
+        await budgets.set_limits(tenant.database, tenant.organization_id, BudgetLimits(soft=None, hard=0))
     else:
         await tenant.database.knowledge_bases.update_one(
             {"_id": kb.kb_id}, {"$set": {"rate_limits": {"tokens_per_minute": 1}}}
@@ -100,7 +100,7 @@ async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
 
 @pytest.mark.parametrize("asked", [1e7, 1e15, 1e30])
 async def test_a_provider_that_asks_for_months_is_asked_again_within_two_hours(
-    tenant: Tenant, indexer: Replica, provider: Provider, asked: float
+    tenant: Tenant, indexer: Replica, provider: ModelControls, asked: float
 ) -> None:
     await tenant.create_kb("a")
     await provider.program_faults({"status": 429, "retry_after_s": asked})
@@ -128,7 +128,7 @@ async def test_a_key_that_is_missing_is_waited_for(
 
 
 async def test_a_command_that_comes_again_uses_up_no_attempt(
-    tenant: Tenant, indexer: Replica, provider: Provider
+    tenant: Tenant, indexer: Replica, provider: ModelControls
 ) -> None:
     await tenant.create_kb("a")
     await provider.program_faults({"kind": "short"})
@@ -143,7 +143,7 @@ async def test_a_command_that_comes_again_uses_up_no_attempt(
 
 
 async def test_after_the_broker_lost_its_messages_what_is_postponed_still_waits_for_its_time(
-    own_tenant: Tenant, own_indexer: Replica, provider: Provider
+    own_tenant: Tenant, own_indexer: Replica, provider: ModelControls
 ) -> None:
     await own_tenant.create_kb("a")
     await provider.program_faults({"kind": "short"})

@@ -15,12 +15,12 @@ from pymongo import AsyncMongoClient
 from kb_api.bootstrap import KbApi, create_app, create_kb_api
 from kb_api.settings import ApiSettings
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import api_keys, knowledge_bases, schema
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 MODEL = "hash-16"
 
@@ -34,7 +34,7 @@ async def kb_api_database(search_client: AsyncMongoClient[dict[str, Any]]) -> As
 
 
 @pytest.fixture(scope="session")
-async def api(kb_api_database: Database, model_server: ModelServer) -> AsyncIterator[KbApi]:
+async def api(kb_api_database: Database, model_server: ModelServerProcess) -> AsyncIterator[KbApi]:
     settings = ApiSettings(
         local_models_api_base=model_server.api_base,
         embedding_model=MODEL,
@@ -53,14 +53,14 @@ async def http(api: KbApi) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-NewOrganization = Callable[..., Awaitable[Organization]]
+NewOrganization = Callable[..., Awaitable[OrganizationClient]]
 
 
 @pytest.fixture
 def new_organization(api: KbApi, http: httpx.AsyncClient) -> NewOrganization:
-    async def make(*scopes: Scope, organization_id: str | None = None) -> Organization:
+    async def make(*scopes: Scope, organization_id: str | None = None) -> OrganizationClient:
         whole_key = await make_key(api, organization_id := organization_id or f"org-{uuid4().hex[:12]}", *scopes)
-        return Organization(organization_id, whole_key, http, api)
+        return OrganizationClient(organization_id, whole_key, http, api)
 
     return make
 
@@ -76,7 +76,7 @@ async def make_key(api: KbApi, organization_id: str, *scopes: Scope, expires_at:
 
 
 @pytest.fixture
-async def organization(new_organization: NewOrganization) -> AsyncIterator[Organization]:
+async def organization(new_organization: NewOrganization) -> AsyncIterator[OrganizationClient]:
     organization = await new_organization()
     yield organization
     # Life cycles of later tests have enough to do with their own.
@@ -94,7 +94,7 @@ async def living(api: KbApi) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def provider(model_server: ModelServer) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+async def provider(model_server: ModelServerProcess) -> AsyncIterator[Callable[..., Awaitable[None]]]:
     """Make the embedding provider fail: `await provider({"status": 503})`."""
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
 

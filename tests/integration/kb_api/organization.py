@@ -12,7 +12,7 @@ from kb_shared.mongo import backfills, document_index, documents, index_jobs, kb
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.documents import AppliedEvent, Document, TagsFacet, TextFacet
-from kb_shared.mongo.index_jobs import IndexJob, Request
+from kb_shared.mongo.index_jobs import IndexJob, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from tests.waiting import until
@@ -28,7 +28,7 @@ class FenceClosed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Organization:
+class OrganizationClient:
     organization_id: str
     key: str
     http: httpx.AsyncClient
@@ -95,7 +95,7 @@ class Organization:
         command = SyncDocument(
             organization_id=self.organization_id, kb_id=kb_id, document_id=document_id, reason=Reason.BACKFILL
         )
-        await index_jobs.request(self.database, [Request([command], TRACE, datetime.now(UTC))])
+        await index_jobs.request(self.database, [SyncRequest([command], TRACE, datetime.now(UTC))])
         return command
 
     async def claim(self, command: SyncDocument) -> IndexJob:

@@ -13,10 +13,10 @@ from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import StoredKey
 from tests.integration.indexer.support import CommandLog
 from tests.integration.kb_api.conftest import NewOrganization
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 
-def authentication(organization: Organization, database: Any = None) -> Authentication:
+def authentication(organization: OrganizationClient, database: Any = None) -> Authentication:
     peppers = organization.api.settings.peppers
     return Authentication(
         organization.database if database is None else database,
@@ -51,7 +51,7 @@ async def test_concurrent_callers_are_authenticated_by_one_query(
     assert log.names().count("find api_keys") == 1
 
 
-async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: Organization) -> None:
+async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: OrganizationClient) -> None:
     asked = authentication(organization)
     stored = await asked.read_key(organization.key)
     await api_keys.revoke(organization.database, organization.organization_id, stored.key.key_id)
@@ -60,7 +60,7 @@ async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization
     assert refused.value.status == 401
 
 
-async def test_a_request_with_several_keys_is_unauthenticated(organization: Organization) -> None:
+async def test_a_request_with_several_keys_is_unauthenticated(organization: OrganizationClient) -> None:
     own = f"Bearer {organization.key}"
     answer = await organization.http.get(
         f"{organization.base}/knowledge-bases", headers=[("Authorization", own), ("Authorization", own)]

@@ -16,18 +16,18 @@ from kb_shared.http.large_bodies import LARGE_BYTES, MAX_IN_MEMORY_OF_ORGANIZATI
 from kb_shared.http.routing import MAX_BODY_BYTES, MAX_ERRORS
 from kb_shared.http.strict_json import MAX_VALUES
 from tests.integration.kb_api.conftest import NewOrganization
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
 JSON = {"Content-Type": "application/json"}
 
 
-def with_key(organization: Organization, **headers: str) -> dict[str, str]:
+def with_key(organization: OrganizationClient, **headers: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {organization.key}", **JSON, **headers}
 
 
 @pytest.mark.parametrize("key", ["", "Bearer kb_0_0", "Basic eDp5"])
-async def test_no_part_of_a_body_is_read_without_a_key(organization: Organization, key: str) -> None:
+async def test_no_part_of_a_body_is_read_without_a_key(organization: OrganizationClient, key: str) -> None:
     was_read = False
 
     async def body() -> AsyncIterator[bytes]:
@@ -52,7 +52,7 @@ async def test_no_part_of_a_body_is_read_without_a_key(organization: Organizatio
     ],
 )
 async def test_whatever_is_wrong_with_a_request_it_is_401_without_a_key(
-    organization: Organization, query: str, body: bytes, headers: dict[str, str]
+    organization: OrganizationClient, query: str, body: bytes, headers: dict[str, str]
 ) -> None:
     answer = await organization.http.post(f"{organization.base}/tags{query}", content=body, headers=headers)
     assert answer.status_code == 401
@@ -64,14 +64,14 @@ async def test_whatever_is_wrong_with_a_request_it_is_401_without_a_key(
 
 
 async def test_another_organizations_path_is_404_whatever_the_body(
-    organization: Organization, new_organization: NewOrganization
+    organization: OrganizationClient, new_organization: NewOrganization
 ) -> None:
     other = await new_organization()
     answer = await organization.http.post(f"{other.base}/tags", content=b"{", headers=with_key(organization))
     assert answer.status_code == 404
 
 
-async def test_a_large_body_is_taken_as_a_small_one_is(organization: Organization) -> None:
+async def test_a_large_body_is_taken_as_a_small_one_is(organization: OrganizationClient) -> None:
     tags = {"tag_id": "x", "name": "X"}
     large = b" " * LARGE_BYTES + httpx.Request("POST", "http://x", json=tags).content
     answer = await organization.http.post(f"{organization.base}/tags", content=large, headers=with_key(organization))
@@ -82,13 +82,13 @@ async def test_a_large_body_is_taken_as_a_small_one_is(organization: Organizatio
     assert [found["field"] for found in wrong.json()["fields"]] == ["name", "nome"]
 
 
-async def test_a_body_with_very_many_errors_is_refused_without_a_list_of_them(organization: Organization) -> None:
+async def test_a_body_with_very_many_errors_is_refused_without_a_list_of_them(organization: OrganizationClient) -> None:
     unknown = b"{" + b",".join(b'"%x":0' % number for number in range(2 * MAX_ERRORS)) + b"}"
     answer = await organization.http.post(f"{organization.base}/tags", content=unknown, headers=with_key(organization))
     assert (answer.status_code, [found["field"] for found in answer.json()["fields"]]) == (422, ["body"])
 
 
-async def test_a_body_of_very_many_values_is_refused(organization: Organization) -> None:
+async def test_a_body_of_very_many_values_is_refused(organization: OrganizationClient) -> None:
     values = b"[" + b",".join([b"0"] * (MAX_VALUES + 1)) + b"]"
     answer = await organization.http.post(f"{organization.base}/tags", content=values, headers=with_key(organization))
     assert (answer.status_code, answer.json()["type"]) == (400, "malformed-json")
@@ -113,7 +113,7 @@ async def other_settings(api: KbApi) -> AsyncIterator[OtherSettings]:
 
 
 @asynccontextmanager
-async def under_way(organization: Organization, *, first: bytes = b"", number: int = 1) -> AsyncIterator[None]:
+async def under_way(organization: OrganizationClient, *, first: bytes = b"", number: int = 1) -> AsyncIterator[None]:
     """Requests that have sent `first` of their bodies and not yet the rest."""
     waiting, go_on = 0, asyncio.Event()
 
@@ -165,7 +165,7 @@ async def test_beyond_the_concurrency_limit_of_the_service_every_authenticated_r
 
 
 async def test_a_refused_request_does_not_count_against_the_concurrency_limit(
-    organization: Organization, other_settings: OtherSettings
+    organization: OrganizationClient, other_settings: OtherSettings
 ) -> None:
     http = other_settings(http_max_requests=1, http_max_requests_of_organization=1)
     organization = replace(organization, http=http)
@@ -176,7 +176,7 @@ async def test_a_refused_request_does_not_count_against_the_concurrency_limit(
 
 
 async def test_an_organization_has_few_large_bodies_in_memory_at_once(
-    organization: Organization, new_organization: NewOrganization
+    organization: OrganizationClient, new_organization: NewOrganization
 ) -> None:
     other = await new_organization()
     large = b" " * (LARGE_BYTES + 1)

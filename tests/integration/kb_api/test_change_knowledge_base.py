@@ -21,19 +21,19 @@ from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.stored_jobs import jobs_of_kb
 from tests.waiting import until
 
 
-async def active(organization: Organization, **fields: Any) -> KnowledgeBase:
+async def active(organization: OrganizationClient, **fields: Any) -> KnowledgeBase:
     kb = await organization.stored((await organization.create(**fields))["kb_id"])
     await organization.finish_scans()
     await knowledge_bases.set_status(organization.database, kb, Status.ACTIVE, only_from=Status.CREATING)
     return await organization.stored(kb.kb_id)
 
 
-async def test_given_fields_change_and_absent_ones_stay(organization: Organization) -> None:
+async def test_given_fields_change_and_absent_ones_stay(organization: OrganizationClient) -> None:
     before = await organization.create(description="kept", min_score=0.4)
     changes = {
         "name": "renamed",
@@ -47,13 +47,13 @@ async def test_given_fields_change_and_absent_ones_stay(organization: Organizati
     assert await organization.ok("GET", f"/knowledge-bases/{before['kb_id']}") == after
 
 
-async def test_nothing_given_changes_nothing(organization: Organization) -> None:
+async def test_nothing_given_changes_nothing(organization: OrganizationClient) -> None:
     before = await organization.create(filterable_metadata=["lang", "year"])
     for nothing in ({}, {"coalesce_neighbors": 0, "filterable_metadata": ["year", "lang"]}):
         assert await organization.ok("PUT", f"/knowledge-bases/{before['kb_id']}", json=nothing) == before
 
 
-async def test_limits_are_replaced_as_a_whole(organization: Organization) -> None:
+async def test_limits_are_replaced_as_a_whole(organization: OrganizationClient) -> None:
     created = await organization.create(rate_limits={"requests_per_minute": 60, "tokens_per_minute": 9_000})
     path = f"/knowledge-bases/{created['kb_id']}"
     assert created["rate_limits"] == {"requests_per_minute": 60, "tokens_per_minute": 9_000}
@@ -68,7 +68,7 @@ async def test_limits_are_replaced_as_a_whole(organization: Organization) -> Non
     }
 
 
-async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Organization) -> None:
+async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: OrganizationClient) -> None:
     database = organization.database
     created = await organization.create(rate_limits={"tokens_per_minute": 1})
     other = await organization.create(rate_limits={"tokens_per_minute": 1})
@@ -90,14 +90,16 @@ async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Org
     assert owing == [f"{organization.organization_id}/kb/{other['kb_id']}"]
 
 
-async def _due(organization: Organization) -> AsyncIterator[index_jobs.IndexJob]:
+async def _due(organization: OrganizationClient) -> AsyncIterator[index_jobs.IndexJob]:
     for row in await organization.database[knowledge_bases.NAME].find().to_list():
         async for job in jobs_of_kb(organization.database, KnowledgeBaseKey(organization.organization_id, row["_id"])):
             if job.postponed_until is None:
                 yield job
 
 
-async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_again(organization: Organization) -> None:
+async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_again(
+    organization: OrganizationClient,
+) -> None:
     await organization.tag("alive", "dead")
     kb = await organization.create(tag_ids=["alive", "dead"])
     assert kb["dead_tag_ids"] == []
@@ -115,7 +117,9 @@ async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_again(o
     assert (await organization.ok("GET", path))["dead_tag_ids"] == []
 
 
-async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(organization: Organization) -> None:
+async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(
+    organization: OrganizationClient,
+) -> None:
     kb = await active(organization, filterable_metadata=["year"])
     await chunk_collection(organization, kb)
     path = f"/knowledge-bases/{kb.kb_id}"
@@ -131,7 +135,7 @@ async def test_a_new_filterable_key_waits_for_both_indexes_and_the_others_go_on(
     assert {index.name for index in await search_indexes.list_indexes(collection)} == set(chunk_indexes.NAMES)
 
 
-async def test_a_key_that_was_taken_back_and_given_again_waits_again(organization: Organization) -> None:
+async def test_a_key_that_was_taken_back_and_given_again_waits_again(organization: OrganizationClient) -> None:
     kb = await active(organization, filterable_metadata=["year", "lang"])
     await chunk_collection(organization, kb)
     path = f"/knowledge-bases/{kb.kb_id}"
@@ -142,7 +146,9 @@ async def test_a_key_that_was_taken_back_and_given_again_waits_again(organizatio
     await until_built(organization, kb.kb_id)
 
 
-async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(organization: Organization) -> None:
+async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(
+    organization: OrganizationClient,
+) -> None:
     kb = await active(organization)
     path = f"/knowledge-bases/{kb.kb_id}"
     await organization.ok("PUT", path, json={"filterable_metadata": ["year"]})
@@ -152,7 +158,7 @@ async def test_keys_that_changed_while_they_were_built_are_not_taken_for_built(o
     assert (await organization.stored(kb.kb_id)).filters_building == ("year", "lang")
 
 
-async def chunk_collection(organization: Organization, kb: KnowledgeBase) -> None:
+async def chunk_collection(organization: OrganizationClient, kb: KnowledgeBase) -> None:
     await vector_collection.create(organization.database, kb)
 
     async def ready() -> bool:
@@ -161,7 +167,7 @@ async def chunk_collection(organization: Organization, kb: KnowledgeBase) -> Non
     await until(ready)
 
 
-async def until_built(organization: Organization, kb_id: str) -> None:
+async def until_built(organization: OrganizationClient, kb_id: str) -> None:
     """Take the steps that a life cycle takes, which finds the KB by itself."""
 
     async def built() -> bool:
@@ -186,7 +192,7 @@ async def until_built(organization: Organization, kb_id: str) -> None:
     ],
 )
 async def test_w3_an_immutable_field_is_named_with_what_to_do_instead(
-    organization: Organization, field: dict[str, Any]
+    organization: OrganizationClient, field: dict[str, Any]
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     response = await organization.request("PUT", f"/knowledge-bases/{kb_id}", json={"name": "n", **field})
@@ -200,12 +206,12 @@ async def test_w3_an_immutable_field_is_named_with_what_to_do_instead(
     "body",
     [{"name": None}, {"name": ""}, {"tag_ids": None}, {"min_score": 2}, {"status": "active"}, {"kb_id": "x"}, []],
 )
-async def test_a_change_that_makes_no_sense_is_refused(organization: Organization, body: Any) -> None:
+async def test_a_change_that_makes_no_sense_is_refused(organization: OrganizationClient, body: Any) -> None:
     kb_id = (await organization.create())["kb_id"]
     assert await organization.refused("PUT", f"/knowledge-bases/{kb_id}", json=body) == (422, "validation-error")
 
 
-async def test_other_tags_fence_off_writes_with_the_old_ones_and_start_a_scan(organization: Organization) -> None:
+async def test_other_tags_fence_off_writes_with_the_old_ones_and_start_a_scan(organization: OrganizationClient) -> None:
     await organization.tag("old", "new")
     kb = await active(organization, tag_ids=["old"])
     after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["new"]})
@@ -222,7 +228,7 @@ async def test_other_tags_fence_off_writes_with_the_old_ones_and_start_a_scan(or
 
 @pytest.mark.parametrize(("limit", "status", "scans"), [(11, "indexing", 1), (10, "active", 0), (9, "active", 0)])
 async def test_documents_that_did_not_fit_are_looked_at_again_when_more_chunks_are_allowed(
-    organization: Organization, limit: int, status: str, scans: int
+    organization: OrganizationClient, limit: int, status: str, scans: int
 ) -> None:
     kb = await active(organization, max_chunks_per_document=10)
     after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"max_chunks_per_document": limit})
@@ -233,7 +239,7 @@ async def test_documents_that_did_not_fit_are_looked_at_again_when_more_chunks_a
 
 
 async def test_no_limit_of_chunks_is_the_deployments_limit_and_more_than_a_lower_one(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     kb = await active(organization, max_chunks_per_document=10)
     path = f"/knowledge-bases/{kb.kb_id}"
@@ -242,7 +248,7 @@ async def test_no_limit_of_chunks_is_the_deployments_limit_and_more_than_a_lower
     assert await organization.ok("PUT", path, json={"max_chunks_per_document": 0}) == after, "it is so already"
 
 
-async def test_the_same_tags_in_another_order_are_no_change(organization: Organization) -> None:
+async def test_the_same_tags_in_another_order_are_no_change(organization: OrganizationClient) -> None:
     await organization.tag("a", "b")
     kb = await active(organization, tag_ids=["a", "b"])
     after = await organization.ok("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["b", "a"]})
@@ -250,14 +256,14 @@ async def test_the_same_tags_in_another_order_are_no_change(organization: Organi
 
 
 async def test_a_knowledge_base_that_is_being_built_goes_on_being_built_with_the_new_tags(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     await organization.tag("t")
     kb_id = (await organization.create())["kb_id"]
     assert (await organization.ok("PUT", f"/knowledge-bases/{kb_id}", json={"tag_ids": ["t"]}))["status"] == "creating"
 
 
-async def test_unknown_tags_change_nothing(organization: Organization) -> None:
+async def test_unknown_tags_change_nothing(organization: OrganizationClient) -> None:
     kb = await active(organization)
     assert await organization.refused("PUT", f"/knowledge-bases/{kb.kb_id}", json={"tag_ids": ["no-such-tag"]}) == (
         422,
@@ -267,7 +273,7 @@ async def test_unknown_tags_change_nothing(organization: Organization) -> None:
 
 
 async def test_w1_one_of_two_concurrent_retags_wins_and_the_other_is_refused(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await organization.tag("a", "b")
     kb = await active(organization)

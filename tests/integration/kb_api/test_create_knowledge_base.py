@@ -23,14 +23,14 @@ from kb_shared.mongo import backfills, kb_slots, knowledge_bases, outbox, spu_le
 from kb_shared.prices import Prices
 from tests.hostile_provider import Behaviour, gives_vectors, gzip_bomb, hostile_provider
 from tests.integration.kb_api.conftest import MODEL, NewOrganization
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 
-async def rows_of(organization: Organization, collection: str) -> list[dict[str, Any]]:
+async def rows_of(organization: OrganizationClient, collection: str) -> list[dict[str, Any]]:
     return await organization.database[collection].find({"organization_id": organization.organization_id}).to_list()
 
 
-async def test_a_name_is_enough_and_everything_else_has_a_default(organization: Organization) -> None:
+async def test_a_name_is_enough_and_everything_else_has_a_default(organization: OrganizationClient) -> None:
     kb = await organization.create(name="Handbooks")
     expected = {
         "name": "Handbooks",
@@ -60,7 +60,7 @@ async def test_a_name_is_enough_and_everything_else_has_a_default(organization: 
     assert kb["created_by"] == organization.key.split("_")[1]
 
 
-async def test_a_created_knowledge_base_is_read_back_unchanged(organization: Organization) -> None:
+async def test_a_created_knowledge_base_is_read_back_unchanged(organization: OrganizationClient) -> None:
     await organization.tag("t1", "t2")
     created = await organization.create(
         name="Ünïcode \N{GRINNING FACE}",
@@ -80,7 +80,7 @@ async def test_a_created_knowledge_base_is_read_back_unchanged(organization: Org
     assert created["filterable_metadata"] == ["year", "lang"]
 
 
-async def test_no_limit_of_chunks_is_the_deployments_limit(organization: Organization) -> None:
+async def test_no_limit_of_chunks_is_the_deployments_limit(organization: OrganizationClient) -> None:
     created = await organization.create(max_chunks_per_document=0)
     assert created["max_chunks_per_document"] == 2000
     assert (await organization.stored(created["kb_id"])).max_chunks_per_document == 2000
@@ -88,13 +88,13 @@ async def test_no_limit_of_chunks_is_the_deployments_limit(organization: Organiz
         ApiSettings(max_chunks_per_document=0)
 
 
-async def test_the_answer_says_where_the_knowledge_base_is(organization: Organization) -> None:
+async def test_the_answer_says_where_the_knowledge_base_is(organization: OrganizationClient) -> None:
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
     assert response.status_code == 201
     assert response.headers["location"] == f"{organization.base}/knowledge-bases/{response.json()['kb_id']}"
 
 
-async def test_the_row_its_slots_its_scan_and_its_event_come_together(organization: Organization) -> None:
+async def test_the_row_its_slots_its_scan_and_its_event_come_together(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     slots = await rows_of(organization, kb_slots.NAME)
     assert {(slot["kb_id"], slot["state"], slot["tags_version"]) for slot in slots} == {(kb_id, "live", 1)}
@@ -107,12 +107,12 @@ async def test_the_row_its_slots_its_scan_and_its_event_come_together(organizati
     assert event == KnowledgeBaseCreated(organization_id=organization.organization_id, kb_id=kb_id)
 
 
-async def test_the_test_embedding_is_charged(organization: Organization) -> None:
+async def test_the_test_embedding_is_charged(organization: OrganizationClient) -> None:
     await organization.create()
     assert await spu_ledger.sum_spus(organization.database, organization.organization_id) == 1
 
 
-async def test_tags_must_be_known_and_the_answer_names_those_that_are_not(organization: Organization) -> None:
+async def test_tags_must_be_known_and_the_answer_names_those_that_are_not(organization: OrganizationClient) -> None:
     await organization.tag("known")
     response = await organization.request(
         "POST", "/knowledge-bases", json={"name": "n", "tag_ids": ["known", "zz", "aa"]}
@@ -122,7 +122,7 @@ async def test_tags_must_be_known_and_the_answer_names_those_that_are_not(organi
 
 
 async def test_another_organizations_tag_is_unknown(
-    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+    organization: OrganizationClient, new_organization: Callable[..., Awaitable[OrganizationClient]]
 ) -> None:
     await (await new_organization()).tag("theirs")
     asked = {"name": "n", "tag_ids": ["theirs"]}
@@ -133,7 +133,7 @@ async def test_another_organizations_tag_is_unknown(
     ("model", "slug"), [("no-such-model", "unknown-model"), ("text-embedding-3-small", "provider-key-missing")]
 )
 async def test_a_model_that_cannot_be_used_is_refused(
-    organization: Organization, model: str, slug: str, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, model: str, slug: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     asked = {"name": "n", "embedding_model": model}
@@ -141,7 +141,7 @@ async def test_a_model_that_cannot_be_used_is_refused(
 
 
 async def test_nothing_is_left_behind_when_the_provider_is_away(
-    organization: Organization, provider: Callable[..., Awaitable[None]]
+    organization: OrganizationClient, provider: Callable[..., Awaitable[None]]
 ) -> None:
     await provider({"status": 503, "retry_after_s": 3})
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
@@ -152,7 +152,7 @@ async def test_nothing_is_left_behind_when_the_provider_is_away(
 
 
 async def test_a_provider_that_refuses_is_a_422_that_says_so_once(
-    organization: Organization, provider: Callable[..., Awaitable[None]]
+    organization: OrganizationClient, provider: Callable[..., Awaitable[None]]
 ) -> None:
     await provider({"status": 401})
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n"})
@@ -162,7 +162,7 @@ async def test_a_provider_that_refuses_is_a_422_that_says_so_once(
     )
 
 
-async def test_the_limit_holds_when_many_are_created_at_once(organization: Organization) -> None:
+async def test_the_limit_holds_when_many_are_created_at_once(organization: OrganizationClient) -> None:
     limit = organization.api.settings.max_knowledge_bases
     await asyncio.gather(*(organization.create() for _ in range(limit - 2)))
     answers = await asyncio.gather(
@@ -174,7 +174,7 @@ async def test_the_limit_holds_when_many_are_created_at_once(organization: Organ
 
 
 async def test_creations_wait_for_each_other_however_slow_they_are(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fence = organizations.fence
 
@@ -186,20 +186,20 @@ async def test_creations_wait_for_each_other_however_slow_they_are(
     await asyncio.gather(*(organization.create() for _ in range(16)))
 
 
-async def test_a_knowledge_base_that_is_being_deleted_does_not_count(organization: Organization) -> None:
+async def test_a_knowledge_base_that_is_being_deleted_does_not_count(organization: OrganizationClient) -> None:
     limit = organization.api.settings.max_knowledge_bases
     kbs = await asyncio.gather(*(organization.create() for _ in range(limit)))
     await organization.ok("DELETE", f"/knowledge-bases/{kbs[0]['kb_id']}")
     await organization.create()
 
 
-async def test_small_chunks_get_an_overlap_that_fits(organization: Organization) -> None:
+async def test_small_chunks_get_an_overlap_that_fits(organization: OrganizationClient) -> None:
     assert (await organization.create(chunk_size=60))["chunk_overlap"] == 15
 
 
 @pytest.mark.parametrize(("chunk_size", "warned_of"), [(192, []), (193, [True])])
 async def test_chunks_that_are_with_their_headings_longer_than_the_model_reads_are_warned_of(
-    organization: Organization, chunk_size: int, warned_of: list[bool]
+    organization: OrganizationClient, chunk_size: int, warned_of: list[bool]
 ) -> None:
     kb = await organization.create(embedding_model="all-MiniLM-L6-v2", chunk_size=chunk_size, chunk_overlap=0)
     assert ["256" in warning and str(chunk_size) in warning for warning in kb["warnings"]] == warned_of
@@ -211,7 +211,7 @@ def test_documented_limits_of_chunks_are_those_of_the_chunkers() -> None:
     assert tuple(chunk.ChunkerType) == create_knowledge_base.CHUNKERS
 
 
-async def test_the_greatest_accepted_overlap_is_the_greatest_of_the_chunker(organization: Organization) -> None:
+async def test_the_greatest_accepted_overlap_is_the_greatest_of_the_chunker(organization: OrganizationClient) -> None:
     kb = await organization.create(chunk_size=50, chunk_overlap=34)
     chunk.ChunkingConfig(chunk.ChunkerType(kb["chunker_type"]), kb["chunk_size"], kb["chunk_overlap"])
 
@@ -251,19 +251,19 @@ async def test_the_greatest_accepted_overlap_is_the_greatest_of_the_chunker(orga
         ({"embedding_dimensions": 3}, "embedding_dimensions"),
     ],
 )
-async def test_a_wrong_field_is_named(organization: Organization, fields: dict[str, Any], named: str) -> None:
+async def test_a_wrong_field_is_named(organization: OrganizationClient, fields: dict[str, Any], named: str) -> None:
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n", **fields})
     assert response.status_code == 422
     assert [problem["field"] for problem in response.json()["fields"]] == [named]
 
 
-async def test_an_unknown_chunker_is_answered_with_the_list_of_known_ones(organization: Organization) -> None:
+async def test_an_unknown_chunker_is_answered_with_the_list_of_known_ones(organization: OrganizationClient) -> None:
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "slumber"})
     for chunker in chunk.ChunkerType:
         assert chunker in response.json()["fields"][0]["message"]
 
 
-async def test_late_chunking_is_refused_where_its_model_is_not_installed(organization: Organization) -> None:
+async def test_late_chunking_is_refused_where_its_model_is_not_installed(organization: OrganizationClient) -> None:
     response = await organization.request("POST", "/knowledge-bases", json={"name": "n", "chunker_type": "late"})
     assert (response.status_code, response.json()["type"]) == (422, "chunker-unavailable")
     assert "sentence-transformers" in response.json()["detail"]
@@ -290,7 +290,7 @@ class TwoDimensionalModel:
 @pytest.fixture
 async def with_late_models(
     api: KbApi, new_organization: NewOrganization, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Organization]:
+) -> AsyncIterator[OrganizationClient]:
     """An organization of a deployment whose late models are `one` and `two`."""
     monkeypatch.setattr(late_models, "load", lambda _: TwoDimensionalModel())
     settings = api.settings.model_copy(update={"late_models": {"one": "/models/one", "two": "/models/two"}})
@@ -301,7 +301,7 @@ async def with_late_models(
     await embedder.close()
 
 
-async def test_a_late_knowledge_base_has_a_late_model_and_no_overlap(with_late_models: Organization) -> None:
+async def test_a_late_knowledge_base_has_a_late_model_and_no_overlap(with_late_models: OrganizationClient) -> None:
     by_default = await with_late_models.create(chunker_type="late", embedding_model=None)
     assert (by_default["embedding_model"], by_default["embedding_dimensions"]) == ("one", 2)
     assert (by_default["chunk_overlap"], by_default["warnings"]) == (0, [])
@@ -317,7 +317,7 @@ async def test_a_late_knowledge_base_has_a_late_model_and_no_overlap(with_late_m
     ],
 )
 async def test_fields_that_do_not_fit_late_chunking_are_refused(
-    with_late_models: Organization, fields: dict[str, Any], named: str
+    with_late_models: OrganizationClient, fields: dict[str, Any], named: str
 ) -> None:
     response = await with_late_models.request("POST", "/knowledge-bases", json={"name": "n", **fields})
     assert response.status_code == 422
@@ -325,17 +325,19 @@ async def test_fields_that_do_not_fit_late_chunking_are_refused(
 
 
 @pytest.mark.parametrize("chunker_type", ["semantic", "sdpm"])
-async def test_a_knowledge_base_may_group_sentences_by_meaning(organization: Organization, chunker_type: str) -> None:
+async def test_a_knowledge_base_may_group_sentences_by_meaning(
+    organization: OrganizationClient, chunker_type: str
+) -> None:
     assert (await organization.create(chunker_type=chunker_type))["chunker_type"] == chunker_type
 
 
-async def test_settings_of_searches_can_be_given(organization: Organization) -> None:
+async def test_settings_of_searches_can_be_given(organization: OrganizationClient) -> None:
     given = {"coalesce_neighbors": 5, "text_analyzer": "lucene.english", "filterable_metadata": ["year"]}
     created = await organization.create(**given)
     assert {name: created[name] for name in given} == given
 
 
-async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: Organization) -> None:
+async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization: OrganizationClient) -> None:
     response = await organization.http.post(
         f"{organization.base}/knowledge-bases",
         headers={"Authorization": f"Bearer {organization.key}", "Idempotency-Key": "k"},
@@ -346,7 +348,7 @@ async def test_a_key_of_idempotency_is_refused_rather_than_ignored(organization:
 
 
 async def test_a_knowledge_base_that_is_older_than_normalization_takes_texts_as_they_are(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     await organization.database[knowledge_bases.NAME].update_one({"_id": kb_id}, {"$unset": {"text_normalization": 1}})
@@ -377,7 +379,7 @@ async def test_a_model_whose_answers_no_index_can_take_is_refused(
 
 
 async def test_an_embedding_model_without_a_known_price_is_refused_under_a_budget_in_dollars(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await organization.create()
     monkeypatch.setattr(Prices, "of_embedding", lambda *_, **__: None)

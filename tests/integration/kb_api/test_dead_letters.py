@@ -16,13 +16,13 @@ from kb_shared.mongo import dead_letters, outbox
 from kb_shared.mongo.api_keys import Scope
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization, make_key
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 PREFIX = "prefix."
 BODY = b'{"secret": "text of a document", \xff}'
 
 
-def record(organization: Organization, value: bytes | None = BODY, *, offset: int = 1, **fields: Any) -> Record:
+def record(organization: OrganizationClient, value: bytes | None = BODY, *, offset: int = 1, **fields: Any) -> Record:
     parts: dict[str, Any] = {
         "topic": PREFIX + topics.DOCUMENT_EVENTS.name,
         "partition": 3,
@@ -41,16 +41,16 @@ def producer() -> RecordingProducer:
 
 
 @pytest.fixture
-def publisher(organization: Organization, producer: RecordingProducer) -> DeadLetterPublisher:
+def publisher(organization: OrganizationClient, producer: RecordingProducer) -> DeadLetterPublisher:
     return DeadLetterPublisher(organization.database, producer, topic_prefix=PREFIX)
 
 
-async def listed(organization: Organization, **params: Any) -> list[dict[str, Any]]:
+async def listed(organization: OrganizationClient, **params: Any) -> list[dict[str, Any]]:
     letters: list[dict[str, Any]] = (await organization.ok("GET", "/dead-letters", **params))["dead_letters"]
     return letters
 
 
-async def redriven(organization: Organization, letter_id: str) -> list[outbox.OutboxMessage]:
+async def redriven(organization: OrganizationClient, letter_id: str) -> list[outbox.OutboxMessage]:
     """Return the messages in the outbox that a redrive of this letter has added."""
     messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     mark = ("x-redriven-from", letter_id.encode())
@@ -58,7 +58,7 @@ async def redriven(organization: Organization, letter_id: str) -> list[outbox.Ou
 
 
 async def test_a_dead_letter_is_listed_with_its_reason_and_without_what_it_held(
-    organization: Organization, publisher: DeadLetterPublisher
+    organization: OrganizationClient, publisher: DeadLetterPublisher
 ) -> None:
     await publisher.publish(record(organization), reason="not-json", detail="the value is not a JSON document")
     [letter] = await listed(organization)
@@ -70,7 +70,7 @@ async def test_a_dead_letter_is_listed_with_its_reason_and_without_what_it_held(
 
 
 async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is_another_letter(
-    organization: Organization, publisher: DeadLetterPublisher, producer: RecordingProducer
+    organization: OrganizationClient, publisher: DeadLetterPublisher, producer: RecordingProducer
 ) -> None:
     large = b"x" * 1_100_000
     for _ in range(2):
@@ -87,7 +87,7 @@ async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is
 
 
 async def test_filters_and_pages_find_what_they_name(
-    organization: Organization, publisher: DeadLetterPublisher
+    organization: OrganizationClient, publisher: DeadLetterPublisher
 ) -> None:
     for offset in range(3):
         await publisher.publish(record(organization, offset=offset), reason="not-json", detail="")
@@ -103,7 +103,7 @@ async def test_filters_and_pages_find_what_they_name(
 
 @pytest.mark.parametrize("value", [BODY, b"", None])
 async def test_w10_a_letter_is_sent_again_as_it_came_and_once(
-    organization: Organization, publisher: DeadLetterPublisher, value: bytes | None
+    organization: OrganizationClient, publisher: DeadLetterPublisher, value: bytes | None
 ) -> None:
     original = record(organization, value)
     await publisher.publish(original, reason="not-json", detail="")
@@ -118,7 +118,7 @@ async def test_w10_a_letter_is_sent_again_as_it_came_and_once(
 
 
 async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
-    organization: Organization, publisher: DeadLetterPublisher
+    organization: OrganizationClient, publisher: DeadLetterPublisher
 ) -> None:
     await publisher.publish(record(organization), reason="not-json", detail="")
     for generation in range(2):
@@ -134,7 +134,7 @@ async def test_a_letter_that_fails_again_becomes_another_that_names_the_first(
 
 
 async def test_a_letter_too_large_for_kafka_is_not_redriven_and_stays_unchanged(
-    organization: Organization, publisher: DeadLetterPublisher
+    organization: OrganizationClient, publisher: DeadLetterPublisher
 ) -> None:
     await publisher.publish(record(organization, b"x" * 1_048_500), reason="too-large", detail="")
     [letter] = await listed(organization)
@@ -144,7 +144,7 @@ async def test_a_letter_too_large_for_kafka_is_not_redriven_and_stays_unchanged(
 
 
 async def test_a_dead_letter_without_an_owner_is_seen_by_the_operators_admins_only(
-    api: KbApi, organization: Organization, new_organization: NewOrganization, publisher: DeadLetterPublisher
+    api: KbApi, organization: OrganizationClient, new_organization: NewOrganization, publisher: DeadLetterPublisher
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"
     await publisher.publish(record(organization, key=None), reason=reason, detail="")
@@ -154,10 +154,10 @@ async def test_a_dead_letter_without_an_owner_is_seen_by_the_operators_admins_on
     settings = api.settings.model_copy(update={"operator_organization": operator.organization_id})
     app = create_app(create_kb_api(settings, database=api.database, embedder=api.embedder))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
-        admin = Organization(operator.organization_id, operator.key, http, api)
+        admin = OrganizationClient(operator.organization_id, operator.key, http, api)
         [letter] = await listed(admin, reason=reason)
         weak_key = await make_key(api, operator.organization_id, Scope.READ, Scope.WRITE)
-        member = Organization(operator.organization_id, weak_key, http, api)
+        member = OrganizationClient(operator.organization_id, weak_key, http, api)
         path = f"/dead-letters/{letter['dead_letter_id']}/redrive"
         assert await listed(member, reason=reason) == []
         assert await member.refused("POST", path) == (404, "not-found")

@@ -8,7 +8,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.keys import KnowledgeBaseKey
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
 
@@ -19,7 +19,7 @@ def tool(kb_id: str, name: str | None) -> KnowledgeBaseTool:
 
 
 @pytest.mark.usefixtures("living")
-async def test_a_tool_keeps_the_last_name_of_a_knowledge_base_that_is_deleted(organization: Organization) -> None:
+async def test_a_tool_keeps_the_last_name_of_a_knowledge_base_that_is_deleted(organization: OrganizationClient) -> None:
     kb_id, other = [(await organization.create(name=name))["kb_id"] for name in ("First", "Other")]
     database, organization_id = organization.database, organization.organization_id
     # A tool that was made before names were kept has none.

@@ -30,7 +30,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from tests.conftest import KafkaCluster
 from tests.integration.indexer.support import RecordingProducer, record
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
 BODY = {
@@ -45,7 +45,7 @@ BODY = {
 PUT = ("PUT", "/documents/d1")
 
 
-async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outbox.OutboxMessage]]:
+async def accepted(organization: OrganizationClient) -> list[tuple[DocumentEvent, outbox.OutboxMessage]]:
     """The organization's events that wait in the outbox, in the order they will be sent."""
     messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
@@ -53,7 +53,7 @@ async def accepted(organization: Organization) -> list[tuple[DocumentEvent, outb
     return [(decode(message.value, ABOUT_DOCUMENTS)[1], message) for message in mine]
 
 
-async def handle(organization: Organization) -> None:
+async def handle(organization: OrganizationClient) -> None:
     """As relay and fan-out do."""
     requests = IndexRequests(organization.database, RecordingProducer(), topic_prefix="", source="/kb/test")
     fan_out = FanOut(
@@ -69,7 +69,7 @@ async def handle(organization: Organization) -> None:
 
 
 async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     answer = await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 7})
     assert answer == {"document_id": "d1", "revision": 7, "changed": True}
@@ -82,7 +82,7 @@ async def test_a_document_put_over_http_becomes_the_same_event_as_over_kafka(
 
 
 async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_are_sent_in_their_order(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     answers = [
         await organization.ok("PUT", "/documents/d1", json=BODY),
@@ -104,7 +104,7 @@ async def test_changes_that_follow_each_other_closely_get_rising_revisions_and_a
 
 @pytest.mark.parametrize("handled", [False, True])
 async def test_an_older_revision_is_accepted_and_reported_to_change_nothing(
-    organization: Organization, *, handled: bool
+    organization: OrganizationClient, *, handled: bool
 ) -> None:
     async def changed(method: str, path: str, **body: Any) -> bool:
         answer = await organization.ok(method, f"/documents/d1{path}", json=body)
@@ -126,7 +126,9 @@ async def test_an_older_revision_is_accepted_and_reported_to_change_nothing(
 
 
 @pytest.mark.parametrize("path", ["/documents/my%20doc.pdf", "/documents/my%20doc.pdf/text"])
-async def test_a_file_name_as_the_id_is_refused_with_the_right_field(organization: Organization, path: str) -> None:
+async def test_a_file_name_as_the_id_is_refused_with_the_right_field(
+    organization: OrganizationClient, path: str
+) -> None:
     answer = await organization.request("PUT", path, json=BODY)
     assert (answer.status_code, answer.json()["type"]) == (422, "validation-error")
     [field] = answer.json()["fields"]
@@ -135,7 +137,7 @@ async def test_a_file_name_as_the_id_is_refused_with_the_right_field(organizatio
     assert await organization.refused("DELETE", "/documents/my%20doc.pdf") == (404, "not-found")
 
 
-async def test_changes_at_once_get_revisions_of_their_own(organization: Organization) -> None:
+async def test_changes_at_once_get_revisions_of_their_own(organization: OrganizationClient) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     answers = await asyncio.gather(
         *(organization.ok("PATCH", "/documents/d1/tags", json={"tag_ids": [f"t{n}"]}) for n in range(5))
@@ -143,14 +145,14 @@ async def test_changes_at_once_get_revisions_of_their_own(organization: Organiza
     assert sorted(answer["revision"] for answer in answers) == [2, 3, 4, 5, 6]
 
 
-async def test_a_revision_left_out_is_above_what_came_over_kafka(organization: Organization) -> None:
+async def test_a_revision_left_out_is_above_what_came_over_kafka(organization: OrganizationClient) -> None:
     await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 10})
     await handle(organization)
     await organization.database[document_revisions.NAME].delete_many({"document_id": "d1"})
     assert (await organization.ok("DELETE", "/documents/d1"))["revision"] == 11
 
 
-async def test_where_64_bits_end_a_revision_must_be_given(organization: Organization) -> None:
+async def test_where_64_bits_end_a_revision_must_be_given(organization: OrganizationClient) -> None:
     await organization.ok("PUT", "/documents/d1", json={**BODY, "revision": 2**63 - 1})
     assert await organization.refused("DELETE", "/documents/d1") == (409, "no-greater-revision")
     assert (await organization.ok("DELETE", "/documents/d1", revision=3))["revision"] == 3
@@ -168,7 +170,7 @@ async def test_where_64_bits_end_a_revision_must_be_given(organization: Organiza
     ],
 )
 async def test_an_unknown_document_is_not_found_and_nothing_is_published(
-    organization: Organization, method: str, path: str, body: dict[str, Any] | None
+    organization: OrganizationClient, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
     assert await organization.refused(method, path, json=body) == (404, "not-found")
     assert await accepted(organization) == []
@@ -193,7 +195,7 @@ async def test_an_unknown_document_is_not_found_and_nothing_is_published(
     ],
 )
 async def test_an_invalid_document_is_refused_at_once(
-    organization: Organization, changes: dict[str, Any], status: int, slug: str
+    organization: OrganizationClient, changes: dict[str, Any], status: int, slug: str
 ) -> None:
     body = {name: value for name, value in (BODY | changes).items() if value is not None}
     assert await organization.refused("PUT", "/documents/d1", json=body) == (status, slug)
@@ -223,7 +225,7 @@ def topic_takes(api: KbApi) -> Iterator[Callable[[int], None]]:
     ],
 )
 async def test_an_event_too_large_for_the_topic_is_refused_with_what_to_do(
-    organization: Organization,
+    organization: OrganizationClient,
     topic_takes: Callable[[int], None],
     call: tuple[str, str],
     body: dict[str, Any],
@@ -238,7 +240,7 @@ async def test_an_event_too_large_for_the_topic_is_refused_with_what_to_do(
 
 
 async def test_the_largest_event_that_is_accepted_fits_into_the_topic_and_one_byte_more_is_refused(
-    organization: Organization, topic_takes: Callable[[int], None]
+    organization: OrganizationClient, topic_takes: Callable[[int], None]
 ) -> None:
     """The whole record counts: key, headers and what the batch adds."""
     limit = 2_000
@@ -271,14 +273,16 @@ async def test_a_limit_that_the_brokers_change_is_learnt_while_the_service_runs(
     await learning
 
 
-async def test_a_body_that_is_too_large_for_any_event_is_refused_with_what_to_do(organization: Organization) -> None:
+async def test_a_body_that_is_too_large_for_any_event_is_refused_with_what_to_do(
+    organization: OrganizationClient,
+) -> None:
     refused = await organization.request("PUT", "/documents/d1", json={**BODY, "text": "x" * 2_500_000})
     assert (refused.status_code, refused.json()["type"]) == (413, "body-too-large")
     assert "text_ref" in refused.json()["detail"]
 
 
 async def test_a_document_is_shown_as_its_events_describe_it_with_the_knowledge_bases_it_stands_in(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     await organization.tag("offers")
     kb_id = (await organization.create(tag_ids=["offers"]))["kb_id"]
@@ -301,7 +305,11 @@ async def test_a_document_is_shown_as_its_events_describe_it_with_the_knowledge_
 
 
 async def put_text(
-    organization: Organization, pieces: Sequence[bytes], *, document_id: str = "d1", media_type: str = "text/plain"
+    organization: OrganizationClient,
+    pieces: Sequence[bytes],
+    *,
+    document_id: str = "d1",
+    media_type: str = "text/plain",
 ) -> httpx.Response:
     async def body() -> AsyncIterator[bytes]:
         for piece in pieces:
@@ -314,14 +322,16 @@ async def put_text(
     )
 
 
-async def files_of(database: Database, organization: Organization) -> int:
+async def files_of(database: Database, organization: OrganizationClient) -> int:
     return await database[f"{document_texts.NAME}.files"].count_documents(
         {"filename": {"$regex": f"^{organization.organization_id}/"}}
     )
 
 
 @pytest.mark.parametrize("length", [3, 400_000])
-async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organization: Organization, length: int) -> None:
+async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(
+    organization: OrganizationClient, length: int
+) -> None:
     text = "tüä" * length
     encoded = text.encode()
     # Cut within characters.
@@ -357,7 +367,7 @@ async def test_a_text_of_its_own_is_stored_once_and_named_in_an_event(organizati
     ],
 )
 async def test_an_unusable_text_leaves_nothing_behind(
-    organization: Organization, pieces: list[bytes], media_type: str, status: int, slug: str
+    organization: OrganizationClient, pieces: list[bytes], media_type: str, status: int, slug: str
 ) -> None:
     answer = await put_text(organization, pieces, media_type=media_type)
     assert (answer.status_code, answer.json()["type"]) == (status, slug)

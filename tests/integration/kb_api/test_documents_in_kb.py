@@ -8,23 +8,25 @@ import pytest
 from kb_shared.mongo import documents
 from kb_shared.mongo.documents import AppliedEvent
 from kb_shared.mongo.keys import DocumentKey
-from tests.integration.kb_api.organization import TRACE, Organization
+from tests.integration.kb_api.organization import TRACE, OrganizationClient
 from tests.integration.search import knowledge
-from tests.integration.search.knowledge import Document
+from tests.integration.search.knowledge import DocumentToIndex
 
 
 @pytest.fixture
-async def kb_id(organization: Organization) -> str:
+async def kb_id(organization: OrganizationClient) -> str:
     await organization.tag("a")
     kb_id: str = (await organization.create(tag_ids=["a"]))["kb_id"]
     return kb_id
 
 
-async def explain(organization: Organization, kb_id: str, document_id: str) -> dict[str, Any]:
+async def explain(organization: OrganizationClient, kb_id: str, document_id: str) -> dict[str, Any]:
     return await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents/{document_id}/explain")
 
 
-async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(organization: Organization, kb_id: str) -> None:
+async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(
+    organization: OrganizationClient, kb_id: str
+) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("b", "c"))
     told = await explain(organization, kb_id, "d")
     assert (told["status"], told["shared_tag_ids"], told["knowledge_base_tag_ids"]) == (
@@ -39,7 +41,7 @@ async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(organizati
     assert (event["type"], event["trace_id"]) == ("document.ocr_completed.v1", TRACE.split("-")[1])
 
 
-async def test_a_failed_document_shows_its_error_and_what_to_do(organization: Organization, kb_id: str) -> None:
+async def test_a_failed_document_shows_its_error_and_what_to_do(organization: OrganizationClient, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     await organization.failed_job(kb_id, "d", error_type="document_unfit", error_message="3000 chunks")
     told = await explain(organization, kb_id, "d")
@@ -48,12 +50,14 @@ async def test_a_failed_document_shows_its_error_and_what_to_do(organization: Or
     assert "retry-failed" in told["reason"]
 
 
-async def test_a_tagged_document_without_a_job_waits_for_the_reconciler(organization: Organization, kb_id: str) -> None:
+async def test_a_tagged_document_without_a_job_waits_for_the_reconciler(
+    organization: OrganizationClient, kb_id: str
+) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     assert "reconciler" in (await explain(organization, kb_id, "d"))["reason"]
 
 
-async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: Organization, kb_id: str) -> None:
+async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: OrganizationClient, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("b",))
     await organization.index(kb_id, "d", name="D.pdf", chunks=3)
     told = await explain(organization, kb_id, "d")
@@ -62,7 +66,7 @@ async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: 
     assert told["indexed"]["chunk_count"] == 3
 
 
-async def test_an_unknown_document_is_not_found(organization: Organization, kb_id: str) -> None:
+async def test_an_unknown_document_is_not_found(organization: OrganizationClient, kb_id: str) -> None:
     path = f"/knowledge-bases/{kb_id}/documents/none/explain"
     assert await organization.refused("GET", path) == (404, "not-found")
     assert await organization.refused("GET", f"/knowledge-bases/{kb_id}/chunks", document_id="none") == (
@@ -71,7 +75,7 @@ async def test_an_unknown_document_is_not_found(organization: Organization, kb_i
     )
 
 
-async def test_only_the_last_events_of_a_document_are_remembered(organization: Organization, kb_id: str) -> None:
+async def test_only_the_last_events_of_a_document_are_remembered(organization: OrganizationClient, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     for number in range(7):
         document = await documents.find(organization.database, DocumentKey(organization.organization_id, "d"))
@@ -83,12 +87,12 @@ async def test_only_the_last_events_of_a_document_are_remembered(organization: O
 
 
 async def test_chunks_are_paged_in_their_order_without_vectors_and_only_live_ones(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     made = await knowledge.create(organization.database, organization.organization_id, tag_ids=("a",), ready=False)
     texts = [f"Paragraph {n}" for n in range(5)]
-    await made.index(Document("d", ["gone", *texts[:2]], name="D.pdf", tag_ids=("a",)), searchable=False)
-    await made.index(Document("d", texts, name="D.pdf", tag_ids=("a",)), searchable=False)
+    await made.index(DocumentToIndex("d", ["gone", *texts[:2]], name="D.pdf", tag_ids=("a",)), searchable=False)
+    await made.index(DocumentToIndex("d", texts, name="D.pdf", tag_ids=("a",)), searchable=False)
     path = f"/knowledge-bases/{made.kb.kb_id}/chunks"
     pages = [await organization.ok("GET", path, document_id="d", skip=skip, limit=2) for skip in (0, 2, 4)]
     chunks = [chunk for page in pages for chunk in page["chunks"]]
@@ -99,7 +103,7 @@ async def test_chunks_are_paged_in_their_order_without_vectors_and_only_live_one
     assert not any("embedding" in chunk for chunk in chunks)
 
 
-async def test_a_document_without_any_chunk_has_an_empty_list(organization: Organization, kb_id: str) -> None:
+async def test_a_document_without_any_chunk_has_an_empty_list(organization: OrganizationClient, kb_id: str) -> None:
     await organization.index(kb_id, "d", name="Blank.pdf", chunks=0)
     answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/chunks", document_id="d")
     assert (answer["chunks"], answer["total_count"]) == ([], 0)

@@ -2,11 +2,11 @@ from typing import Any
 
 import pytest
 
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 
 @pytest.fixture
-async def kb_id(organization: Organization) -> str:
+async def kb_id(organization: OrganizationClient) -> str:
     """A KB with a document in each state, and one that is indexed while a newer text of it is being worked on."""
     kb_id: str = (await organization.create())["kb_id"]
     await organization.index(kb_id, "d1-indexed", name="Annual Report", chunks=3)
@@ -22,7 +22,7 @@ async def kb_id(organization: Organization) -> str:
     return kb_id
 
 
-async def documents(organization: Organization, kb_id: str, **params: object) -> tuple[list[dict[str, Any]], int]:
+async def documents(organization: OrganizationClient, kb_id: str, **params: object) -> tuple[list[dict[str, Any]], int]:
     answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", **params)
     return answer["documents"], answer["total_count"]
 
@@ -39,7 +39,7 @@ STATES = {
 
 
 async def test_without_status_what_is_indexed_is_listed_whatever_is_open_for_it(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     listed, total_count = await documents(organization, kb_id)
     assert [(one["document_id"], one["status"], one["chunk_count"]) for one in listed] == [
@@ -51,7 +51,9 @@ async def test_without_status_what_is_indexed_is_listed_whatever_is_open_for_it(
     assert all(one["indexed_at"] for one in listed)
 
 
-async def test_all_shows_each_document_once_with_what_is_open_for_it(organization: Organization, kb_id: str) -> None:
+async def test_all_shows_each_document_once_with_what_is_open_for_it(
+    organization: OrganizationClient, kb_id: str
+) -> None:
     listed, total_count = await documents(organization, kb_id, status="all")
     assert {one["document_id"]: one["status"] for one in listed} == STATES
     assert total_count == len(listed) == len(STATES)
@@ -59,7 +61,7 @@ async def test_all_shows_each_document_once_with_what_is_open_for_it(organizatio
 
 @pytest.mark.parametrize("status", ["empty", "waiting_for_text", "pending", "running", "failed"])
 async def test_a_status_selects_the_documents_that_are_in_it(
-    organization: Organization, kb_id: str, status: str
+    organization: OrganizationClient, kb_id: str, status: str
 ) -> None:
     listed, total_count = await documents(organization, kb_id, status=status)
     expected = [document_id for document_id, state in STATES.items() if state == status]
@@ -69,7 +71,7 @@ async def test_a_status_selects_the_documents_that_are_in_it(
 
 
 async def test_a_document_that_is_worked_on_again_still_says_what_is_searchable(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     listed, _ = await documents(organization, kb_id, status="running")
     again, first = listed
@@ -77,13 +79,13 @@ async def test_a_document_that_is_worked_on_again_still_says_what_is_searchable(
     assert (first["document_name"], first["chunk_count"], first["indexed_at"]) == ("Name of d5-running", 0, None)
 
 
-async def test_a_failure_says_why_and_after_how_many_attempts(organization: Organization, kb_id: str) -> None:
+async def test_a_failure_says_why_and_after_how_many_attempts(organization: OrganizationClient, kb_id: str) -> None:
     [failed], _ = await documents(organization, kb_id, status="failed")
     assert failed["error"] == {"type": "document_unfit", "message": "too many chunks"}
     assert (failed["attempts"], failed["next_attempt_at"]) == (1, None)
 
 
-async def test_a_document_whose_text_has_not_come_has_no_name_yet(organization: Organization, kb_id: str) -> None:
+async def test_a_document_whose_text_has_not_come_has_no_name_yet(organization: OrganizationClient, kb_id: str) -> None:
     [waiting], _ = await documents(organization, kb_id, status="waiting_for_text")
     assert waiting["document_name"] is None
 
@@ -100,7 +102,7 @@ async def test_a_document_whose_text_has_not_come_has_no_name_yet(organization: 
     ],
 )
 async def test_name_search_finds_parts_of_names_in_every_state(
-    organization: Organization, kb_id: str, params: dict[str, str], found: list[str]
+    organization: OrganizationClient, kb_id: str, params: dict[str, str], found: list[str]
 ) -> None:
     listed, total_count = await documents(organization, kb_id, **params)
     assert [one["document_id"] for one in listed] == found
@@ -108,7 +110,7 @@ async def test_name_search_finds_parts_of_names_in_every_state(
 
 
 @pytest.mark.parametrize("status", [None, "all"])
-async def test_pages_add_up_to_the_whole_list(organization: Organization, kb_id: str, status: str | None) -> None:
+async def test_pages_add_up_to_the_whole_list(organization: OrganizationClient, kb_id: str, status: str | None) -> None:
     only = {"status": status} if status else {}
     whole, total_count = await documents(organization, kb_id, **only)
     pages = [await documents(organization, kb_id, skip=skip, limit=2, **only) for skip in range(0, total_count, 2)]
@@ -118,7 +120,7 @@ async def test_pages_add_up_to_the_whole_list(organization: Organization, kb_id:
 
 
 async def test_another_knowledge_base_with_the_same_documents_does_not_mix_in(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     other = (await organization.create())["kb_id"]
     await organization.failed_job(other, "d1-indexed", error_type="x", error_message="y")
@@ -128,12 +130,12 @@ async def test_another_knowledge_base_with_the_same_documents_does_not_mix_in(
     assert [one["status"] for one in (await documents(organization, other, status="all"))[0]] == ["failed"]
 
 
-async def test_an_unknown_status_is_refused(organization: Organization, kb_id: str) -> None:
+async def test_an_unknown_status_is_refused(organization: OrganizationClient, kb_id: str) -> None:
     path = f"/knowledge-bases/{kb_id}/documents"
     assert await organization.refused("GET", path, status="lost") == (422, "validation-error")
 
 
-async def test_stats_compare_what_is_in_with_what_carries_the_tags(organization: Organization) -> None:
+async def test_stats_compare_what_is_in_with_what_carries_the_tags(organization: OrganizationClient) -> None:
     await organization.tag("t")
     kb_id = (await organization.create(tag_ids=["t"]))["kb_id"]
     for document_id in ("d1", "d2"):

@@ -15,7 +15,7 @@ from kb_shared.http.dependencies import get_provided
 from tests.e2e.system import new_knowledge_base
 from tests.fair_queue_load import has_active, has_waiting, hold_turns
 from tests.integration.kb_api.conftest import NewOrganization
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.integration.kb_api.test_before_the_body import under_way
 from tests.waiting import until
 
@@ -38,7 +38,7 @@ def queue(app: FastAPI) -> FairQueue:
 async def new_caller(app: FastAPI, new_organization: NewOrganization) -> AsyncIterator[NewOrganization]:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
 
-        async def make() -> Organization:
+        async def make() -> OrganizationClient:
             return replace(await new_organization(), http=http)
 
         yield make

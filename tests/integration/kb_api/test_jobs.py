@@ -13,12 +13,12 @@ from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.kb_api.conftest import NewOrganization
-from tests.integration.kb_api.organization import INDEXER, Organization
+from tests.integration.kb_api.organization import INDEXER, OrganizationClient
 from tests.stored_jobs import jobs_of_kb
 
 
 @pytest.fixture
-async def kb_id(organization: Organization, living: None) -> str:
+async def kb_id(organization: OrganizationClient, living: None) -> str:
     """An active KB with two documents indexed and two that failed."""
     await organization.tag("a")
     kb_id: str = (await organization.create(tag_ids=["a"]))["kb_id"]
@@ -34,7 +34,7 @@ async def kb_id(organization: Organization, living: None) -> str:
     return kb_id
 
 
-async def scan(organization: Organization) -> None:
+async def scan(organization: OrganizationClient) -> None:
     """Scan as the indexer does, without a consumer that handles the commands."""
     requests = IndexRequests(organization.database, RecordingProducer(), topic_prefix="", source="/kb/test")
     runner = BackfillRunner(organization.database, requests, lease=index_jobs.UNCLAIMED_GRACE)
@@ -42,11 +42,11 @@ async def scan(organization: Organization) -> None:
         pass
 
 
-async def job_of(organization: Organization, kb_id: str, job_id: str) -> dict[str, Any]:
+async def job_of(organization: OrganizationClient, kb_id: str, job_id: str) -> dict[str, Any]:
     return await organization.ok("GET", f"/knowledge-bases/{kb_id}/jobs/{job_id}")
 
 
-async def finish(organization: Organization, kb_id: str, document_id: str) -> None:
+async def finish(organization: OrganizationClient, kb_id: str, document_id: str) -> None:
     """As the indexer does when a document is indexed."""
     job = await index_jobs.find(organization.database, MembershipKey(organization.organization_id, kb_id, document_id))
     assert job is not None
@@ -54,7 +54,7 @@ async def finish(organization: Organization, kb_id: str, document_id: str) -> No
 
 
 async def test_failed_documents_are_tried_again_and_the_job_shows_its_progress(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
     assert (started["status"], started["retry_count"]) == ("running", 2)
@@ -79,7 +79,7 @@ async def test_failed_documents_are_tried_again_and_the_job_shows_its_progress(
     await organization.until_status(kb_id, "active")
 
 
-async def test_two_who_start_the_same_job_get_one(organization: Organization, kb_id: str) -> None:
+async def test_two_who_start_the_same_job_get_one(organization: OrganizationClient, kb_id: str) -> None:
     for path in ("retry-failed", "reindex"):
         started = await asyncio.gather(*(organization.ok("POST", f"/knowledge-bases/{kb_id}/{path}") for _ in range(3)))
         assert len({one["job_id"] for one in started}) == 1, path
@@ -88,14 +88,14 @@ async def test_two_who_start_the_same_job_get_one(organization: Organization, kb
     assert again["job_id"] == started[0]["job_id"], "its documents are not done yet"
 
 
-async def test_with_nothing_failed_there_is_nothing_to_retry(organization: Organization) -> None:
+async def test_with_nothing_failed_there_is_nothing_to_retry(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     answer = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
     assert (answer["status"], answer["retry_count"], answer["job_id"]) == ("done", 0, None)
 
 
 async def test_a_document_that_fails_after_a_retry_has_begun_gets_a_retry_of_its_own(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     first = await organization.ok("POST", f"/knowledge-bases/{kb_id}/retry-failed")
     await scan(organization)
@@ -105,7 +105,7 @@ async def test_a_document_that_fails_after_a_retry_has_begun_gets_a_retry_of_its
 
 
 async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_request(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     started = await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
     assert started["document_count"] == 4
@@ -132,7 +132,7 @@ async def test_a_cancelled_reindexing_begins_no_further_document_and_loses_no_re
     assert renewed["job_id"] != started["job_id"]
 
 
-async def test_a_scan_after_resuming_cannot_be_cancelled(organization: Organization, kb_id: str) -> None:
+async def test_a_scan_after_resuming_cannot_be_cancelled(organization: OrganizationClient, kb_id: str) -> None:
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/resume")
     row = await organization.database["backfills"].find_one({"kb_id": kb_id, "kind": "resume"})
@@ -142,7 +142,7 @@ async def test_a_scan_after_resuming_cannot_be_cancelled(organization: Organizat
 
 
 async def test_a_job_is_known_by_its_own_knowledge_base_only(
-    organization: Organization, new_organization: NewOrganization, kb_id: str
+    organization: OrganizationClient, new_organization: NewOrganization, kb_id: str
 ) -> None:
     job_id = (await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex"))["job_id"]
     other = (await organization.create())["kb_id"]
@@ -152,7 +152,7 @@ async def test_a_job_is_known_by_its_own_knowledge_base_only(
     assert await stranger.refused("GET", f"/knowledge-bases/{kb_id}/jobs/{job_id}") == (404, "not-found")
 
 
-async def test_pausing_and_resuming_show_and_may_be_repeated(organization: Organization, kb_id: str) -> None:
+async def test_pausing_and_resuming_show_and_may_be_repeated(organization: OrganizationClient, kb_id: str) -> None:
     first, second = [await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause") for _ in range(2)]
     assert first["paused_at"] is not None
     assert first == second == await organization.ok("GET", f"/knowledge-bases/{kb_id}")
@@ -165,7 +165,7 @@ async def test_pausing_and_resuming_show_and_may_be_repeated(organization: Organ
 
 
 async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/reindex")
     await organization.ok("POST", f"/knowledge-bases/{kb_id}/pause")
@@ -180,7 +180,7 @@ async def test_a_knowledge_base_is_not_active_while_it_keeps_documents_back(
 
 
 async def test_work_whose_worker_died_is_pending_and_a_parked_document_says_why_and_until_when(
-    organization: Organization, kb_id: str
+    organization: OrganizationClient, kb_id: str
 ) -> None:
     async def listed(status: str) -> list[dict[str, Any]]:
         answer = await organization.ok("GET", f"/knowledge-bases/{kb_id}/documents", status=status)

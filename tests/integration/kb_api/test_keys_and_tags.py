@@ -16,16 +16,16 @@ from kb_shared.errors import Misconfigured, PermanentError
 from kb_shared.mongo import api_keys, tags
 from kb_shared.mongo.api_keys import Scope
 from tests.integration.kb_api.conftest import make_key
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
-NewOrganization = Callable[..., Awaitable[Organization]]
-
-
-def with_key(organization: Organization, key: str) -> Organization:
-    return Organization(organization.organization_id, key, organization.http, organization.api)
+NewOrganization = Callable[..., Awaitable[OrganizationClient]]
 
 
-async def test_a_new_key_works_within_its_scopes_and_until_it_is_revoked(organization: Organization) -> None:
+def with_key(organization: OrganizationClient, key: str) -> OrganizationClient:
+    return OrganizationClient(organization.organization_id, key, organization.http, organization.api)
+
+
+async def test_a_new_key_works_within_its_scopes_and_until_it_is_revoked(organization: OrganizationClient) -> None:
     created = await organization.ok("POST", "/api-keys", json={"name": "reader", "scopes": ["read"]})
     reader = with_key(organization, created["api_key"])
     assert await reader.ok("GET", "/knowledge-bases") == {"knowledge_bases": [], "total_count": 0}
@@ -35,7 +35,7 @@ async def test_a_new_key_works_within_its_scopes_and_until_it_is_revoked(organiz
     assert await reader.refused("GET", "/knowledge-bases") == (401, "unauthenticated")
 
 
-async def test_a_key_is_shown_once_and_stored_as_a_hash_only(organization: Organization) -> None:
+async def test_a_key_is_shown_once_and_stored_as_a_hash_only(organization: OrganizationClient) -> None:
     created = await organization.ok("POST", "/api-keys", json={"name": "n", "scopes": ["search", "read"]})
     secret = created["api_key"].split("_", 2)[2]
     listed = await organization.ok("GET", "/api-keys")
@@ -47,7 +47,7 @@ async def test_a_key_is_shown_once_and_stored_as_a_hash_only(organization: Organ
     assert secret not in str(row)
 
 
-async def test_a_key_ends_when_it_expires(organization: Organization) -> None:
+async def test_a_key_ends_when_it_expires(organization: OrganizationClient) -> None:
     now = datetime.now(UTC)
     expired = await make_key(organization.api, organization.organization_id, expires_at=now - timedelta(seconds=1))
     assert await with_key(organization, expired).refused("GET", "/tags") == (401, "unauthenticated")
@@ -70,14 +70,14 @@ async def test_a_key_ends_when_it_expires(organization: Organization) -> None:
         {"key_id": "mine"},
     ],
 )
-async def test_a_key_that_makes_no_sense_is_refused(organization: Organization, fields: dict[str, Any]) -> None:
+async def test_a_key_that_makes_no_sense_is_refused(organization: OrganizationClient, fields: dict[str, Any]) -> None:
     response = await organization.request("POST", "/api-keys", json={"name": "n", "scopes": ["read"], **fields})
     assert (response.status_code, response.json()["type"]) == (422, "validation-error")
     assert [problem["field"].split(".")[0] for problem in response.json()["fields"]] == list(fields)
     assert "tomorrow" not in response.text
 
 
-async def test_the_expiry_in_the_answer_is_the_one_read_back(organization: Organization) -> None:
+async def test_the_expiry_in_the_answer_is_the_one_read_back(organization: OrganizationClient) -> None:
     asked = {"name": "n", "scopes": ["read"], "expires_at": "2999-01-01T02:00:00.123456+02:00"}
     created = await organization.ok("POST", "/api-keys", json=asked)
     del created["api_key"]
@@ -102,7 +102,7 @@ async def test_the_expiry_in_the_answer_is_the_one_read_back(organization: Organ
         "Bearer kb_{key_id}_{secret}x",
     ],
 )
-async def test_without_a_valid_key_it_is_401(organization: Organization, header: str | None) -> None:
+async def test_without_a_valid_key_it_is_401(organization: OrganizationClient, header: str | None) -> None:
     _, key_id, secret = organization.key.split("_", 2)
     value = header.format(key_id=key_id, secret=secret) if header is not None else None
     headers = [] if value is None else [(b"authorization", value.encode("latin-1"))]
@@ -112,7 +112,7 @@ async def test_without_a_valid_key_it_is_401(organization: Organization, header:
 
 
 async def test_another_organizations_key_cannot_be_revoked(
-    organization: Organization, new_organization: NewOrganization
+    organization: OrganizationClient, new_organization: NewOrganization
 ) -> None:
     other = await new_organization()
     key_id = other.key.split("_")[1]
@@ -120,7 +120,7 @@ async def test_another_organizations_key_cannot_be_revoked(
     assert await other.ok("GET", "/tags")
 
 
-async def test_a_tag_exists_once_it_was_named(organization: Organization) -> None:
+async def test_a_tag_exists_once_it_was_named(organization: OrganizationClient) -> None:
     await organization.ok("POST", "/tags", json={"tag_id": "b", "name": "Bills"})
     await organization.tag("a")
     assert await organization.ok("GET", "/tags") == {
@@ -130,7 +130,7 @@ async def test_a_tag_exists_once_it_was_named(organization: Organization) -> Non
     await organization.create(tag_ids=["b"])
 
 
-async def test_a_deleted_tag_comes_back_when_it_is_named_again(organization: Organization) -> None:
+async def test_a_deleted_tag_comes_back_when_it_is_named_again(organization: OrganizationClient) -> None:
     await tags.set_state(organization.database, organization.organization_id, "t", revision=5, deleted=True, name=None)
     assert (await organization.ok("GET", "/tags"))["total_count"] == 0
     await organization.ok("POST", "/tags", json={"tag_id": "t", "name": "T"})
@@ -150,7 +150,7 @@ async def test_the_first_admin_key_comes_from_the_environment_once(api: KbApi, h
         for _ in range(2):
             await ensure_admin_key(api.database, bootstrapping(api, whole_key, "bootstrapped"))
     assert [entry["event"] for entry in logged] == ["api_key.bootstrapped"]
-    organization = Organization("bootstrapped", whole_key, http, api)
+    organization = OrganizationClient("bootstrapped", whole_key, http, api)
     listed = await organization.ok("GET", "/api-keys")
     assert [(key["name"], key["scopes"]) for key in listed["api_keys"]] == [("bootstrap", [Scope.ADMIN])]
 

@@ -26,8 +26,8 @@ from kb_shared.mongo import (
 from kb_shared.mongo.chunk_indexes import IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.conftest import MongoDeployment
-from tests.integration.kb_api.organization import FenceClosed, Organization
+from tests.conftest import RunningMongo
+from tests.integration.kb_api.organization import FenceClosed, OrganizationClient
 from tests.waiting import until
 
 
@@ -41,7 +41,7 @@ async def until_gone(database: Database, kb_id: str) -> None:
         await until(is_gone, what=f"the end of its row in {name}")
 
 
-async def step_until(organization: Organization, kb_id: str, status: Status) -> KnowledgeBase:
+async def step_until(organization: OrganizationClient, kb_id: str, status: Status) -> KnowledgeBase:
     """Take the steps one by one, as a life cycle does that is killed after each."""
 
     async def stepped() -> bool:
@@ -57,7 +57,7 @@ async def step_until(organization: Organization, kb_id: str, status: Status) -> 
 
 @pytest.mark.usefixtures("living")
 async def test_a_knowledge_base_becomes_active_once_its_index_is_queryable_and_its_documents_are_in(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     await organization.until_status(kb_id, "indexing")
@@ -70,9 +70,9 @@ async def test_a_knowledge_base_becomes_active_once_its_index_is_queryable_and_i
 
 
 async def test_a_knowledge_base_waits_and_says_why_while_mongodb_has_no_search(
-    organization: Organization, mongod: Mongod | MongoDeployment
+    organization: OrganizationClient, mongod: Mongod | RunningMongo
 ) -> None:
-    if isinstance(mongod, MongoDeployment):
+    if isinstance(mongod, RunningMongo):
         pytest.skip("a deployment with search of its own has no plain mongod to ask")
     kb_id = (await organization.create())["kb_id"]
     async with AsyncMongoClient[dict[str, Any]](mongod.uri, tz_aware=True, w="majority") as client:
@@ -84,9 +84,9 @@ async def test_a_knowledge_base_waits_and_says_why_while_mongodb_has_no_search(
 
 
 async def test_a_knowledge_base_can_be_deleted_where_mongodb_has_no_search(
-    organization: Organization, mongod: Mongod | MongoDeployment
+    organization: OrganizationClient, mongod: Mongod | RunningMongo
 ) -> None:
-    if isinstance(mongod, MongoDeployment):
+    if isinstance(mongod, RunningMongo):
         pytest.skip("a deployment with search of its own has no plain mongod to ask")
     kb_id = (await organization.create())["kb_id"]
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
@@ -98,7 +98,7 @@ async def test_a_knowledge_base_can_be_deleted_where_mongodb_has_no_search(
         await living
 
 
-async def says(organization: Organization, kb_id: str, reason: str | None) -> bool:
+async def says(organization: OrganizationClient, kb_id: str, reason: str | None) -> bool:
     kb = await organization.ok("GET", f"/knowledge-bases/{kb_id}")
     return bool(kb["status_reason"] == reason)
 
@@ -112,7 +112,7 @@ async def life_cycle_until(database: Database, condition: Callable[[], Awaitable
 
 
 @pytest.mark.usefixtures("living")
-async def test_filterable_metadata_has_filter_paths_of_its_own_in_the_index(organization: Organization) -> None:
+async def test_filterable_metadata_has_filter_paths_of_its_own_in_the_index(organization: OrganizationClient) -> None:
     kb_id = (await organization.create(filterable_metadata=["year"]))["kb_id"]
     await organization.until_status(kb_id, "indexing")
     collection = organization.database[(await organization.stored(kb_id)).vector_collection]
@@ -124,7 +124,7 @@ async def test_filterable_metadata_has_filter_paths_of_its_own_in_the_index(orga
 
 
 @pytest.mark.usefixtures("living")
-async def test_the_text_index_has_the_analyzer_that_was_asked_for(organization: Organization) -> None:
+async def test_the_text_index_has_the_analyzer_that_was_asked_for(organization: OrganizationClient) -> None:
     kb_id = (await organization.create(text_analyzer="lucene.german"))["kb_id"]
     assert (await organization.until_status(kb_id, "indexing"))["text_analyzer"] == "lucene.german"
     collection = organization.database[(await organization.stored(kb_id)).vector_collection]
@@ -138,7 +138,9 @@ def test_every_analyzer_that_may_be_asked_for_is_one_of_the_local_stack_too() ->
     assert set(get_args(text_analyzers.TextAnalyzer)) <= ANALYZERS.keys()
 
 
-async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(organization: Organization) -> None:
+async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(
+    organization: OrganizationClient,
+) -> None:
     kb_id = (await organization.create())["kb_id"]
     indexing = await step_until(organization, kb_id, Status.INDEXING)
     step = life_cycle.STEPS[Status.INDEXING]
@@ -152,7 +154,7 @@ async def test_it_is_not_active_while_a_scan_runs_or_a_scanned_document_is_open(
 
 
 async def test_documents_that_failed_or_wait_for_their_text_do_not_keep_it_from_becoming_active(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     indexing = await step_until(organization, kb_id, Status.INDEXING)
@@ -163,7 +165,7 @@ async def test_documents_that_failed_or_wait_for_their_text_do_not_keep_it_from_
 
 
 async def test_jobs_of_events_after_the_scan_do_not_keep_it_from_becoming_active(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     indexing = await step_until(organization, kb_id, Status.INDEXING)
@@ -173,7 +175,7 @@ async def test_jobs_of_events_after_the_scan_do_not_keep_it_from_becoming_active
 
 
 async def test_a_scan_that_starts_in_the_middle_of_the_decision_keeps_it_indexing(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await organization.tag("t")
     kb_id = (await organization.create())["kb_id"]
@@ -194,7 +196,7 @@ async def test_a_scan_that_starts_in_the_middle_of_the_decision_keeps_it_indexin
     assert (await organization.stored(kb_id)).status is Status.INDEXING
 
 
-async def test_each_step_can_be_repeated_after_a_crash(organization: Organization) -> None:
+async def test_each_step_can_be_repeated_after_a_crash(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     creating = await organization.stored(kb_id)
     # Killed when the collection and its indexes were there and the row did not say so.
@@ -206,7 +208,7 @@ async def test_each_step_can_be_repeated_after_a_crash(organization: Organizatio
 
 @pytest.mark.parametrize("name", chunk_indexes.NAMES)
 async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(
-    organization: Organization, name: str
+    organization: OrganizationClient, name: str
 ) -> None:
     kb_id = (await organization.create())["kb_id"]
     building = await step_until(organization, kb_id, Status.BUILDING)
@@ -216,7 +218,7 @@ async def test_a_search_index_that_vanished_while_it_was_built_is_built_again(
 
 
 async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def failed(_: Database, __: KnowledgeBase) -> IndexState:
         return IndexState.FAILED
@@ -230,7 +232,7 @@ async def test_an_index_that_cannot_be_built_is_an_error_with_a_reason(
 
 
 async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_fixed(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def failed(_: Database, __: KnowledgeBase) -> IndexState:
         return IndexState.FAILED
@@ -257,12 +259,14 @@ async def test_an_error_is_looked_at_once_a_minute_and_ends_when_the_index_is_fi
         assert fixed.status_reason is None
 
 
-async def in_transition(organization: Organization) -> set[str]:
+async def in_transition(organization: OrganizationClient) -> set[str]:
     kbs = await knowledge_bases.find_in_transition(organization.database)
     return {kb.kb_id for kb in kbs if kb.organization_id == organization.organization_id}
 
 
-async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease(organization: Organization) -> None:
+async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_lease(
+    organization: OrganizationClient,
+) -> None:
     kb_id = (await organization.create())["kb_id"]
     lease = f"kb/{kb_id}"
     assert await leases.acquire(organization.database, lease, owner="other", length=timedelta(hours=1))
@@ -278,7 +282,7 @@ async def test_a_knowledge_base_is_left_alone_while_another_replica_has_its_leas
 
 
 async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_at_the_next_poll(
-    organization: Organization, monkeypatch: pytest.MonkeyPatch
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Elsewhere everything waited for the next poll."""
     woken = organization.api.life_cycle
@@ -297,7 +301,7 @@ async def test_c10_a_new_knowledge_base_is_built_at_once_and_not_at_the_next_pol
     await running
 
 
-async def rows_of(organization: Organization, kb_id: str) -> dict[str, int]:
+async def rows_of(organization: OrganizationClient, kb_id: str) -> dict[str, int]:
     database = organization.database
     names = (document_index.NAME, index_jobs.NAME, backfills.NAME, kb_slots.NAME)
     counts = {name: await database[name].count_documents({"kb_id": kb_id}) for name in names}
@@ -306,14 +310,14 @@ async def rows_of(organization: Organization, kb_id: str) -> dict[str, int]:
     return counts
 
 
-async def everything_of(organization: Organization, kb_id: str) -> dict[str, int]:
+async def everything_of(organization: OrganizationClient, kb_id: str) -> dict[str, int]:
     """Its rows, and the lease that comes and goes with each round of the life cycle."""
     held = await organization.database[leases.NAME].count_documents({"_id": f"kb/{kb_id}"})
     return await rows_of(organization, kb_id) | {"leases": held}
 
 
 @pytest.mark.usefixtures("living")
-async def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(organization: Organization) -> None:
+async def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(organization: OrganizationClient) -> None:
     kb_id, kept_id = [(await organization.create())["kb_id"] for _ in range(2)]
     for each in (kb_id, kept_id):
         await organization.until_status(each, "indexing")
@@ -330,7 +334,9 @@ async def test_deleting_leaves_nothing_of_it_and_everything_of_the_others(organi
     assert event == KnowledgeBaseDeleted(organization_id=organization.organization_id, kb_id=kb_id)
 
 
-async def test_a_deleted_knowledge_base_is_not_found_and_fences_off_writes_at_once(organization: Organization) -> None:
+async def test_a_deleted_knowledge_base_is_not_found_and_fences_off_writes_at_once(
+    organization: OrganizationClient,
+) -> None:
     kb_id = (await organization.create())["kb_id"]
     path = f"/knowledge-bases/{kb_id}"
     await organization.ok("DELETE", path)
@@ -341,7 +347,7 @@ async def test_a_deleted_knowledge_base_is_not_found_and_fences_off_writes_at_on
         await organization.index(kb_id, "late", name="Late", chunks=1)
 
 
-async def test_a_deletion_goes_on_wherever_it_was_interrupted(organization: Organization) -> None:
+async def test_a_deletion_goes_on_wherever_it_was_interrupted(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     await step_until(organization, kb_id, Status.INDEXING)
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
@@ -351,7 +357,7 @@ async def test_a_deletion_goes_on_wherever_it_was_interrupted(organization: Orga
     assert set((await everything_of(organization, kb_id)).values()) == {0}
 
 
-async def test_a_knowledge_base_is_deleted_before_it_was_built(organization: Organization) -> None:
+async def test_a_knowledge_base_is_deleted_before_it_was_built(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
     await life_cycle.STEPS[Status.DELETING](organization.database, await organization.stored(kb_id))
@@ -359,7 +365,7 @@ async def test_a_knowledge_base_is_deleted_before_it_was_built(organization: Org
 
 
 @pytest.mark.parametrize("deleted", [True, False], ids=["deleted", "deleting"])
-async def test_a_stalled_replica_brings_no_collection_back(organization: Organization, *, deleted: bool) -> None:
+async def test_a_stalled_replica_brings_no_collection_back(organization: OrganizationClient, *, deleted: bool) -> None:
     kb_id = (await organization.create())["kb_id"]
     creating = await organization.stored(kb_id)
     await organization.ok("DELETE", f"/knowledge-bases/{kb_id}")
@@ -370,8 +376,8 @@ async def test_a_stalled_replica_brings_no_collection_back(organization: Organiz
 
 
 async def test_a_step_that_fails_for_one_does_not_stop_the_others(
-    organization: Organization,
-    new_organization: Callable[..., Awaitable[Organization]],
+    organization: OrganizationClient,
+    new_organization: Callable[..., Awaitable[OrganizationClient]],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     create = vector_collection.create

@@ -12,11 +12,11 @@ from kb_api.stored_bytes import StoredBytes
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 
 @pytest.fixture
-async def limited(organization: Organization, api: KbApi) -> AsyncIterator[Organization]:
+async def limited(organization: OrganizationClient, api: KbApi) -> AsyncIterator[OrganizationClient]:
     """The organization, at a kb-api with the lowest limits."""
     limits = {
         "administrative_calls_per_minute_of_key": 1,
@@ -30,7 +30,7 @@ async def limited(organization: Organization, api: KbApi) -> AsyncIterator[Organ
         yield replace(organization, http=http)
 
 
-async def test_administrative_calls_have_a_limit_and_documents_have_none(limited: Organization) -> None:
+async def test_administrative_calls_have_a_limit_and_documents_have_none(limited: OrganizationClient) -> None:
     assert (await limited.request("GET", "/tags")).status_code == 200
     refused = await limited.request("GET", "/budget")
     assert (refused.status_code, refused.json()["type"]) == (429, "too-many-requests")
@@ -39,7 +39,9 @@ async def test_administrative_calls_have_a_limit_and_documents_have_none(limited
     assert await limited.refused("GET", "/documents/none") == (404, "not-found")
 
 
-async def test_failed_authentications_have_a_limit_that_never_applies_to_a_valid_key(limited: Organization) -> None:
+async def test_failed_authentications_have_a_limit_that_never_applies_to_a_valid_key(
+    limited: OrganizationClient,
+) -> None:
     wrong = replace(limited, key=limited.key[:-1] + ("0" if limited.key[-1] != "0" else "1"))
     assert await wrong.refused("GET", "/documents/none") == (401, "unauthenticated")
     refused = await wrong.request("GET", "/documents/none")
@@ -54,7 +56,7 @@ async def test_failed_authentications_have_a_limit_that_never_applies_to_a_valid
 
 
 @pytest.fixture
-async def small(organization: Organization, api: KbApi) -> AsyncIterator[Organization]:
+async def small(organization: OrganizationClient, api: KbApi) -> AsyncIterator[OrganizationClient]:
     """The organization, at a kb-api where it may have two keys and two tags."""
     other = replace(api, settings=api.settings.model_copy(update={"max_api_keys": 2, "max_tags": 2}))
     transport = httpx.ASGITransport(create_app(other))
@@ -62,7 +64,7 @@ async def small(organization: Organization, api: KbApi) -> AsyncIterator[Organiz
         yield replace(organization, http=http)
 
 
-async def test_beyond_the_limit_of_keys_one_has_to_be_revoked_first(small: Organization) -> None:
+async def test_beyond_the_limit_of_keys_one_has_to_be_revoked_first(small: OrganizationClient) -> None:
     body = {"name": "K", "scopes": ["read"]}
     second = await small.ok("POST", "/api-keys", json=body)
     refused = await small.request("POST", "/api-keys", json=body)
@@ -73,7 +75,7 @@ async def test_beyond_the_limit_of_keys_one_has_to_be_revoked_first(small: Organ
 
 
 async def test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_can_be_renamed(
-    small: Organization,
+    small: OrganizationClient,
 ) -> None:
     for tag_id in ("a", "b"):
         await small.ok("POST", "/tags", json={"tag_id": tag_id, "name": "T"})
@@ -83,7 +85,7 @@ async def test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_ca
 
 
 async def test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are(
-    organization: Organization, api: KbApi
+    organization: OrganizationClient, api: KbApi
 ) -> None:
     stored_bytes = StoredBytes(api.database, limit=10)
     transport = httpx.ASGITransport(create_app(replace(api, stored_bytes=stored_bytes)))
@@ -125,7 +127,7 @@ async def test_requests_of_one_moment_count_stored_bytes_once_though_one_of_them
 
 @pytest.mark.parametrize("characters", [10, 1_500_000])
 async def test_the_bytes_of_a_text_are_counted_however_it_is_stored(
-    organization: Organization, characters: int
+    organization: OrganizationClient, characters: int
 ) -> None:
     database, organization_id = organization.database, organization.organization_id
     text = "é" * characters

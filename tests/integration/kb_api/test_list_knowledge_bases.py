@@ -3,16 +3,16 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from kb_shared.mongo import knowledge_bases
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 
-async def listed(organization: Organization, **params: object) -> list[str]:
+async def listed(organization: OrganizationClient, **params: object) -> list[str]:
     answer = await organization.ok("GET", "/knowledge-bases", **params)
     assert answer["total_count"] >= len(answer["knowledge_bases"])
     return [kb["name"] for kb in answer["knowledge_bases"]]
 
 
-async def test_pages_add_up_to_the_whole_list_in_its_order(organization: Organization) -> None:
+async def test_pages_add_up_to_the_whole_list_in_its_order(organization: OrganizationClient) -> None:
     for name in "edcba":
         await organization.create(name=name)
     pages = [await organization.ok("GET", "/knowledge-bases", skip=skip, limit=2, sort="name") for skip in (0, 2, 4)]
@@ -20,7 +20,7 @@ async def test_pages_add_up_to_the_whole_list_in_its_order(organization: Organiz
     assert {page["total_count"] for page in pages} == {5}
 
 
-async def test_the_newest_come_first_unless_another_order_is_asked_for(organization: Organization) -> None:
+async def test_the_newest_come_first_unless_another_order_is_asked_for(organization: OrganizationClient) -> None:
     for name in ("first", "second"):
         await organization.create(name=name)
     assert await listed(organization) == ["second", "first"]
@@ -29,7 +29,7 @@ async def test_the_newest_come_first_unless_another_order_is_asked_for(organizat
 
 
 async def test_the_order_can_be_that_of_documents_and_of_chunks(
-    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+    organization: OrganizationClient, new_organization: Callable[..., Awaitable[OrganizationClient]]
 ) -> None:
     sizes = {"none": [], "few and long": [9, 9], "many and short": [1, 2, 3]}
     for owner in (organization, await new_organization()):
@@ -45,7 +45,7 @@ async def test_the_order_can_be_that_of_documents_and_of_chunks(
 
 
 async def test_w16_name_search_is_a_part_of_the_name_taken_as_text_whatever_its_capitals(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     for name in ("Ärzte (2024)", "a.b", "aXb", "100%", "C:\\temp", "$set"):
         await organization.create(name=name)
@@ -63,7 +63,7 @@ async def test_w16_name_search_is_a_part_of_the_name_taken_as_text_whatever_its_
         assert await listed(organization, name_search=search) == found
 
 
-async def test_status_selects(organization: Organization) -> None:
+async def test_status_selects(organization: OrganizationClient) -> None:
     await organization.create(name="new")
     kb = await organization.stored((await organization.create(name="broken"))["kb_id"])
     await knowledge_bases.set_status(
@@ -88,12 +88,12 @@ async def test_status_selects(organization: Organization) -> None:
     ],
 )
 async def test_a_parameter_that_makes_no_sense_is_refused(
-    organization: Organization, params: dict[str, object]
+    organization: OrganizationClient, params: dict[str, object]
 ) -> None:
     assert await organization.refused("GET", "/knowledge-bases", **params) == (422, "validation-error")
 
 
-async def test_counts_are_those_of_what_is_indexed(organization: Organization) -> None:
+async def test_counts_are_those_of_what_is_indexed(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     await organization.index(kb_id, "d1", name="One", chunks=3)
     await organization.index(kb_id, "d2", name="Two", chunks=4)
@@ -105,7 +105,7 @@ async def test_counts_are_those_of_what_is_indexed(organization: Organization) -
 
 
 async def test_another_organizations_are_not_there(
-    organization: Organization, new_organization: Callable[..., Awaitable[Organization]]
+    organization: OrganizationClient, new_organization: Callable[..., Awaitable[OrganizationClient]]
 ) -> None:
     kb_id = (await organization.create(name="secret"))["kb_id"]
     other = await new_organization()
@@ -114,7 +114,9 @@ async def test_another_organizations_are_not_there(
 
 
 @pytest.mark.parametrize("kb_id", ["x", "0" * 24, "0" * 25, "G" * 24, "%00", "Ω"])
-async def test_w16_an_id_that_is_malformed_or_missing_is_the_same_404(organization: Organization, kb_id: str) -> None:
+async def test_w16_an_id_that_is_malformed_or_missing_is_the_same_404(
+    organization: OrganizationClient, kb_id: str
+) -> None:
     answers = [
         await organization.request("GET", f"/knowledge-bases/{each}") for each in (kb_id, "65f000000000000000000000")
     ]

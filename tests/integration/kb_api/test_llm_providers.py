@@ -8,12 +8,12 @@ import structlog
 from kb_api.provider_keys import reseal_keys
 from kb_shared.errors import ProviderKeyMissing
 from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
-from kb_shared.mongo.circuit import Admission, Cause, failed
+from kb_shared.mongo.circuit import CallPermission, Cause, failed
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.secrets.key_ring import KeyRing
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.stored_jobs import jobs_of_kb
 
 SECRET = "sk-0123456789-canary-wxyz"
@@ -34,7 +34,7 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("resolved")
-async def test_a_key_is_kept_sealed_and_never_shown_again(organization: Organization) -> None:
+async def test_a_key_is_kept_sealed_and_never_shown_again(organization: OrganizationClient) -> None:
     with structlog.testing.capture_logs() as logged:
         put = await organization.ok(
             "PUT", "/llm-providers/openai", json={"api_key": SECRET, "api_base": PUBLIC + "/", "tokens_per_minute": 9}
@@ -54,7 +54,7 @@ async def test_a_key_is_kept_sealed_and_never_shown_again(organization: Organiza
 
 @pytest.mark.usefixtures("resolved")
 async def test_an_organizations_key_takes_effect_at_once_and_for_no_other_organization(
-    organization: Organization, new_organization: Any
+    organization: OrganizationClient, new_organization: Any
 ) -> None:
     models = organization.api.embedder.models
     name = "text-embedding-3-small"
@@ -82,12 +82,15 @@ async def test_an_organizations_key_takes_effect_at_once_and_for_no_other_organi
     assert await organization.refused("DELETE", "/llm-providers/openai") == (404, "not-found")
 
 
-async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: Organization) -> None:
+async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: OrganizationClient) -> None:
     circuit_id = CircuitId(organization.organization_id, "fingerprint", "text-embedding-3-small")
     await circuits.change(
         organization.database,
         circuit_id,
-        lambda before, now: (failed(before, Admission(before.generation, probe=False), cause=Cause.KEY, now=now), None),
+        lambda before, now: (
+            failed(before, CallPermission(before.generation, probe=False), cause=Cause.KEY, now=now),
+            None,
+        ),
     )
     assert (await circuits.read(organization.database, circuit_id))[0].cause is Cause.KEY
     await organization.ok("PUT", "/llm-providers/openai", json={"api_key": SECRET})
@@ -111,7 +114,9 @@ async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: O
         "8.8.8.8",
     ],
 )
-async def test_an_address_that_is_not_https_and_public_is_refused(organization: Organization, api_base: str) -> None:
+async def test_an_address_that_is_not_https_and_public_is_refused(
+    organization: OrganizationClient, api_base: str
+) -> None:
     body = {"api_key": SECRET, "api_base": api_base}
     response = await organization.request("PUT", "/llm-providers/openai", json=body)
     assert (response.status_code, response.json()["type"]) == (422, "validation-error")
@@ -121,7 +126,7 @@ async def test_an_address_that_is_not_https_and_public_is_refused(organization: 
 
 @pytest.mark.parametrize("error_type", ["provider_auth", "provider_key_missing", "provider_quota", "rate_limited"])
 async def test_jobs_that_wait_for_a_key_are_due_when_there_is_another(
-    organization: Organization, error_type: str
+    organization: OrganizationClient, error_type: str
 ) -> None:
     kb = await organization.create()
     for document_id, waits_for in (("d", error_type), ("e", "provider_outage")):
@@ -156,7 +161,7 @@ async def test_jobs_that_wait_for_a_key_are_due_when_there_is_another(
     ],
 )
 async def test_an_invalid_field_is_named(
-    organization: Organization, provider: str, body: dict[str, Any], field: str
+    organization: OrganizationClient, provider: str, body: dict[str, Any], field: str
 ) -> None:
     response = await organization.request("PUT", f"/llm-providers/{provider}", json=body)
     assert response.status_code == 422
@@ -164,18 +169,18 @@ async def test_an_invalid_field_is_named(
     assert SECRET not in response.text
 
 
-async def test_providers_are_a_closed_set(organization: Organization) -> None:
+async def test_providers_are_a_closed_set(organization: OrganizationClient) -> None:
     refused = await organization.refused("PUT", "/llm-providers/exotic", json={"api_key": SECRET})
     assert refused == (404, "not-found")
 
 
-async def test_the_end_of_a_short_key_is_not_shown(organization: Organization) -> None:
+async def test_the_end_of_a_short_key_is_not_shown(organization: OrganizationClient) -> None:
     put = await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": "short"})
     assert put["api_key_last4"] is None
 
 
 async def test_after_a_new_key_came_first_in_the_ring_the_old_one_is_not_needed_any_more(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     await organization.ok("PUT", "/llm-providers/mistral", json={"api_key": SECRET})
     database, old = organization.database, bytes([2]) * 32
@@ -190,7 +195,7 @@ async def test_after_a_new_key_came_first_in_the_ring_the_old_one_is_not_needed_
     await reseal_keys(database, KeyRing({"2": old, "3": bytes([3]) * 32}))
 
 
-async def test_models_are_listed_with_whether_there_is_a_key_for_them(organization: Organization) -> None:
+async def test_models_are_listed_with_whether_there_is_a_key_for_them(organization: OrganizationClient) -> None:
     async def listed() -> dict[str, dict[str, Any]]:
         pages = [await organization.ok("GET", "/embedding-models", limit=100, skip=skip) for skip in (0, 100)]
         models = [model for page in pages for model in page["embedding_models"]]

@@ -18,7 +18,7 @@ from kb_shared.http.authentication import Authentication
 from kb_shared.http.failed_authentications import FailedAuthentications
 from kb_shared.mongo import api_keys
 from kb_shared.secrets.peppers import Peppers
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 OLD, NEW = "old-pepper-0815", "new-pepper-4711"
 STEPS: Final[Mapping[int, tuple[str, str | None, Sequence[str]]]] = {
@@ -31,7 +31,7 @@ STEPS: Final[Mapping[int, tuple[str, str | None, Sequence[str]]]] = {
 
 
 @asynccontextmanager
-async def replica(api: KbApi, organization: Organization, step: int) -> AsyncIterator[Organization]:
+async def replica(api: KbApi, organization: OrganizationClient, step: int) -> AsyncIterator[OrganizationClient]:
     """The organization, at a replica that has come so far."""
     current, coming, former = STEPS[step]
     peppers = {
@@ -45,7 +45,7 @@ async def replica(api: KbApi, organization: Organization, step: int) -> AsyncIte
         yield replace(organization, http=http, api=changed)
 
 
-async def key_made_at(api: KbApi, organization: Organization, step: int) -> str:
+async def key_made_at(api: KbApi, organization: OrganizationClient, step: int) -> str:
     """A new key of the organization, made by the API."""
     database, organization_id = organization.database, organization.organization_id
     admin_id, admin_key = api_keys.create_secret_key()
@@ -57,14 +57,14 @@ async def key_made_at(api: KbApi, organization: Organization, step: int) -> str:
         return str(made["api_key"])
 
 
-async def status(api: KbApi, organization: Organization, step: int, key: str) -> int:
+async def status(api: KbApi, organization: OrganizationClient, step: int, key: str) -> int:
     async with replica(api, replace(organization, key=key), step) as at:
         return (await at.request("GET", "/api-keys")).status_code
 
 
 @pytest.mark.parametrize("earlier", [0, 1, 2])
 async def test_replicas_of_two_steps_that_follow_each_other_accept_all_keys(
-    api: KbApi, organization: Organization, earlier: int
+    api: KbApi, organization: OrganizationClient, earlier: int
 ) -> None:
     later = earlier + 1
     keys = {step: await key_made_at(api, organization, step) for step in (earlier, later) if step != 3}
@@ -78,7 +78,7 @@ async def test_replicas_of_two_steps_that_follow_each_other_accept_all_keys(
 
 
 async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says_so(
-    api: KbApi, organization: Organization
+    api: KbApi, organization: OrganizationClient
 ) -> None:
     used, unused = [await key_made_at(api, organization, 0) for _ in range(2)]
     async with replica(api, replace(organization, key=used), 2) as at:
@@ -103,7 +103,7 @@ async def test_a_key_that_is_used_gets_the_new_pepper_for_good_and_the_list_says
 
 
 async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then_on(
-    api: KbApi, organization: Organization
+    api: KbApi, organization: OrganizationClient
 ) -> None:
     """A search compares the two, and begins again if they differ."""
     key = await key_made_at(api, organization, 0)
@@ -118,7 +118,9 @@ async def test_a_key_that_gets_the_new_pepper_is_known_as_it_is_stored_from_then
     assert stored.key.hashed_at is not None
 
 
-async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(api: KbApi, organization: Organization) -> None:
+async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(
+    api: KbApi, organization: OrganizationClient
+) -> None:
     key = await key_made_at(api, organization, 0)
     assert await status(api, organization, 2, key[:-1] + ("a" if key[-1] != "a" else "b")) == 401
     assert await api_keys.revoke(organization.database, organization.organization_id, key.split("_")[1])

@@ -9,7 +9,7 @@ import pytest
 
 from kb_local.broker import Broker
 from kb_local.ports import NO_TLS, free_port
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.service import Service
 from kb_local.zygote import Zygote
 from kb_shared.mongo import outbox
@@ -21,13 +21,17 @@ KEY = "kb_bootstrap_" + "x" * 32
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 PATH = f"/v0/orgs/{ORGANIZATION}/knowledge-bases"
 
-Start = Callable[[str], AbstractAsyncContextManager[Service]]
+StartService = Callable[[str], AbstractAsyncContextManager[Service]]
 
 
 @pytest.fixture
 def start(
-    zygote: Zygote, search_node: SearchNode, model_server: ModelServer, search_database: Database, tmp_path: Path
-) -> Start:
+    zygote: Zygote,
+    search_node: SearchNodeProcess,
+    model_server: ModelServerProcess,
+    search_database: Database,
+    tmp_path: Path,
+) -> StartService:
     """Run the service against a broker; ends with a check of its clean stop."""
 
     @asynccontextmanager
@@ -73,7 +77,7 @@ async def create(service: Service) -> str:
 
 
 async def test_a_new_knowledge_base_is_built_and_announced(
-    start: Start, broker: Broker, search_database: Database
+    start: StartService, broker: Broker, search_database: Database
 ) -> None:
     async with start(broker.bootstrap) as service:
         kb_id = await create(service)
@@ -86,7 +90,7 @@ async def test_a_new_knowledge_base_is_built_and_announced(
 
 
 async def test_without_a_broker_requests_are_served_and_their_messages_wait(
-    start: Start, search_database: Database
+    start: StartService, search_database: Database
 ) -> None:
     async with start(f"127.0.0.1:{free_port()}") as service:
         kb_id = await create(service)

@@ -18,12 +18,12 @@ from kb_local.ports import NO_TLS, free_port
 from kb_local.stack import EMBEDDED_KAFKA
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.waiting import DEADLINE_S, until
 
 
 async def test_kb_api_with_unfit_topics_serves_is_ready_and_logs_the_topic_once(
-    mongod: MongoDeployment | Mongod, database_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mongod: RunningMongo | Mongod, database_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in EMBEDDED_KAFKA.items():
         monkeypatch.setenv(name, value)

@@ -2,12 +2,12 @@
 
 from kb_shared.mongo import backfills, tags
 from tests.integration.failing_commands import UNKNOWN_WRITE_CONCERN, unacknowledged
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 TAG = {"tag_id": "t", "name": "n"}
 
 
-async def test_a_tag_that_no_majority_has_is_503(organization: Organization) -> None:
+async def test_a_tag_that_no_majority_has_is_503(organization: OrganizationClient) -> None:
     client, namespace = organization.database.client, f"{organization.database.name}.{tags.NAME}"
     async with unacknowledged(client, "update", namespace=namespace):
         response = await organization.request("POST", "/tags", json=TAG)
@@ -16,7 +16,7 @@ async def test_a_tag_that_no_majority_has_is_503(organization: Organization) -> 
     await organization.ok("POST", "/tags", json=TAG)
 
 
-async def test_a_knowledge_base_that_may_have_been_created_is_named(organization: Organization) -> None:
+async def test_a_knowledge_base_that_may_have_been_created_is_named(organization: OrganizationClient) -> None:
     await organization.ok("POST", "/tags", json=TAG)
     await organization.ok("POST", "/knowledge-bases", json={"name": "first", "tag_ids": ["t"]})
     async with unacknowledged(organization.database.client, "commitTransaction", code=UNKNOWN_WRITE_CONCERN):
@@ -26,7 +26,7 @@ async def test_a_knowledge_base_that_may_have_been_created_is_named(organization
     assert made["name"] == "second"
 
 
-async def test_a_change_that_may_have_been_made_is_not_made_twice(organization: Organization) -> None:
+async def test_a_change_that_may_have_been_made_is_not_made_twice(organization: OrganizationClient) -> None:
     await organization.ok("POST", "/tags", json=TAG)
     await organization.ok("POST", "/tags", json={"tag_id": "other", "name": "n"})
     kb = await organization.ok("POST", "/knowledge-bases", json={"name": "kb", "tag_ids": ["t"]})

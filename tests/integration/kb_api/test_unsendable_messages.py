@@ -15,7 +15,7 @@ from kb_shared.mongo import outbox
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import MongoSession, in_transaction
 from tests.integration.kb_api.conftest import NewOrganization, make_key
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 BODY = {
     "document_name": "Offer 17.pdf",
@@ -25,28 +25,28 @@ BODY = {
 }
 
 
-async def waiting(organization: Organization) -> list[outbox.OutboxMessage]:
+async def waiting(organization: OrganizationClient) -> list[outbox.OutboxMessage]:
     """The organization's document events in the outbox that are to be sent."""
     messages = await outbox.find_unsent(organization.database, range(outbox.BUCKETS), limit=10_000)
     prefix = f"{organization.organization_id}/".encode()
     return [m for m in messages if m.topic == topics.DOCUMENT_EVENTS.name and (m.key or b"").startswith(prefix)]
 
 
-async def refuse(organization: Organization, reason: str = "too-large") -> None:
+async def refuse(organization: OrganizationClient, reason: str = "too-large") -> None:
     """As the relay does with all that waits of this organization."""
     for message in await waiting(organization):
         refusal = MessageRefused("the message is too large for Kafka", reason=reason)
         await mark_unsendable(organization.database, message, refusal=refusal, size_bytes=1_234_567)
 
 
-async def listed(organization: Organization, **params: Any) -> list[dict[str, Any]]:
+async def listed(organization: OrganizationClient, **params: Any) -> list[dict[str, Any]]:
     answer = await organization.ok("GET", "/unsendable-messages", **params)
     messages: list[dict[str, Any]] = answer["unsendable_messages"]
     return messages
 
 
 async def test_a_refused_message_is_listed_with_its_reason_and_without_what_it_holds(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     await refuse(organization)
@@ -58,7 +58,7 @@ async def test_a_refused_message_is_listed_with_its_reason_and_without_what_it_h
     assert "secret" not in str(message)
 
 
-async def test_filters_and_pages_find_what_they_name(organization: Organization) -> None:
+async def test_filters_and_pages_find_what_they_name(organization: OrganizationClient) -> None:
     for number in range(3):
         await organization.ok("PUT", f"/documents/d{number}", json=BODY)
         await refuse(organization, "too-large" if number else "invalid-record")
@@ -69,7 +69,9 @@ async def test_filters_and_pages_find_what_they_name(organization: Organization)
     assert ([message["document_id"] for message in page["unsendable_messages"]], page["total_count"]) == (["d1"], 3)
 
 
-async def test_a_redriven_message_waits_to_be_sent_once_and_says_who_asked_first(organization: Organization) -> None:
+async def test_a_redriven_message_waits_to_be_sent_once_and_says_who_asked_first(
+    organization: OrganizationClient,
+) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     [before] = await waiting(organization)
     await refuse(organization)
@@ -83,17 +85,19 @@ async def test_a_redriven_message_waits_to_be_sent_once_and_says_who_asked_first
 
 
 @pytest.mark.parametrize("message_id", ["none", "65f000000000000000000000"])
-async def test_a_message_that_does_not_exist_is_not_found(organization: Organization, message_id: str) -> None:
+async def test_a_message_that_does_not_exist_is_not_found(organization: OrganizationClient, message_id: str) -> None:
     assert await organization.refused("POST", f"/unsendable-messages/{message_id}/redrive") == (404, "not-found")
 
 
-async def test_a_message_that_was_never_refused_cannot_be_redriven(organization: Organization) -> None:
+async def test_a_message_that_was_never_refused_cannot_be_redriven(organization: OrganizationClient) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     [message] = await waiting(organization)
     assert await organization.refused("POST", f"/unsendable-messages/{message.id}/redrive") == (404, "not-found")
 
 
-async def test_a_document_shows_which_of_its_accepted_events_were_not_published(organization: Organization) -> None:
+async def test_a_document_shows_which_of_its_accepted_events_were_not_published(
+    organization: OrganizationClient,
+) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     assert (await organization.ok("GET", "/documents/d1"))["unsendable_messages"] == []
     await refuse(organization)
@@ -104,7 +108,7 @@ async def test_a_document_shows_which_of_its_accepted_events_were_not_published(
 
 
 async def test_another_organization_neither_sees_nor_redrives_it(
-    organization: Organization, new_organization: NewOrganization
+    organization: OrganizationClient, new_organization: NewOrganization
 ) -> None:
     await organization.ok("PUT", "/documents/d1", json=BODY)
     await refuse(organization)
@@ -117,7 +121,7 @@ async def test_another_organization_neither_sees_nor_redrives_it(
 
 
 async def test_a_message_without_an_owner_is_seen_by_the_operators_admins_only(
-    api: KbApi, organization: Organization, new_organization: NewOrganization
+    api: KbApi, organization: OrganizationClient, new_organization: NewOrganization
 ) -> None:
     reason = f"reason-{uuid4().hex[:8]}"
     await mark_ownerless_message_unsendable(api, reason)
@@ -127,9 +131,9 @@ async def test_a_message_without_an_owner_is_seen_by_the_operators_admins_only(
     settings = api.settings.model_copy(update={"operator_organization": operator.organization_id})
     app = create_app(create_kb_api(settings, database=api.database, embedder=api.embedder))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://kb-api") as http:
-        admin = Organization(operator.organization_id, operator.key, http, api)
+        admin = OrganizationClient(operator.organization_id, operator.key, http, api)
         weak_key = await make_key(api, operator.organization_id, Scope.READ, Scope.WRITE)
-        member = Organization(operator.organization_id, weak_key, http, api)
+        member = OrganizationClient(operator.organization_id, weak_key, http, api)
         [message] = await listed(admin, reason=reason)
         path = f"/unsendable-messages/{message['message_id']}/redrive"
         assert await listed(member, reason=reason) == []

@@ -11,7 +11,7 @@ from kb_shared.metering.budget import Spending
 from kb_shared.mongo import index_jobs, spu_ledger
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.prices import NANO_USD
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 
 pytestmark = pytest.mark.usefixtures("within_a_month")
 
@@ -20,7 +20,7 @@ USD_PER_SPU = 0.25
 
 
 async def charged(
-    organization: Organization, count: int, at: datetime, *, kb_id: str | None, operation: str = "index"
+    organization: OrganizationClient, count: int, at: datetime, *, kb_id: str | None, operation: str = "index"
 ) -> None:
     row = {"kb_id": kb_id, "operation": operation, "model": "hash-16", "count": count, "created_at": at}
     row["nano_usd"] = round(count * USD_PER_SPU * NANO_USD)
@@ -30,7 +30,7 @@ async def charged(
 
 
 @pytest.fixture
-async def _charges(organization: Organization) -> None:
+async def _charges(organization: OrganizationClient) -> None:
     for day in (1, 2):
         at = datetime(2026, 1, day, 12, tzinfo=UTC)
         await charged(organization, 10, at, kb_id=KB_1)
@@ -63,14 +63,14 @@ JANUARY = {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z"}
     ],
 )
 async def test_usage_adds_up_however_it_is_grouped(
-    organization: Organization, group_by: str, expected: list[dict[str, Any]]
+    organization: OrganizationClient, group_by: str, expected: list[dict[str, Any]]
 ) -> None:
     answer = await organization.ok("GET", "/usage", group_by=group_by, **JANUARY)
     assert answer["usage"] == [row | {"usd": row["spus"] * USD_PER_SPU} for row in expected]
     assert (answer["total_spus"], answer["total_usd"]) == (27, 27 * USD_PER_SPU)
 
 
-async def test_without_a_range_usage_is_that_of_this_month(organization: Organization) -> None:
+async def test_without_a_range_usage_is_that_of_this_month(organization: OrganizationClient) -> None:
     now = datetime.now(UTC)
     first = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     await charged(organization, 3, first, kb_id=KB_1)
@@ -90,11 +90,13 @@ async def test_without_a_range_usage_is_that_of_this_month(organization: Organiz
         {"since": "2026-01-01T00:00:00Z"},
     ],
 )
-async def test_a_question_that_makes_no_sense_is_refused(organization: Organization, params: dict[str, str]) -> None:
+async def test_a_question_that_makes_no_sense_is_refused(
+    organization: OrganizationClient, params: dict[str, str]
+) -> None:
     assert await organization.refused("GET", "/usage", **params) == (422, "validation-error")
 
 
-async def test_a_budget_shows_how_much_of_it_is_spent(organization: Organization) -> None:
+async def test_a_budget_shows_how_much_of_it_is_spent(organization: OrganizationClient) -> None:
     assert (await organization.ok("GET", "/budget"))["hard"] is None
     await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
     for soft, hard, status in ((None, 10, "ok"), (4, 10, "soft_exceeded"), (2, 4, "exhausted"), (None, None, "ok")):
@@ -104,7 +106,7 @@ async def test_a_budget_shows_how_much_of_it_is_spent(organization: Organization
     assert budget["resets_at"] > datetime.now(UTC).isoformat()
 
 
-async def test_a_budget_in_dollars_shows_how_much_of_it_is_spent(organization: Organization) -> None:
+async def test_a_budget_in_dollars_shows_how_much_of_it_is_spent(organization: OrganizationClient) -> None:
     await charged(organization, 4, datetime.now(UTC), kb_id=KB_1)
     for soft, hard, status in ((None, 1.5, "ok"), (1, 1.5, "soft_exceeded"), (0.5, 1, "exhausted"), (None, None, "ok")):
         body = {"soft": None, "hard": None, "soft_usd": soft, "hard_usd": hard}
@@ -121,7 +123,7 @@ async def test_a_budget_in_dollars_shows_how_much_of_it_is_spent(organization: O
     [{"soft_usd": 2, "hard_usd": 1}, {"hard_usd": -0.5}, {"hard_usd": 1e300}, {"soft_usd": "1"}],
 )
 async def test_a_budget_in_dollars_that_makes_no_sense_is_refused(
-    organization: Organization, body: dict[str, Any]
+    organization: OrganizationClient, body: dict[str, Any]
 ) -> None:
     whole = {"soft": None, "hard": None} | body
     assert await organization.refused("PUT", "/budget", json=whole) == (422, "validation-error")
@@ -130,11 +132,13 @@ async def test_a_budget_in_dollars_that_makes_no_sense_is_refused(
 @pytest.mark.parametrize(
     "body", [{"soft": 2, "hard": 1}, {"soft": -1, "hard": 1}, {"hard": 1}, {"soft": 1.5, "hard": 2}]
 )
-async def test_a_budget_that_makes_no_sense_is_refused(organization: Organization, body: dict[str, Any]) -> None:
+async def test_a_budget_that_makes_no_sense_is_refused(organization: OrganizationClient, body: dict[str, Any]) -> None:
     assert await organization.refused("PUT", "/budget", json=body) == (422, "validation-error")
 
 
-async def test_a_higher_budget_lets_documents_that_waited_for_it_be_tried_at_once(organization: Organization) -> None:
+async def test_a_higher_budget_lets_documents_that_waited_for_it_be_tried_at_once(
+    organization: OrganizationClient,
+) -> None:
     kb_id = (await organization.create())["kb_id"]
     await organization.ok("PUT", "/budget", json={"soft": None, "hard": 5})
     with pytest.raises(BudgetExhausted) as refusal:

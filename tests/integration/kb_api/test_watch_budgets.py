@@ -13,7 +13,7 @@ from kb_contracts.outcomes import KB_EVENTS, BudgetSoftExceeded
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import budgets, outbox, spu_ledger
 from kb_shared.prices import NANO_USD
-from tests.integration.kb_api.organization import Organization
+from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
 pytestmark = pytest.mark.usefixtures("within_a_month")
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("within_a_month")
 NO_LIMITS: dict[str, Any] = {"soft": None, "hard": None, "soft_usd": None, "hard_usd": None}
 
 
-async def spend(organization: Organization, spus: int, usd: float = 0.0) -> None:
+async def spend(organization: OrganizationClient, spus: int, usd: float = 0.0) -> None:
     """As an embedder does."""
     spending, nano_usd = Spending(organization.database), round(usd * NANO_USD)
     reservation = await spending.reserve(organization.organization_id, spus, nano_usd=nano_usd)
@@ -30,11 +30,11 @@ async def spend(organization: Organization, spus: int, usd: float = 0.0) -> None
     await spending.settle(reservation, used=spus, used_nano_usd=nano_usd)
 
 
-async def set_budget(organization: Organization, **limits: float) -> None:
+async def set_budget(organization: OrganizationClient, **limits: float) -> None:
     await organization.ok("PUT", "/budget", json=NO_LIMITS | limits)
 
 
-async def warnings_sent(organization: Organization) -> list[tuple[str, float, float]]:
+async def warnings_sent(organization: OrganizationClient) -> list[tuple[str, float, float]]:
     rows = organization.database[outbox.NAME].find({"ordering": f"{organization.organization_id}/budget"})
     events = [(row, decode(row["value"], KB_EVENTS)[1]) async for row in rows]
     assert {(row["topic"], row["key"]) for row, _ in events} <= {("kb-events", organization.organization_id)}
@@ -46,11 +46,11 @@ def this_month() -> str:
     return datetime.now(UTC).strftime("%Y-%m")
 
 
-async def change_row(organization: Organization, **fields: Any) -> None:
+async def change_row(organization: OrganizationClient, **fields: Any) -> None:
     await organization.database[budgets.NAME].update_one({"_id": organization.organization_id}, {"$set": fields})
 
 
-async def test_each_soft_limit_is_announced_once_when_it_is_reached(organization: Organization) -> None:
+async def test_each_soft_limit_is_announced_once_when_it_is_reached(organization: OrganizationClient) -> None:
     await set_budget(organization, soft=10, soft_usd=2.5)
     await spend(organization, 9, 2.0)
     await warn_of_soft_limits(organization.database)
@@ -65,7 +65,7 @@ async def test_each_soft_limit_is_announced_once_when_it_is_reached(organization
     assert await warnings_sent(organization) == [("spu", 10, 10), ("usd", 2.5, 2.5)]
 
 
-async def test_many_replicas_announce_a_soft_limit_once(organization: Organization) -> None:
+async def test_many_replicas_announce_a_soft_limit_once(organization: OrganizationClient) -> None:
     await set_budget(organization, soft=10)
     await spend(organization, 10)
     await asyncio.gather(*(warn_of_soft_limits(organization.database) for _ in range(8)))
@@ -73,7 +73,7 @@ async def test_many_replicas_announce_a_soft_limit_once(organization: Organizati
 
 
 async def test_a_limit_set_below_the_spending_is_announced_and_not_again_when_it_is_changed(
-    organization: Organization,
+    organization: OrganizationClient,
 ) -> None:
     await spend(organization, 10)
     for soft in (4, 8):
@@ -82,7 +82,7 @@ async def test_a_limit_set_below_the_spending_is_announced_and_not_again_when_it
     assert await warnings_sent(organization) == [("spu", 4, 10)]
 
 
-async def test_a_soft_limit_is_announced_again_in_the_next_month(organization: Organization) -> None:
+async def test_a_soft_limit_is_announced_again_in_the_next_month(organization: OrganizationClient) -> None:
     await set_budget(organization, soft=1)
     await spend(organization, 1)
     await change_row(organization, told="2020-01")
@@ -90,7 +90,9 @@ async def test_a_soft_limit_is_announced_again_in_the_next_month(organization: O
     assert await warnings_sent(organization) == [("spu", 1, 1)]
 
 
-async def test_a_slow_replica_does_not_announce_a_limit_of_a_month_that_is_over(organization: Organization) -> None:
+async def test_a_slow_replica_does_not_announce_a_limit_of_a_month_that_is_over(
+    organization: OrganizationClient,
+) -> None:
     await set_budget(organization, soft=1)
     await spend(organization, 1)
     await change_row(organization, told="2999-01")
@@ -98,7 +100,7 @@ async def test_a_slow_replica_does_not_announce_a_limit_of_a_month_that_is_over(
     assert await warnings_sent(organization) == []
 
 
-async def test_reservations_left_by_a_crash_cause_no_budget_warning(organization: Organization) -> None:
+async def test_reservations_left_by_a_crash_cause_no_budget_warning(organization: OrganizationClient) -> None:
     await set_budget(organization, soft=10)
     await Spending(organization.database, lifetime=timedelta(0)).reserve(organization.organization_id, 10)
     assert (await organization.ok("GET", "/budget"))["used"] == 0
@@ -106,7 +108,9 @@ async def test_reservations_left_by_a_crash_cause_no_budget_warning(organization
     assert await warnings_sent(organization) == []
 
 
-async def test_spending_missing_in_the_row_is_found_in_the_ledger_within_an_hour(organization: Organization) -> None:
+async def test_spending_missing_in_the_row_is_found_in_the_ledger_within_an_hour(
+    organization: OrganizationClient,
+) -> None:
     await set_budget(organization, soft=10)
     await spend(organization, 10)
     await change_row(organization, used=0)
@@ -117,7 +121,7 @@ async def test_spending_missing_in_the_row_is_found_in_the_ledger_within_an_hour
     assert await warnings_sent(organization) == [("spu", 10, 10)]
 
 
-async def test_kb_api_watches_until_it_stops(organization: Organization) -> None:
+async def test_kb_api_watches_until_it_stops(organization: OrganizationClient) -> None:
     await set_budget(organization, soft=1)
     await spend(organization, 1)
     stop = asyncio.Event()

@@ -17,7 +17,7 @@ from kb_shared.mongo import document_index, documents, kb_slots, knowledge_bases
 from kb_shared.mongo.database import mongo_errors
 from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from tests.integration.kb_api.organization import FenceClosed, Organization
+from tests.integration.kb_api.organization import FenceClosed, OrganizationClient
 from tests.waiting import DEADLINE_S, until
 
 WORKERS = 16
@@ -43,12 +43,12 @@ class Swaps:
         await until(lambda: sum(version == tags_version for _, version in self.committed) >= WORKERS)
 
 
-async def _live(organization: Organization, kb_id: str) -> KnowledgeBase | None:
+async def _live(organization: OrganizationClient, kb_id: str) -> KnowledgeBase | None:
     kb = await knowledge_bases.find(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     return None if kb is None or kb.status is Status.DELETING else kb
 
 
-async def _keep_swapping(organization: Organization, kb_id: str, document_id: str, swaps: Swaps) -> None:
+async def _keep_swapping(organization: OrganizationClient, kb_id: str, document_id: str, swaps: Swaps) -> None:
     """As an indexer does whose document changes all the time, until the KB is gone."""
     await organization.project(document_id, name="Name", tag_ids=("a",))
     document = await documents.find(organization.database, DocumentKey(organization.organization_id, document_id))
@@ -65,7 +65,7 @@ async def _keep_swapping(organization: Organization, kb_id: str, document_id: st
 
 
 @asynccontextmanager
-async def busy(organization: Organization, kb_id: str) -> AsyncIterator[Swaps]:
+async def busy(organization: OrganizationClient, kb_id: str) -> AsyncIterator[Swaps]:
     swaps = Swaps()
 
     async def linger() -> None:
@@ -79,7 +79,7 @@ async def busy(organization: Organization, kb_id: str) -> AsyncIterator[Swaps]:
             worker.cancel()
 
 
-async def test_a_knowledge_base_is_retagged_while_its_documents_are_indexed(organization: Organization) -> None:
+async def test_a_knowledge_base_is_retagged_while_its_documents_are_indexed(organization: OrganizationClient) -> None:
     await organization.tag("a", "b")
     kb_id = (await organization.create(tag_ids=["a"]))["kb_id"]
     path = f"/knowledge-bases/{kb_id}"
@@ -92,7 +92,7 @@ async def test_a_knowledge_base_is_retagged_while_its_documents_are_indexed(orga
     assert (await organization.ok("GET", path))["document_count"] == WORKERS
 
 
-async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organization: Organization) -> None:
+async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organization: OrganizationClient) -> None:
     await organization.tag("a")
     kb_id = (await organization.create(tag_ids=["a"]))["kb_id"]
     async with busy(organization, kb_id), asyncio.timeout(DEADLINE_S):
@@ -102,7 +102,7 @@ async def test_a_knowledge_base_is_deleted_while_its_documents_are_indexed(organ
         assert await organization.database[collection].count_documents({"kb_id": kb_id}) == 0
 
 
-async def test_a_block_on_swaps_ends_by_itself_when_its_process_is_gone(organization: Organization) -> None:
+async def test_a_block_on_swaps_ends_by_itself_when_its_process_is_gone(organization: OrganizationClient) -> None:
     kb_id = (await organization.create())["kb_id"]
     await kb_slots.block_swaps(organization.database, KnowledgeBaseKey(organization.organization_id, kb_id))
     slots = organization.database[kb_slots.NAME]

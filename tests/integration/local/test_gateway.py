@@ -10,9 +10,9 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from kb_local.gateway import Upstream, route_upstream
+from kb_local.gateway import GatewayUpstream, route_upstream
 from kb_local.ports import LOOPBACK, NO_TLS, free_port
-from kb_local.python_server import GatewayServer
+from kb_local.python_server import GatewayProcess
 from tests.noisy_neighbour.connection import connected, head
 from tests.waiting import DEADLINE_S, until
 
@@ -44,7 +44,7 @@ ORG = "/v0/orgs/acme"
         ("/", "kb-api"),
     ],
 )
-def test_search_and_its_companions_go_to_search_and_all_else_to_kb_api(path: str, upstream: Upstream) -> None:
+def test_search_and_its_companions_go_to_search_and_all_else_to_kb_api(path: str, upstream: GatewayUpstream) -> None:
     assert route_upstream(path) == upstream
 
 
@@ -111,9 +111,9 @@ async def echo() -> AsyncIterator[Echo]:
 
 
 @pytest.fixture
-async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
+async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayProcess]:
     no_server = f"http://{LOOPBACK}:{free_port()}"
-    server = GatewayServer(
+    server = GatewayProcess(
         kb_api=f"http://{LOOPBACK}:{echo.port}", kb_search=no_server, port=free_port(), log=tmp_path / "gateway.log"
     )
     await server.start()
@@ -122,7 +122,7 @@ async def gateway(echo: Echo, tmp_path: Path) -> AsyncIterator[GatewayServer]:
 
 
 @pytest.fixture
-async def client(gateway: GatewayServer) -> AsyncIterator[httpx.AsyncClient]:
+async def client(gateway: GatewayProcess) -> AsyncIterator[httpx.AsyncClient]:
     async with httpx.AsyncClient(base_url=gateway.url, trust_env=False, verify=NO_TLS, timeout=30) as client:
         yield client
 
@@ -189,7 +189,7 @@ async def test_a_service_that_dies_over_a_request_is_a_502_because_its_work_may_
 
     async with await asyncio.start_server(hang_up, LOOPBACK, 0) as upstream:
         url = f"http://{LOOPBACK}:{upstream.sockets[0].getsockname()[1]}"
-        server = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+        server = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
         await server.start()
         async with httpx.AsyncClient(trust_env=False, verify=NO_TLS, timeout=30) as client:
             answer = await client.post(f"{server.url}{ORG}/tags", json={})

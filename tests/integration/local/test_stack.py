@@ -16,7 +16,7 @@ from kb_local.mongod import Mongod
 from kb_local.ports import NO_TLS
 from kb_local.stack import Stack
 from kb_local.zygote import Zygote
-from tests.conftest import KafkaCluster, MongoDeployment
+from tests.conftest import KafkaCluster, RunningMongo
 from tests.integration.local.conftest import NO_MODELS, living
 
 
@@ -101,7 +101,7 @@ async def test_a_start_that_fails_leaves_no_process_and_reports_its_cause(tmp_pa
 
 async def test_a_mongodb_with_search_is_used_as_it_is_and_one_without_gets_the_node_in_front(
     tmp_path: Path,
-    mongod: Mongod | MongoDeployment,
+    mongod: Mongod | RunningMongo,
     broker: Broker | KafkaCluster,
     database_name: str,
     topic_prefix: str,

@@ -18,11 +18,11 @@ from mcp_types import TextContent
 from pymongo.errors import AutoReconnect
 
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.python_server import GatewayServer, ModelServer
+from kb_local.python_server import GatewayProcess, ModelServerProcess
 from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
 from kb_search.mcp.document_chunks import read_document_chunks
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
@@ -33,8 +33,8 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.rate_limits import Bucket, reserve
 from tests.integration.search.conftest import ORGANIZATION, key_for
-from tests.integration.search.knowledge import Document, Knowledge, create
-from tests.noisy_neighbour.connection import Connection, connected, head
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
+from tests.noisy_neighbour.connection import RawConnection, connected, head
 from tests.waiting import until
 
 FENCE = "A fence is a write that fails when the truth has changed."
@@ -56,7 +56,7 @@ class ToolOutput:
 class ReachedServer:
     url: str
     database: Database
-    settings: Settings
+    settings: SearchSettings
 
     @asynccontextmanager
     async def client(self, *scopes: Scope, mode: str = "auto") -> AsyncIterator[Client]:
@@ -84,17 +84,17 @@ def limits() -> dict[str, Any]:
 
 @pytest.fixture
 async def reached(
-    search_database: Database, model_server: ModelServer, tmp_path: Path, limits: dict[str, Any]
+    search_database: Database, model_server: ModelServerProcess, tmp_path: Path, limits: dict[str, Any]
 ) -> AsyncIterator[ReachedServer]:
     port, stop = free_port(), asyncio.Event()
-    settings = Settings(local_models_api_base=model_server.api_base, http_port=port, **limits)
+    settings = SearchSettings(local_models_api_base=model_server.api_base, http_port=port, **limits)
     embedder = create_embedder(search_database, settings, patience_s=60)
     chat = create_chat(search_database, settings)
     app = create_app(settings, database=search_database, embedder=embedder, chat=chat)
     serving = asyncio.create_task(server.run(app, settings, stop))
     url = f"http://{LOOPBACK}:{port}"
     await until(lambda: accepts_connections(LOOPBACK, port))
-    gateway = GatewayServer(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
+    gateway = GatewayProcess(kb_api=url, kb_search=url, port=free_port(), log=tmp_path / "gateway.log")
     await gateway.start()
     yield ReachedServer(f"{gateway.url}/mcp", search_database, settings)
     await gateway.stop()
@@ -107,7 +107,7 @@ async def reached(
 @pytest.fixture
 async def knowledge(search_database: Database) -> Knowledge:
     knowledge = await create(search_database, ORGANIZATION, name="Facts")
-    await knowledge.index(Document("fence", [f"{FENCE}\n{FORGED}"], name="fence.md"))
+    await knowledge.index(DocumentToIndex("fence", [f"{FENCE}\n{FORGED}"], name="fence.md"))
     return knowledge
 
 
@@ -135,7 +135,7 @@ async def test_the_sdks_client_lists_the_tools_and_searches_with_them(
 async def test_each_passage_is_a_text_of_its_own_and_neighbours_are_one(
     reached: ReachedServer, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("oven", [f"part {n}" for n in range(3)] + [FENCE, "part 4", "part 5"]))
+    await knowledge.index(DocumentToIndex("oven", [f"part {n}" for n in range(3)] + [FENCE, "part 4", "part 5"]))
     async with reached.client(Scope.SEARCH) as client:
         found = await called(client, "search_knowledge_base", query=FENCE, top_k=2, coalesce_neighbors=1)
     headers = [block.split(" · score")[0] for block in found.blocks]
@@ -147,7 +147,7 @@ async def test_a_key_reaches_nothing_of_another_organization(
     reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     victim = await create(search_database, "victim", name="Canary")
-    await victim.index(Document("secret", [f"canary {FENCE}"]))
+    await victim.index(DocumentToIndex("secret", [f"canary {FENCE}"]))
     async with reached.client(Scope.SEARCH, Scope.READ) as client:
         everywhere = await called(client, "search_knowledge_base", query=FENCE)
         assert [each["document_id"] for each in everywhere.fields["results"]] == ["fence"]
@@ -176,8 +176,8 @@ async def test_errors_are_reported_in_the_result(reached: ReachedServer, knowled
 async def test_a_document_is_read_page_by_page_as_it_is_indexed(
     reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
-    await knowledge.index(Document("long", [f"old {n}" for n in range(5)]))
-    await knowledge.index(Document("long", [f"part {n}" for n in range(120)], name="long.md"))
+    await knowledge.index(DocumentToIndex("long", [f"old {n}" for n in range(5)]))
+    await knowledge.index(DocumentToIndex("long", [f"part {n}" for n in range(120)], name="long.md"))
     async with reached.client(Scope.READ) as client:
         document = {"kb_id": knowledge.kb.kb_id, "document_id": "long"}
         first = await called(client, "get_document_chunks", **document)
@@ -202,7 +202,7 @@ async def test_a_page_of_a_document_has_no_more_than_has_room_and_always_gets_on
     search_database: Database, knowledge: Knowledge
 ) -> None:
     words = {"a": 30, "b": 5, "c": 5, "d": 5}
-    await knowledge.index(Document("wide", [" ".join([word] * count) for word, count in words.items()]))
+    await knowledge.index(DocumentToIndex("wide", [" ".join([word] * count) for word, count in words.items()]))
     wide = MembershipKey(ORGANIZATION, knowledge.kb.kb_id, "wide")
     read = partial(read_document_chunks, search_database, wide, limit=50, max_tokens=12)
     skip: int | None = 0
@@ -218,7 +218,7 @@ async def test_no_document_of_another_organization_is_read(
     reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
     victim = await create(search_database, "victim", name="Canary")
-    await victim.index(Document("secret", ["canary"]))
+    await victim.index(DocumentToIndex("secret", ["canary"]))
     async with reached.client(Scope.ADMIN) as client:
         nonexistent = await called(
             client, "get_document_chunks", kb_id="65f000000000000000000000", document_id="secret"
@@ -244,7 +244,7 @@ async def exhaust_limit(database: Database, operation: str) -> None:
 async def test_calls_count_towards_the_limits_and_a_refusal_is_reported(
     reached: ReachedServer, knowledge: Knowledge, search_database: Database
 ) -> None:
-    await knowledge.index(Document("d", ["one"]))
+    await knowledge.index(DocumentToIndex("d", ["one"]))
     searching: dict[str, Any] = {
         "search_knowledge_base": {"query": FENCE},
         "get_document_chunks": {"kb_id": knowledge.kb.kb_id, "document_id": "d"},
@@ -309,7 +309,7 @@ async def test_calls_are_limited_in_size_number_and_time(reached: ReachedServer)
     # The service itself: a gateway may answer for it.
     url = f"http://{LOOPBACK}:{reached.settings.http_port}"
 
-    async def status_of(connection: Connection, length: int, body: bytes) -> int | None:
+    async def status_of(connection: RawConnection, length: int, body: bytes) -> int | None:
         await connection.send(head("POST", "/mcp", {**start, "Content-Length": str(length)}) + body)
         return await connection.status()
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kb_local.model_server.hash_model import vector_of
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 
 # Its own: at the first call, and pydantic's about its answers.
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning", "ignore::ResourceWarning")
@@ -29,7 +29,7 @@ def litellm() -> Any:
     ("model", "dimensions"), [("hash-64", 64), ("all-MiniLM-L6-v2", 384), ("use-multilingual-v3", 512)]
 )
 async def test_litellm_reads_our_answers(
-    http: httpx.AsyncClient, litellm: Any, model_server: ModelServer, model: str, dimensions: int
+    http: httpx.AsyncClient, litellm: Any, model_server: ModelServerProcess, model: str, dimensions: int
 ) -> None:
     answer = await litellm.aembedding(
         model=f"hosted_vllm/{model}",
@@ -46,7 +46,9 @@ async def test_litellm_reads_our_answers(
         assert np.array_equal(vectors[1], vector_of("two", dimensions=64))
 
 
-async def test_litellm_recognises_our_faults(http: httpx.AsyncClient, litellm: Any, model_server: ModelServer) -> None:
+async def test_litellm_recognises_our_faults(
+    http: httpx.AsyncClient, litellm: Any, model_server: ModelServerProcess
+) -> None:
     expected = [
         ({"status": 429, "retry_after_s": 7}, litellm.RateLimitError),
         ({"status": 401}, litellm.AuthenticationError),

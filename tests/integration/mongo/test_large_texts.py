@@ -8,7 +8,7 @@ from pymongo import AsyncMongoClient
 from kb_local.mongod import Mongod
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.keys import DocumentKey
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.integration.indexer.support import CommandLog
 
 PIECE = b"a line of many\n" * 4_000
@@ -16,7 +16,7 @@ PIECES = 100
 
 
 async def test_a_large_text_is_written_in_parts_while_it_comes(
-    mongod: MongoDeployment | Mongod, database_name: str
+    mongod: RunningMongo | Mongod, database_name: str
 ) -> None:
     log = CommandLog()
     inserts_before: list[int] = []

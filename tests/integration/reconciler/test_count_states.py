@@ -13,7 +13,7 @@ from kb_shared.mongo import circuits, index_jobs, kb_slots, schema
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
-from kb_shared.mongo.index_jobs import IndexJobState, Request
+from kb_shared.mongo.index_jobs import IndexJobState, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -53,7 +53,7 @@ async def test_documents_are_counted_by_state_over_all_organizations(database: D
     kb_id = await indexed(database, "acme", 3)
     command = SyncDocument(organization_id="acme", kb_id=kb_id, document_id="d", reason=Reason.OCR)
     commands = [replace_id(command, n) for n in range(4)]
-    await index_jobs.request(database, [Request(commands, TRACE, NOW)])
+    await index_jobs.request(database, [SyncRequest(commands, TRACE, NOW)])
     rows = database[index_jobs.NAME]
     for document_id, state in (
         ("d1", IndexJobState.FAILED),

@@ -10,7 +10,7 @@ from kb_shared.mongo import chunk_indexes, knowledge_bases, leases
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX, IndexState
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.waiting import until
 
 RECONCILER = "reconciler"
@@ -31,7 +31,7 @@ async def until_ready(knowledge: Knowledge) -> None:
 async def test_a_knowledge_base_from_before_there_were_text_indexes_gets_one_that_finds_its_chunks(
     search_database: Database, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("d1", ["kayak"], metadata={"year": 2024}))
+    await knowledge.index(DocumentToIndex("d1", ["kayak"], metadata={"year": 2024}))
     collection = knowledge.chunks.collection
     await collection.drop_search_index(TEXT_INDEX)
     assert await keep_indexes(search_database, owner=RECONCILER) == 1

@@ -9,17 +9,17 @@ import pytest
 from fastapi import FastAPI
 
 from kb_local.ports import LOOPBACK, NO_TLS, free_port
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_local.server import accepts_connections
 from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.http import server
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from tests.integration.search.conftest import ORGANIZATION, key_for
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.scripted_model import ScriptedModel, scripted_model
 from tests.waiting import until
 
@@ -56,21 +56,21 @@ class Author:
 
 
 @pytest.fixture
-async def scripted(model_server: ModelServer) -> AsyncIterator[ScriptedModel]:
+async def scripted(model_server: ModelServerProcess) -> AsyncIterator[ScriptedModel]:
     async with scripted_model(model_server) as model:
         yield model
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
+def settings(model_server: ModelServerProcess) -> SearchSettings:
     # On a machine that is busy with other things the first call alone may take a minute.
-    return Settings(
+    return SearchSettings(
         local_models_api_base=model_server.api_base, chat_patience_s=60, chat_timeout_s=600, run_max_seconds=600
     )
 
 
 @pytest.fixture
-async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
+async def chat(search_database: Database, settings: SearchSettings) -> AsyncIterator[Chat]:
     chat = create_chat(search_database, settings)
     yield chat
     await chat.close()
@@ -83,20 +83,20 @@ def short_retries(chat: Chat) -> None:
 
 
 @pytest.fixture
-async def app(search_database: Database, settings: Settings, chat: Chat) -> AsyncIterator[FastAPI]:
+async def app(search_database: Database, settings: SearchSettings, chat: Chat) -> AsyncIterator[FastAPI]:
     embedder = create_embedder(search_database, settings, patience_s=60)
     yield create_app(settings, database=search_database, embedder=embedder, chat=chat)
     await embedder.close()
 
 
 @pytest.fixture
-async def author(app: FastAPI, search_database: Database, settings: Settings) -> AsyncIterator[Author]:
+async def author(app: FastAPI, search_database: Database, settings: SearchSettings) -> AsyncIterator[Author]:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
         yield Author(http, await key_for(search_database, settings, ORGANIZATION, Scope.ADMIN))
 
 
 @pytest.fixture
-async def served(author: Author, app: FastAPI, settings: Settings) -> AsyncIterator[Author]:
+async def served(author: Author, app: FastAPI, settings: SearchSettings) -> AsyncIterator[Author]:
     """The author, at the address of a real server in this event loop."""
     port, stop = free_port(), asyncio.Event()
     serving = asyncio.create_task(server.run(app, settings.model_copy(update={"http_port": port}), stop))
@@ -118,6 +118,6 @@ def streamed(author: Author, body: Any) -> AbstractAsyncContextManager[httpx.Res
 async def knowledge(search_database: Database) -> Knowledge:
     """A KB of the author's with two documents."""
     knowledge = await create(search_database, ORGANIZATION, name="Facts")
-    await knowledge.index(Document("fence", [FENCE], name="fence.md"))
-    await knowledge.index(Document("bread", [BREAD], name="bread.md"))
+    await knowledge.index(DocumentToIndex("fence", [FENCE], name="fence.md"))
+    await knowledge.index(DocumentToIndex("bread", [BREAD], name="bread.md"))
     return knowledge

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import Chat
 from tests.integration.runs.conftest import Author
 from tests.scripted_model import ScriptedModel
@@ -16,8 +16,8 @@ QUESTION = [{"role": "user", "content": "x"}]
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(local_models_api_base=model_server.api_base, chat_models=ALLOWED, chat_model=DEMO)
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(local_models_api_base=model_server.api_base, chat_models=ALLOWED, chat_model=DEMO)
 
 
 @pytest.mark.parametrize("model", ["gpt-4o", "demo-extractive-2", "no such model"])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from kb_search.bootstrap import build
 from kb_search.retrieval.query import MAX_TOP_K
 from kb_search.runs.run_request import MAX_ITERATIONS
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import Author
 from tests.integration.search.conftest import ORGANIZATION
@@ -125,7 +125,7 @@ async def test_iterations_have_bounds_wherever_they_are_set(author: Author) -> N
 
 
 async def test_a_search_service_creates_the_index_that_keeps_runs_for_ninety_days(
-    search_database: Database, search_node: SearchNode
+    search_database: Database, search_node: SearchNodeProcess
 ) -> None:
     async def lifetimes() -> list[timedelta]:
         indexes = await search_database["runs"].index_information()
@@ -135,7 +135,7 @@ async def test_a_search_service_creates_the_index_that_keeps_runs_for_ninety_day
     async def is_there() -> bool:
         return bool(await lifetimes())
 
-    settings = Settings(mongo_uri=search_node.uri, mongo_database=search_database.name)
+    settings = SearchSettings(mongo_uri=search_node.uri, mongo_database=search_database.name)
     async with build(settings, asyncio.Event()):
         await until(is_there)
     assert await lifetimes() == [timedelta(days=90)]

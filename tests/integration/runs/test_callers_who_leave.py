@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.store import runs
 from kb_search.store.runs import Run, RunStatus
@@ -43,7 +43,7 @@ Caller: TypeAlias = Callable[[Author, Any], AbstractAsyncContextManager[None]]
 
 
 @dataclass
-class Work:
+class OngoingWork:
     """Calls of the model and searches, which is all that a run does."""
 
     begun: int = 0
@@ -72,8 +72,8 @@ class Work:
 
 
 @pytest.fixture
-def work(monkeypatch: pytest.MonkeyPatch) -> Work:
-    work = Work()
+def work(monkeypatch: pytest.MonkeyPatch) -> OngoingWork:
+    work = OngoingWork()
     monkeypatch.setattr(Chat, "complete", work.watched(Chat.complete))
     monkeypatch.setattr(KnowledgeBaseSearch, "search_several", work.watched(KnowledgeBaseSearch.search_several))
     return work
@@ -86,7 +86,7 @@ class WatchedRuns:
     author: Author
     scripted: ScriptedModel
     database: Database
-    work: Work
+    work: OngoingWork
     kb_id: str
 
     @property
@@ -109,13 +109,13 @@ class WatchedRuns:
 
 @pytest.fixture
 def watched(
-    served: Author, scripted: ScriptedModel, search_database: Database, knowledge: Knowledge, work: Work
+    served: Author, scripted: ScriptedModel, search_database: Database, knowledge: Knowledge, work: OngoingWork
 ) -> WatchedRuns:
     return WatchedRuns(served, scripted, search_database, work, knowledge.kb.kb_id)
 
 
 @pytest.fixture
-async def hanging_embeddings(model_server: ModelServer) -> AsyncIterator[Callable[[], Awaitable[object]]]:
+async def hanging_embeddings(model_server: ModelServerProcess) -> AsyncIterator[Callable[[], Awaitable[object]]]:
     """Let embeddings hang until the test calls what it is given."""
     fault = {"kind": "hang", "hang_s": HANG_S, "model": MODEL}
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS) as http:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.mongo import document_texts
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
@@ -16,7 +16,7 @@ from kb_shared.text.tokens import count_tokens
 from tests.integration.runs.conftest import Author
 from tests.integration.runs.projection import hear_of_deletion, hear_of_tags, hear_of_text
 from tests.integration.search.conftest import ORGANIZATION, key_for
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.scripted_model import ScriptedModel
 
 QUESTION = [{"role": "user", "content": "Who signed it?"}]
@@ -86,7 +86,7 @@ async def test_the_model_sees_the_text_as_data_before_the_question_and_the_run_s
 
 
 async def test_a_key_that_may_only_search_reads_no_document_through_a_run(
-    asked: Asked, search_database: Database, settings: Settings
+    asked: Asked, search_database: Database, settings: SearchSettings
 ) -> None:
     await asked.hear(SENTENCE)
     body = {"messages": QUESTION, "model": asked.scripted.name, "document_id": "contract"}
@@ -124,7 +124,9 @@ async def test_prompts_and_agents_run_on_a_document_too(asked: Asked, knowledge:
 
 
 @pytest.mark.parametrize("copies", [4_000, LARGE_BYTES // len(SENTENCE)])
-async def test_a_long_text_is_cut_after_a_sentence_and_marked(asked: Asked, settings: Settings, copies: int) -> None:
+async def test_a_long_text_is_cut_after_a_sentence_and_marked(
+    asked: Asked, settings: SearchSettings, copies: int
+) -> None:
     await asked.hear(SENTENCE * copies)
     run = await asked.run()
     shown = data_of(run["messages"][1]["content"], run["messages"])
@@ -184,7 +186,7 @@ async def test_a_model_that_obeys_what_the_document_says_reaches_nothing_else(
     other = await create(asked.database, ORGANIZATION, name="Other")
     victim = await create(asked.database, "victim", name="Victim")
     for each in (other, victim):
-        await each.index(Document("secret", ["canary: for the victim alone"]))
+        await each.index(DocumentToIndex("secret", ["canary: for the victim alone"]))
     await hear_of_text(asked.database, "victim", "secret", "canary: for the victim alone")
     orders = [
         {"query": "canary", "kb_id": other.kb.kb_id},

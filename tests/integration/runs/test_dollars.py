@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.models import BundledChatModel
 from kb_shared.mongo import budgets
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database
 from kb_shared.prices import NANO_USD, ModelPrice
 from tests.integration.runs.conftest import Author
@@ -23,8 +23,8 @@ UNPRICED = "gpt-unpriced"
 
 
 @pytest.fixture
-def settings(model_server: ModelServer, scripted: ScriptedModel) -> Settings:
-    return Settings(
+def settings(model_server: ModelServerProcess, scripted: ScriptedModel) -> SearchSettings:
+    return SearchSettings(
         local_models_api_base=model_server.api_base,
         chat_patience_s=60,
         chat_timeout_s=600,
@@ -34,7 +34,7 @@ def settings(model_server: ModelServer, scripted: ScriptedModel) -> Settings:
 
 
 async def limit(database: Database, usd: float) -> None:
-    await budgets.set_limits(database, ORGANIZATION, Limits(hard_nano_usd=round(usd * NANO_USD)))
+    await budgets.set_limits(database, ORGANIZATION, BudgetLimits(hard_nano_usd=round(usd * NANO_USD)))
 
 
 async def ask(author: Author, **body: Any) -> tuple[int, dict[str, Any]]:

@@ -10,8 +10,8 @@ import pytest
 from fastapi import FastAPI
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.http.dependencies import get_provided
 from tests.fair_queue_load import has_active, has_waiting, hold_turns
@@ -31,8 +31,8 @@ Ask: TypeAlias = Callable[[Author, str, str], Coroutine[Any, Any, str]]
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(local_models_api_base=model_server.api_base, http_max_active_of_organization=1)
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(local_models_api_base=model_server.api_base, http_max_active_of_organization=1)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ async def test_a_search_waits_for_the_turn_of_its_organization(
 
 
 async def test_while_the_vector_of_a_query_is_waited_for_another_search_is_answered(
-    served: Author, knowledge: Knowledge, queue: FairQueue, model_server: ModelServer
+    served: Author, knowledge: Knowledge, queue: FairQueue, model_server: ModelServerProcess
 ) -> None:
     text_search = {"query": "fence", "mode": "text"}
     fault = {"kind": "hang", "hang_s": HANG_S, "model": MODEL}

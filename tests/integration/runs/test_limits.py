@@ -2,8 +2,8 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.http import request_limits
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
@@ -21,8 +21,8 @@ def _refresh_limits_on_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(
         local_models_api_base=model_server.api_base, runs_per_minute_of_key=1, runs_per_minute_of_organization=1
     )
 
@@ -38,7 +38,7 @@ async def exhaust_limit(database: Database, whose: str) -> None:
 
 
 async def test_a_key_and_an_organization_have_limits_that_say_when_to_come_again(
-    app: FastAPI, search_database: Database, settings: Settings
+    app: FastAPI, search_database: Database, settings: SearchSettings
 ) -> None:
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
         one, other = [

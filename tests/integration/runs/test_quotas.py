@@ -2,16 +2,16 @@
 
 import pytest
 
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from tests.integration.runs.conftest import Author
 
 DEMO = "demo-extractive"
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(
         local_models_api_base=model_server.api_base, chat_model=DEMO, max_prompts=2, max_agents=2, max_threads=2
     )
 

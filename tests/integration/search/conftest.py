@@ -8,16 +8,16 @@ import pytest
 from fastapi import FastAPI
 from pymongo import AsyncMongoClient
 
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
-from tests.conftest import MongoDeployment
+from tests.conftest import RunningMongo
 from tests.integration.indexer.support import CommandLog
 from tests.integration.search.knowledge import Knowledge, create
 from tests.integration.search.lifespan import running
@@ -26,7 +26,7 @@ ORGANIZATION = "acme"
 
 
 @dataclass(frozen=True)
-class Searcher:
+class SearchingCaller:
     """Caller with a key of an organization."""
 
     http: httpx.AsyncClient
@@ -48,26 +48,26 @@ class Searcher:
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(local_models_api_base=model_server.api_base)
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(local_models_api_base=model_server.api_base)
 
 
 @pytest.fixture
-async def embedder(search_database: Database, settings: Settings) -> AsyncIterator[Embedder]:
+async def embedder(search_database: Database, settings: SearchSettings) -> AsyncIterator[Embedder]:
     embedder = create_embedder(search_database, settings, patience_s=0.2)
     yield embedder
     await embedder.close()
 
 
 @pytest.fixture
-async def chat(search_database: Database, settings: Settings) -> AsyncIterator[Chat]:
+async def chat(search_database: Database, settings: SearchSettings) -> AsyncIterator[Chat]:
     chat = create_chat(search_database, settings)
     yield chat
     await chat.close()
 
 
 @pytest.fixture
-def app(search_database: Database, settings: Settings, embedder: Embedder, chat: Chat) -> FastAPI:
+def app(search_database: Database, settings: SearchSettings, embedder: Embedder, chat: Chat) -> FastAPI:
     return create_app(settings, database=search_database, embedder=embedder, chat=chat)
 
 
@@ -81,18 +81,18 @@ async def http(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-NewSearcher = Callable[..., Awaitable[Searcher]]
+NewSearcher = Callable[..., Awaitable[SearchingCaller]]
 
 
 @pytest.fixture
-def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: Settings) -> NewSearcher:
-    async def make(organization_id: str = ORGANIZATION, *, scope: Scope = Scope.SEARCH) -> Searcher:
-        return Searcher(http, await key_for(search_database, settings, organization_id, scope))
+def new_searcher(http: httpx.AsyncClient, search_database: Database, settings: SearchSettings) -> NewSearcher:
+    async def make(organization_id: str = ORGANIZATION, *, scope: Scope = Scope.SEARCH) -> SearchingCaller:
+        return SearchingCaller(http, await key_for(search_database, settings, organization_id, scope))
 
     return make
 
 
-async def key_for(database: Database, settings: Settings, organization_id: str, *scopes: Scope) -> str:
+async def key_for(database: Database, settings: SearchSettings, organization_id: str, *scopes: Scope) -> str:
     """An API key; it may search if no scopes are given."""
     key_id, whole_key = api_keys.create_secret_key()
     key = ApiKey(key_id, organization_id, "test", frozenset(scopes or {Scope.SEARCH}), datetime.now(UTC), None, None)
@@ -101,7 +101,7 @@ async def key_for(database: Database, settings: Settings, organization_id: str, 
 
 
 @pytest.fixture
-async def searcher(new_searcher: NewSearcher) -> Searcher:
+async def searcher(new_searcher: NewSearcher) -> SearchingCaller:
     return await new_searcher()
 
 
@@ -118,12 +118,12 @@ def command_log() -> CommandLog:
 
 @pytest.fixture
 async def watched(
-    search_node: MongoDeployment | SearchNode,
+    search_node: RunningMongo | SearchNodeProcess,
     search_database: Database,
-    settings: Settings,
+    settings: SearchSettings,
     chat: Chat,
     command_log: CommandLog,
-) -> AsyncIterator[Searcher]:
+) -> AsyncIterator[SearchingCaller]:
     """A searcher all of whose commands are logged."""
     async with AsyncMongoClient[dict[str, Any]](
         search_node.uri, tz_aware=True, event_listeners=[command_log]
@@ -135,5 +135,5 @@ async def watched(
             running(app),
             httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http,
         ):
-            yield Searcher(http, await key_for(database, settings, ORGANIZATION, Scope.SEARCH, Scope.READ))
+            yield SearchingCaller(http, await key_for(database, settings, ORGANIZATION, Scope.SEARCH, Scope.READ))
         await embedder.close()

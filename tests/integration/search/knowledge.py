@@ -32,7 +32,7 @@ def relevance(query: str, text: str) -> float:
 
 
 @dataclass(frozen=True)
-class Document:
+class DocumentToIndex:
     document_id: str
     texts: Sequence[str]
     name: str = "a.pdf"
@@ -84,13 +84,13 @@ class Knowledge:
     def chunks(self) -> Chunks:
         return vectors.chunks_of(self.database, self.kb)
 
-    async def index(self, document: Document, *, searchable: bool = True) -> None:
+    async def index(self, document: DocumentToIndex, *, searchable: bool = True) -> None:
         """Swap the document in; by default wait until the search index has all of it."""
         await in_transaction(self.database, lambda session: self._swap(session, document))
         if searchable:
             await self.wait_until_found(document)
 
-    async def _swap(self, session: MongoSession, document: Document) -> None:
+    async def _swap(self, session: MongoSession, document: DocumentToIndex) -> None:
         organization_id, kb_id = self.kb.organization_id, self.kb.kb_id
         version, _ = await document_index.begin_swap(
             self.database, session, MembershipKey(organization_id, kb_id, document.document_id)
@@ -131,7 +131,7 @@ class Knowledge:
             ),
         )
 
-    async def wait_until_found(self, document: Document) -> None:
+    async def wait_until_found(self, document: DocumentToIndex) -> None:
         wanted = set(vectors.chunk_ids(document.document_id, document.chunks()))
         filters = {"document_name": document.name, "upload_date": document.upload_date}
 
@@ -147,7 +147,7 @@ class Knowledge:
 
         await until(found, what=f"all of {document.document_id!r} in the index")
 
-    async def _in_text_index(self, document: Document) -> set[str]:
+    async def _in_text_index(self, document: DocumentToIndex) -> set[str]:
         filters = [
             {"equals": {"path": "document_id", "value": document.document_id}},
             {"equals": {"path": "document_name", "value": document.name}},

@@ -10,17 +10,17 @@ from pymongo import AsyncMongoClient
 from kb_local.model_server.hash_model import vector_of
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from kb_shared.mongo import chunk_indexes, document_index, search_indexes, vectors
 from kb_shared.mongo.chunk_indexes import NAMES
 from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
 from kb_shared.mongo.index_queries import query_vector_index
 from kb_shared.mongo.keys import MembershipKey
-from tests.conftest import MongoDeployment
-from tests.integration.search.conftest import ORGANIZATION, Searcher
+from tests.conftest import RunningMongo
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
 from tests.integration.search.knowledge import (
     DIMENSIONS,
-    Document,
+    DocumentToIndex,
     Knowledge,
     create,
     knowledge_is_queryable,
@@ -34,13 +34,11 @@ THERE = {A, B, C}
 
 
 @pytest.fixture
-async def search_database(
-    mongod: MongoDeployment | Mongod, database_name: str, tmp_path: Path
-) -> AsyncIterator[Database]:
+async def search_database(mongod: RunningMongo | Mongod, database_name: str, tmp_path: Path) -> AsyncIterator[Database]:
     """Behind a search node that hears of changes and does not follow them in the time of a test."""
-    if isinstance(mongod, MongoDeployment):
+    if isinstance(mongod, RunningMongo):
         pytest.skip("only the search node can be told how far to trail")
-    node = SearchNode(mongod=mongod.address, port=free_port(), log=tmp_path / "node.log", lag_ms=3_600_000)
+    node = SearchNodeProcess(mongod=mongod.address, port=free_port(), log=tmp_path / "node.log", lag_ms=3_600_000)
     await node.start()
     async with AsyncMongoClient[Row](node.uri, tz_aware=True) as client:
         yield client[database_name]
@@ -52,9 +50,9 @@ async def search_database(
 async def after_a_deletion(search_database: Database) -> Knowledge:
     """Three chunks, and 120 better ones that have left and that the indexes still find."""
     knowledge = await create(search_database, ORGANIZATION)
-    gone = Document("gone", GONE, metadata={"year": 2025})
+    gone = DocumentToIndex("gone", GONE, metadata={"year": 2025})
     await knowledge.index(gone, searchable=False)
-    await knowledge.index(Document("there", sorted(THERE), metadata={"year": 2025}), searchable=False)
+    await knowledge.index(DocumentToIndex("there", sorted(THERE), metadata={"year": 2025}), searchable=False)
     # Indexes that are built find what is there already.
     for name in NAMES:
         await knowledge.chunks.collection.drop_search_index(name)
@@ -82,7 +80,7 @@ def contents(answer: dict[str, Any]) -> set[str]:
 @pytest.mark.parametrize("small_up_to", [1_000, 0])
 @pytest.mark.parametrize("criteria", [{}, {"metadata_filter": {"year": 2025}}])
 async def test_remaining_documents_are_found_behind_deleted_ones(
-    searcher: Searcher,
+    searcher: SearchingCaller,
     after_a_deletion: Knowledge,
     monkeypatch: pytest.MonkeyPatch,
     criteria: dict[str, Any],

@@ -5,14 +5,14 @@ from typing import Any
 import pytest
 
 from kb_shared.mongo.database import Database
-from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
-from tests.integration.search.knowledge import JANUARY, Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller
+from tests.integration.search.knowledge import JANUARY, DocumentToIndex, Knowledge, create
 
 CANARY = "canary7f3a"
-SECRET = Document(
+SECRET = DocumentToIndex(
     "same-id", [f"{CANARY} kayak", f"{CANARY} next"], name=f"{CANARY}.pdf", tag_ids=["t1"], metadata={"year": 2025}
 )
-OWN = Document("same-id", ["my kayak", "my next"], name="mine.pdf", tag_ids=["t1"], metadata={"year": 2025})
+OWN = DocumentToIndex("same-id", ["my kayak", "my next"], name="mine.pdf", tag_ids=["t1"], metadata={"year": 2025})
 FILTERS: list[dict[str, Any]] = [
     {},
     {"document_ids": ["same-id"]},
@@ -40,12 +40,12 @@ async def own(search_database: Database) -> Knowledge:
             stray = {"_id": f"same-id:{name}{row['chunk_index']}:0", **right}
             await own.chunks.collection.insert_one(row | stray)
     # The indexes have the strays by the time that they have this.
-    await own.index(Document("marker", ["marker"]))
+    await own.index(DocumentToIndex("marker", ["marker"]))
     return own
 
 
 async def test_no_mode_and_no_filter_shows_another_organizations_document(
-    searcher: Searcher, new_searcher: NewSearcher, own: Knowledge
+    searcher: SearchingCaller, new_searcher: NewSearcher, own: Knowledge
 ) -> None:
     several = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
     shown = 0

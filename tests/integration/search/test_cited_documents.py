@@ -7,8 +7,8 @@ import bson
 from kb_search.store import runs
 from kb_shared.mongo.database import Database
 from tests.integration.indexer.support import CommandLog
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 
 MANY = 2_000
 
@@ -20,11 +20,11 @@ async def cite(database: Database, kb_id: str, document_ids: list[str], *, organ
 
 
 async def test_commands_for_documents_that_are_never_cited_do_not_grow_with_cited_ones(
-    watched: Searcher, knowledge: Knowledge, search_database: Database, command_log: CommandLog
+    watched: SearchingCaller, knowledge: Knowledge, search_database: Database, command_log: CommandLog
 ) -> None:
     other = await create(search_database, ORGANIZATION)
     for document_id in ("cited", "fresh", "unread", "worn"):
-        await knowledge.index(Document(document_id, [document_id], name=f"{document_id}.md"), searchable=False)
+        await knowledge.index(DocumentToIndex(document_id, [document_id], name=f"{document_id}.md"), searchable=False)
     await cite(search_database, knowledge.kb.kb_id, ["cited", *(f"left {n}" for n in range(MANY))])
     await cite(search_database, knowledge.kb.kb_id, ["cited", "worn"])
     # Neither in another KB nor by another organization.

@@ -8,8 +8,8 @@ import pytest
 
 from kb_search.retrieval.chunk_counts import ChunkCounts
 from tests.integration.indexer.support import CommandLog
-from tests.integration.search.conftest import Searcher
-from tests.integration.search.knowledge import Document, Knowledge, relevance
+from tests.integration.search.conftest import SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, relevance
 
 QUERY = "kayak"
 BESIDE_SEARCHES = ("aggregate kb_slots", "update knowledge_bases", "insert query_log")
@@ -21,12 +21,12 @@ async def library(knowledge: Knowledge) -> Knowledge:
     """More chunks than the vector index is asked for; the only one with the word is the farthest."""
     texts = sorted((f"filler {n}" for n in range(130)), key=lambda text: relevance(QUERY, text), reverse=True)
     far = min((f"{QUERY} {n}" for n in range(100)), key=lambda text: relevance(QUERY, text))
-    await knowledge.index(Document("d", [*texts, far]))
+    await knowledge.index(DocumentToIndex("d", [*texts, far]))
     return knowledge
 
 
 async def test_a_query_asked_again_costs_one_look_at_each_index_and_one_at_key_kb_and_hits(
-    watched: Searcher, library: Knowledge, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog
 ) -> None:
     for mode, legs in {"vector": 1, "text": 1, "hybrid": 2}.items():
         first = await watched.search(library, QUERY, mode=mode, top_k=20)
@@ -42,7 +42,7 @@ async def test_a_query_asked_again_costs_one_look_at_each_index_and_one_at_key_k
 
 
 async def test_concurrent_first_searches_share_the_queries_for_key_and_kb(
-    watched: Searcher, library: Knowledge, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog
 ) -> None:
     command_log.clear()
     answers = await asyncio.gather(*(watched.search(library, QUERY, mode="text") for _ in range(8)))
@@ -54,7 +54,7 @@ async def test_concurrent_first_searches_share_the_queries_for_key_and_kb(
 
 
 async def test_least_relevance_costs_no_further_look(
-    watched: Searcher, library: Knowledge, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog
 ) -> None:
     await watched.search(library, QUERY)
     command_log.clear()
@@ -64,7 +64,7 @@ async def test_least_relevance_costs_no_further_look(
 
 
 async def test_a_large_kb_is_asked_for_twenty_candidates_a_hit_and_a_small_one_exactly(
-    watched: Searcher, library: Knowledge, command_log: CommandLog, monkeypatch: pytest.MonkeyPatch
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def stages(**fields: Any) -> list[dict[str, Any]]:
         command_log.clear()

@@ -18,8 +18,8 @@ from kb_search.filters.text_filter import to_operator
 from kb_shared.mongo.chunk_indexes import TEXT_INDEX, VECTOR_INDEX
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.vector import to_binary
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import DIMENSIONS, JANUARY, Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DIMENSIONS, JANUARY, DocumentToIndex, Knowledge, create
 from tests.reference_filter import ReferenceDocument, matches_filter
 
 ANY_PATH = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/{'0' * 24}/search"
@@ -32,7 +32,7 @@ VALUES: list[Any] = [True, False, 0, 1, 1.0, 1.5, -7, 2**53 + 1, 2.0**53, "1", "
 DAYS = [JANUARY + timedelta(days=day) for day in range(-2, 3)]
 
 CORPUS = [
-    Document(
+    DocumentToIndex(
         f"d{n}",
         [f"text {n}"],
         name=NAMES[n % 3],
@@ -92,7 +92,7 @@ async def corpus(search_client: AsyncMongoClient[Row]) -> AsyncIterator[Corpus]:
     await search_client.drop_database(database.name)
 
 
-def matches(document: Document, criteria: Criteria) -> bool:
+def matches(document: DocumentToIndex, criteria: Criteria) -> bool:
     """Apply the criteria to a document of its upstream as the documentation describes them."""
     since, until = criteria.upload_date_from, criteria.upload_date_to
     return (
@@ -176,11 +176,13 @@ def test_both_indexes_and_mongodb_find_exactly_the_documents_that_match(corpus: 
     assert corpus.found_by_words([to_operator(clause) for clause in clauses]) == expected
 
 
-async def test_comparisons_over_http_find_exactly_what_they_say(searcher: Searcher, search_database: Database) -> None:
+async def test_comparisons_over_http_find_exactly_what_they_say(
+    searcher: SearchingCaller, search_database: Database
+) -> None:
     knowledge = await create(search_database, ORGANIZATION, filterable_metadata=("year", "lang"))
-    await knowledge.index(Document("d1", ["1"], tag_ids=["t1"], metadata={"year": 2024, "lang": "de"}))
-    await knowledge.index(Document("d2", ["2"], tag_ids=["t1", "t2"], metadata={"year": 2025, "lang": "en"}))
-    await knowledge.index(Document("d3", ["3"], name="b.pdf"))
+    await knowledge.index(DocumentToIndex("d1", ["1"], tag_ids=["t1"], metadata={"year": 2024, "lang": "de"}))
+    await knowledge.index(DocumentToIndex("d2", ["2"], tag_ids=["t1", "t2"], metadata={"year": 2025, "lang": "en"}))
+    await knowledge.index(DocumentToIndex("d3", ["3"], name="b.pdf"))
     cases: list[tuple[dict[str, Any], set[str]]] = [
         ({"year": {"$gte": 2025}}, {"d2"}),
         ({"year": {"$gt": 2023, "$lt": 2025.0}}, {"d1"}),
@@ -199,7 +201,7 @@ async def test_comparisons_over_http_find_exactly_what_they_say(searcher: Search
 
 
 async def test_a_comparison_of_a_key_without_a_filter_path_says_what_to_do(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
     response = await searcher.post(knowledge, {"query": "x", "metadata_filter": {"year": {"$gte": 2020}}})
     problem = response.json()
@@ -209,19 +211,19 @@ async def test_a_comparison_of_a_key_without_a_filter_path_says_what_to_do(
 
 
 async def test_a_key_that_the_indexes_do_not_know_yet_is_for_later(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     knowledge = await create(
         search_database, ORGANIZATION, filterable_metadata=("year", "lang"), filters_building=("lang",)
     )
-    await knowledge.index(Document("d1", ["1"], metadata={"year": 2024, "lang": "de"}))
+    await knowledge.index(DocumentToIndex("d1", ["1"], metadata={"year": 2024, "lang": "de"}))
     response = await searcher.post(knowledge, {"query": "x", "metadata_filter": {"lang": {"$ne": "en"}}})
     assert (response.status_code, response.json()["type"]) == (409, "filter-building")
     assert int(response.headers["retry-after"]) >= 1
     assert await found(searcher, knowledge, metadata_filter={"year": {"$gt": 2000}, "lang": "de"}) == {"d1"}
 
 
-async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[str]:
+async def found(searcher: SearchingCaller, knowledge: Knowledge, **fields: Any) -> set[str]:
     """Search in every mode and return the hits, which must be equal; all texts are numbers."""
     by_mode = [
         {
@@ -235,12 +237,12 @@ async def found(searcher: Searcher, knowledge: Knowledge, **fields: Any) -> set[
 
 
 async def test_w11_filters_find_exactly_what_they_say_by_words_as_by_vectors(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("d1", ["1"], tag_ids=["t1"], metadata={"year": 2024, "lang": "de"}))
-    await knowledge.index(Document("d2", ["2"], tag_ids=["t1", "t2"], metadata={"year": 2025, "lang": "en"}))
+    await knowledge.index(DocumentToIndex("d1", ["1"], tag_ids=["t1"], metadata={"year": 2024, "lang": "de"}))
+    await knowledge.index(DocumentToIndex("d2", ["2"], tag_ids=["t1", "t2"], metadata={"year": 2025, "lang": "en"}))
     later = datetime(2026, 6, 1, tzinfo=UTC)
-    await knowledge.index(Document("d3", ["3"], name="grün.pdf", metadata={"year": 2025}, upload_date=later))
+    await knowledge.index(DocumentToIndex("d3", ["3"], name="grün.pdf", metadata={"year": 2025}, upload_date=later))
     cases: list[tuple[dict[str, Any], set[str]]] = [
         ({}, {"d1", "d2", "d3"}),
         ({"document_ids": ["d1", "d3", "no"]}, {"d1", "d3"}),
@@ -319,7 +321,7 @@ async def test_w11_filters_find_exactly_what_they_say_by_words_as_by_vectors(
     ids=lambda value: value if isinstance(value, str) else repr(value)[:40],
 )
 async def test_a_filter_that_cannot_be_searched_is_refused_by_name(
-    searcher: Searcher, field: str, fields: dict[str, Any]
+    searcher: SearchingCaller, field: str, fields: dict[str, Any]
 ) -> None:
     response = await searcher.post(ANY_PATH, {"query": "x", **fields})
     assert response.status_code == 422
@@ -346,7 +348,7 @@ async def test_a_filter_that_cannot_be_searched_is_refused_by_name(
     ],
     ids=lambda body: repr(body)[:50],
 )
-async def test_no_body_however_hostile_is_our_fault(searcher: Searcher, body: bytes) -> None:
+async def test_no_body_however_hostile_is_our_fault(searcher: SearchingCaller, body: bytes) -> None:
     response = await searcher.post_bytes(ANY_PATH, body)
     assert response.status_code in {400, 415, 422}
     assert response.headers["content-type"] == "application/problem+json"

@@ -5,16 +5,16 @@ from collections.abc import Awaitable, Callable
 import httpx
 import pytest
 
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.http import request_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.rate_limits import Bucket, reserve
-from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller
 from tests.integration.search.knowledge import Knowledge
 
 SEVERAL = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
-Ask = Callable[[Searcher], Awaitable[httpx.Response]]
+Ask = Callable[[SearchingCaller], Awaitable[httpx.Response]]
 
 
 @pytest.fixture(autouse=True)
@@ -24,8 +24,8 @@ def _refresh_limits_on_each_request(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def settings(model_server: ModelServer) -> Settings:
-    return Settings(
+def settings(model_server: ModelServerProcess) -> SearchSettings:
+    return SearchSettings(
         local_models_api_base=model_server.api_base,
         searches_per_minute_of_key=1,
         searches_per_minute_of_organization=1_000,
@@ -36,7 +36,7 @@ def settings(model_server: ModelServer) -> Settings:
 def ask(request: pytest.FixtureRequest, knowledge: Knowledge) -> Ask:
     path = knowledge.path if request.param == "one" else SEVERAL
 
-    async def post(searcher: Searcher) -> httpx.Response:
+    async def post(searcher: SearchingCaller) -> httpx.Response:
         return await searcher.post(path, {"query": "x", "mode": "text"})
 
     return post
@@ -48,7 +48,7 @@ async def exhaust_limit(database: Database, whose: str) -> None:
     assert (await reserve(database, bucket, requests=1_000, tokens=0, longest_wait_s=1e9)).made
 
 
-def key_of(searcher: Searcher) -> str:
+def key_of(searcher: SearchingCaller) -> str:
     return f"key/{searcher.key.split('_')[1]}"
 
 
@@ -71,7 +71,7 @@ async def test_a_key_and_an_organization_have_limits_of_searches(
 
 
 async def test_a_search_that_the_organization_is_refused_costs_the_key_nothing(
-    ask: Ask, searcher: Searcher, search_database: Database
+    ask: Ask, searcher: SearchingCaller, search_database: Database
 ) -> None:
     await exhaust_limit(search_database, "organization")
     for _ in range(3):

@@ -15,8 +15,8 @@ from kb_shared.mongo.database import Database, in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.mongo.vectors import Chunks
-from tests.integration.search.conftest import Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.integration.search.conftest import SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create, relevance
 
 Meanwhile = Callable[[Callable[[], Awaitable[object]]], None]
 QUERY = "old 1"
@@ -45,10 +45,10 @@ def contents(answer: dict[str, Any]) -> set[str]:
 
 
 async def test_a_replaced_document_is_shown_in_one_version(
-    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
-    await knowledge.index(Document("d", ["old 1", "old 2"]))
-    replaced = Document("d", ["new 1", "new 2"])
+    await knowledge.index(DocumentToIndex("d", ["old 1", "old 2"]))
+    replaced = DocumentToIndex("d", ["new 1", "new 2"])
     after_the_index_has_answered(lambda: knowledge.index(replaced))
     # The page is full, so that the index, which knows the new version by now, is not asked once more.
     assert contents(await searcher.search(knowledge, QUERY, top_k=2)) == {"old 1", "old 2"}
@@ -56,50 +56,50 @@ async def test_a_replaced_document_is_shown_in_one_version(
 
 
 async def test_only_the_unchanged_chunks_of_a_partly_changed_document_are_shown(
-    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
-    await knowledge.index(Document("d", ["old 1", "stays"]))
-    after_the_index_has_answered(lambda: knowledge.index(Document("d", ["new 1", "stays"])))
+    await knowledge.index(DocumentToIndex("d", ["old 1", "stays"]))
+    after_the_index_has_answered(lambda: knowledge.index(DocumentToIndex("d", ["new 1", "stays"])))
     assert contents(await searcher.search(knowledge, QUERY, top_k=1)) == {"stays"}
 
 
 async def test_replaced_chunks_that_fill_a_page_are_superseded_by_live_chunks_below(
-    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     texts = sorted((f"text {n}" for n in range(36)), key=lambda text: relevance(QUERY, text), reverse=True)
     replaced, stays, others = texts[:15], texts[15], texts[16:]
-    await knowledge.index(Document("e", others))
-    await knowledge.index(Document("d", [*replaced, stays]))
+    await knowledge.index(DocumentToIndex("e", others))
+    await knowledge.index(DocumentToIndex("d", [*replaced, stays]))
     assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=12)) == {*replaced[:12]}
-    after_the_index_has_answered(lambda: knowledge.index(Document("d", [stays])))
+    after_the_index_has_answered(lambda: knowledge.index(DocumentToIndex("d", [stays])))
     assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=10)) == {stays, *others[:9]}
 
 
 async def test_a_live_chunk_below_min_score_still_hides_the_chunks_that_it_replaced(
-    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
     texts = sorted((f"text {n}" for n in range(200)), key=lambda text: relevance(QUERY, text), reverse=True)
     best, second, stays = texts[0], texts[1], texts[-1]
     least = (relevance(QUERY, second) + relevance(QUERY, stays)) / 2
     for document_id, text in (("a", best), ("b", second)):
-        await knowledge.index(Document(document_id, [text]))
-    await knowledge.index(Document("d", [QUERY, stays]))
-    after_the_index_has_answered(lambda: knowledge.index(Document("d", [stays])))
+        await knowledge.index(DocumentToIndex(document_id, [text]))
+    await knowledge.index(DocumentToIndex("d", [QUERY, stays]))
+    after_the_index_has_answered(lambda: knowledge.index(DocumentToIndex("d", [stays])))
     assert contents(await searcher.search(knowledge, QUERY, mode="vector", top_k=2, min_score=least)) == {best, second}
 
 
 @pytest.mark.parametrize("mode", ["vector", "hybrid"])
-async def test_the_count_of_few_chunks_is_exact(searcher: Searcher, knowledge: Knowledge, mode: str) -> None:
-    await knowledge.index(Document("d", [f"text {n}" for n in range(12)]))
+async def test_the_count_of_few_chunks_is_exact(searcher: SearchingCaller, knowledge: Knowledge, mode: str) -> None:
+    await knowledge.index(DocumentToIndex("d", [f"text {n}" for n in range(12)]))
     answer = await searcher.search(knowledge, "text", mode=mode, top_k=5)
     assert (answer["total_count"], answer["total_count_is_exact"]) == (12, True)
 
 
 async def test_a_document_that_left_is_not_shown(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
-    await knowledge.index(Document("e", ["other"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("e", ["other"]))
 
     async def leave() -> None:
         await in_transaction(
@@ -114,10 +114,10 @@ async def test_a_document_that_left_is_not_shown(
 
 
 async def test_a_hit_that_no_longer_matches_the_filter_is_not_shown(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"], tag_ids=["t1"]))
-    retagged = Document("d", ["old 1"], tag_ids=["t2"])
+    await knowledge.index(DocumentToIndex("d", ["old 1"], tag_ids=["t1"]))
+    retagged = DocumentToIndex("d", ["old 1"], tag_ids=["t2"])
 
     async def retag() -> None:
         await in_transaction(
@@ -133,18 +133,18 @@ async def test_a_hit_that_no_longer_matches_the_filter_is_not_shown(
 
 
 async def test_a_kb_that_was_deleted_is_gone(
-    searcher: Searcher, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, knowledge: Knowledge, after_the_index_has_answered: Meanwhile
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     after_the_index_has_answered(knowledge.delete)
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404
 
 
 @pytest.mark.parametrize("mode", ["text", "hybrid"])
 async def test_a_kb_that_was_deleted_before_its_last_index_answers_is_gone(
-    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, mode: str
+    searcher: SearchingCaller, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     query_text_index = index_queries.query_text_index
 
     async def when_deleted(*args: Any, **kwargs: Any) -> dict[str, float]:
@@ -158,11 +158,11 @@ async def test_a_kb_that_was_deleted_before_its_last_index_answers_is_gone(
 
 
 async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deleted = await create(search_database, "acme")
-    await knowledge.index(Document("d", ["old 1"]))
-    await deleted.index(Document("e", ["old 1 and more"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
+    await deleted.index(DocumentToIndex("e", ["old 1 and more"]))
     read = found_chunks.read_found
     deletions = iter([deleted.delete])
 
@@ -186,10 +186,10 @@ async def test_a_kb_deleted_while_several_are_read_is_a_failure_of_its_own(
 
 @pytest.mark.parametrize(("losses", "status"), [(1, 200), (5, 503)])
 async def test_a_lost_snapshot_is_taken_again_a_few_times(
-    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
+    searcher: SearchingCaller, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, losses: int, status: int
 ) -> None:
     """Only changes of a collection's catalog do this, and only for a moment: too rare to bring about."""
-    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     read = found_chunks.read_found
     failures = iter([OperationFailure("Unable to read from a snapshot", code=246)] * losses)
 
@@ -203,17 +203,17 @@ async def test_a_lost_snapshot_is_taken_again_a_few_times(
 
 
 async def test_replaced_chunks_that_crowd_the_hits_do_not_shorten_a_page(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
     for version in range(4):
-        await knowledge.index(Document("d", [f"{version} {n}" for n in range(30)]))
+        await knowledge.index(DocumentToIndex("d", [f"{version} {n}" for n in range(30)]))
     answer = await searcher.search(knowledge, "x", top_k=20)
     assert len(contents(answer)) == 20
     assert all(content.startswith("3 ") for content in contents(answer))
 
 
-async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+async def test_an_index_that_disappeared_is_no_empty_answer(searcher: SearchingCaller, knowledge: Knowledge) -> None:
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     await knowledge.chunks.collection.drop_search_index(VECTOR_INDEX)
     response = await searcher.post(knowledge, {"query": QUERY})
     assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
@@ -222,7 +222,7 @@ async def test_an_index_that_disappeared_is_no_empty_answer(searcher: Searcher, 
 
 @pytest.mark.parametrize("leg", ["query_vector_index", "query_text_index"])
 async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
-    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, leg: str
+    searcher: SearchingCaller, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch, leg: str
 ) -> None:
     overloaded = OperationFailure("$search could not be served", code=489)
     monkeypatch.setattr(index_queries, leg, AsyncMock(side_effect=overloaded))
@@ -234,7 +234,9 @@ async def test_an_index_that_has_too_much_to_do_says_when_to_come_again(
     assert (await searcher.post(knowledge, {"query": QUERY, "mode": other})).status_code == 200
 
 
-async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_a_collection_that_disappeared_is_no_empty_answer(
+    searcher: SearchingCaller, knowledge: Knowledge
+) -> None:
     await knowledge.chunks.collection.drop()
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 503
 
@@ -244,9 +246,9 @@ async def test_a_collection_that_disappeared_is_no_empty_answer(searcher: Search
     [(TEXT_INDEX, ["text", "hybrid"], ["vector"]), (VECTOR_INDEX, ["vector", "hybrid"], ["text"])],
 )
 async def test_only_a_search_that_needs_an_index_waits_for_it(
-    searcher: Searcher, knowledge: Knowledge, missing: str, refused: list[str], answered: list[str]
+    searcher: SearchingCaller, knowledge: Knowledge, missing: str, refused: list[str], answered: list[str]
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     await knowledge.chunks.collection.drop_search_index(missing)
     for mode in refused:
         response = await searcher.post(knowledge, {"query": QUERY, "mode": mode})
@@ -258,22 +260,24 @@ async def test_only_a_search_that_needs_an_index_waits_for_it(
 
 @pytest.mark.parametrize("status", [Status.CREATING, Status.BUILDING])
 async def test_a_kb_is_searched_as_soon_as_its_indexes_answer(
-    searcher: Searcher, knowledge: Knowledge, status: Status
+    searcher: SearchingCaller, knowledge: Knowledge, status: Status
 ) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     await knowledge.set_status(status)
     answer = await searcher.search(knowledge, QUERY)
     assert (contents(answer), answer["kb_status"]) == ({"old 1"}, "indexing")
 
 
-async def test_a_kb_without_a_collection_is_no_empty_answer(searcher: Searcher, search_database: Database) -> None:
+async def test_a_kb_without_a_collection_is_no_empty_answer(
+    searcher: SearchingCaller, search_database: Database
+) -> None:
     creating = await create(search_database, "acme", status=Status.CREATING, vector_collection="none", ready=False)
     for mode in ("vector", "text", "hybrid"):
         response = await searcher.post(creating, {"query": QUERY, "mode": mode})
         assert (response.status_code, response.json()["type"]) == (503, "index-not-ready")
 
 
-async def test_a_kb_that_is_being_deleted_is_gone_already(searcher: Searcher, knowledge: Knowledge) -> None:
-    await knowledge.index(Document("d", ["old 1"]))
+async def test_a_kb_that_is_being_deleted_is_gone_already(searcher: SearchingCaller, knowledge: Knowledge) -> None:
+    await knowledge.index(DocumentToIndex("d", ["old 1"]))
     await knowledge.set_status(Status.DELETING)
     assert (await searcher.post(knowledge, {"query": QUERY})).status_code == 404

@@ -7,8 +7,8 @@ import pytest
 from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database
-from tests.integration.search.conftest import Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.integration.search.conftest import SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create, relevance
 
 # The vectors of the hash model know nothing of words: only equal texts are near.
 NEAR = "how do I row a boat"
@@ -22,12 +22,14 @@ def contents(answer: dict[str, Any]) -> list[str]:
 
 @pytest.fixture
 async def library(knowledge: Knowledge) -> Knowledge:
-    await knowledge.index(Document("d1", [NEAR, NAMED]))
-    await knowledge.index(Document("d2", OTHERS))
+    await knowledge.index(DocumentToIndex("d1", [NEAR, NAMED]))
+    await knowledge.index(DocumentToIndex("d2", OTHERS))
     return knowledge
 
 
-async def test_words_find_what_vectors_do_not_and_the_other_way_round(searcher: Searcher, library: Knowledge) -> None:
+async def test_words_find_what_vectors_do_not_and_the_other_way_round(
+    searcher: SearchingCaller, library: Knowledge
+) -> None:
     by_words = await searcher.search(library, "kayak", mode="text")
     assert contents(by_words) == [NAMED]
     assert (by_words["total_count"], by_words["total_count_is_exact"]) == (1, True)
@@ -35,7 +37,7 @@ async def test_words_find_what_vectors_do_not_and_the_other_way_round(searcher: 
     assert (await searcher.search(library, "xyzzy", mode="text"))["results"] == []
 
 
-async def test_a_search_is_hybrid_by_default(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_search_is_hybrid_by_default(searcher: SearchingCaller, library: Knowledge) -> None:
     answer = await searcher.search(library, f"{NEAR} kayak")
     explicit = await searcher.search(library, f"{NEAR} kayak", mode="hybrid")
     assert contents(answer) == contents(explicit)
@@ -46,18 +48,20 @@ async def test_a_search_is_hybrid_by_default(searcher: Searcher, library: Knowle
         assert 0 < result["scores"]["fused"] <= 2 / (K + 1)
 
 
-async def test_the_text_leg_weighs_more_for_an_identifier(searcher: Searcher, library: Knowledge) -> None:
+async def test_the_text_leg_weighs_more_for_an_identifier(searcher: SearchingCaller, library: Knowledge) -> None:
     [first, *_] = (await searcher.search(library, "INV-4711"))["results"]
     assert first["content"] == NAMED
     assert first["scores"]["fused"] >= WEIGHTS[QueryShape.IDENTIFIER].text / (K + 1)
 
 
-async def test_a_hit_of_words_alone_has_the_relevance_of_its_vector(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_a_hit_of_words_alone_has_the_relevance_of_its_vector(
+    searcher: SearchingCaller, knowledge: Knowledge
+) -> None:
     # More chunks than the vector index is asked for, all nearer than this one.
     texts = sorted((f"filler {n}" for n in range(150)), key=lambda text: relevance("kayak", text), reverse=True)
     farthest = f"kayak {texts[-1]}"
     assert sum(relevance("kayak", text) > relevance("kayak", farthest) for text in texts) >= 0
-    await knowledge.index(Document("d", [*texts, farthest]))
+    await knowledge.index(DocumentToIndex("d", [*texts, farthest]))
     answer = await searcher.search(knowledge, "kayak", top_k=20)
     [hit] = [result for result in answer["results"] if result["content"] == farthest]
     assert hit["scores"]["text"] is not None
@@ -65,7 +69,7 @@ async def test_a_hit_of_words_alone_has_the_relevance_of_its_vector(searcher: Se
 
 
 async def test_by_words_alone_nothing_is_embedded_or_charged_and_nothing_has_a_relevance(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     answer = await searcher.search(library, "kayak", mode="text")
     assert (answer["spu_charged"], answer["timings_ms"]["embed"]) == (0, 0)
@@ -74,7 +78,7 @@ async def test_by_words_alone_nothing_is_embedded_or_charged_and_nothing_has_a_r
     assert await search_database["embedding_cache"].count_documents({}) == 0
 
 
-async def test_a_minimum_never_removes_what_the_words_found(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_minimum_never_removes_what_the_words_found(searcher: SearchingCaller, library: Knowledge) -> None:
     query = "kayak"
     limit = (relevance(query, NAMED) + 1) / 2
     answer = await searcher.search(library, query, min_score=limit)
@@ -85,19 +89,19 @@ async def test_a_minimum_never_removes_what_the_words_found(searcher: Searcher, 
 
 
 async def test_the_knowledge_bases_own_minimum_does_not_remove_what_the_words_found(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     strict = await create(search_database, "acme", min_score=0.99)
-    await strict.index(Document("d", [NAMED, NEAR]))
+    await strict.index(DocumentToIndex("d", [NAMED, NEAR]))
     for mode in ("text", "hybrid"):
         assert contents(await searcher.search(strict, "kayak", mode=mode)) == [NAMED]
     assert contents(await searcher.search(strict, "kayak", mode="vector")) == []
 
 
 async def test_text_hits_beyond_the_first_page_are_counted_and_shown_on_later_pages(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("d", [f"kayak {n}" for n in range(130)]))
+    await knowledge.index(DocumentToIndex("d", [f"kayak {n}" for n in range(130)]))
     pages = [await searcher.search(knowledge, "kayak", min_score=0.999, top_k=20, skip=skip) for skip in (0, 60, 120)]
     assert [len(one["results"]) for one in pages] == [20, 20, 10]
     assert pages[-1]["total_count"] == 130
@@ -105,7 +109,7 @@ async def test_text_hits_beyond_the_first_page_are_counted_and_shown_on_later_pa
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
 async def test_w15_pages_neither_repeat_nor_miss_a_hit_however_deep(
-    searcher: Searcher, library: Knowledge, mode: str
+    searcher: SearchingCaller, library: Knowledge, mode: str
 ) -> None:
     query = {"query": "filler number", "mode": mode}
     found = [await searcher.search(library, **query, skip=skip, top_k=7) for skip in range(0, 70, 7)]
@@ -117,9 +121,9 @@ async def test_w15_pages_neither_repeat_nor_miss_a_hit_however_deep(
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
 async def test_pages_of_equal_chunks_neither_repeat_nor_miss_one(
-    searcher: Searcher, knowledge: Knowledge, mode: str
+    searcher: SearchingCaller, knowledge: Knowledge, mode: str
 ) -> None:
-    await knowledge.index(Document("d", ["the same words"] * 70))
+    await knowledge.index(DocumentToIndex("d", ["the same words"] * 70))
     pages = [
         await searcher.search(knowledge, "the same words", mode=mode, top_k=10, skip=skip) for skip in range(0, 70, 10)
     ]
@@ -127,11 +131,11 @@ async def test_pages_of_equal_chunks_neither_repeat_nor_miss_one(
 
 
 async def test_a_document_that_has_the_words_in_two_chunks_is_found_before_one_that_has_some_in_one(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("a", ["a red kayak on lakes", "paddles float on lakes"]))
-    await knowledge.index(Document("b", ["a red kayak on land"]))
-    await knowledge.index(Document("c", [f"lakes number {n}" for n in range(9)]))
+    await knowledge.index(DocumentToIndex("a", ["a red kayak on lakes", "paddles float on lakes"]))
+    await knowledge.index(DocumentToIndex("b", ["a red kayak on land"]))
+    await knowledge.index(DocumentToIndex("c", [f"lakes number {n}" for n in range(9)]))
     results = (await searcher.search(knowledge, "red kayak paddles", mode="text"))["results"]
     by_place = {(one["document_id"], one["chunk_index"]): one["scores"] for one in results}
     assert by_place["a", 0]["text"] == by_place["b", 0]["text"], "as the index gave them"
@@ -139,41 +143,41 @@ async def test_a_document_that_has_the_words_in_two_chunks_is_found_before_one_t
 
 
 async def test_equal_chunks_stand_in_a_fixed_order_whenever_they_were_indexed(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     answers = []
     for order in (["a", "b", "c"], ["c", "a", "b"]):
         knowledge = await create(search_database, "acme")
         for document_id in order:
-            await knowledge.index(Document(document_id, ["the same words", "others"]))
+            await knowledge.index(DocumentToIndex(document_id, ["the same words", "others"]))
         answer = await searcher.search(knowledge, "the same words", top_k=6)
         answers.append([(one["document_id"], one["chunk_index"]) for one in answer["results"]])
     assert answers[0] == answers[1]
     assert answers[0][:3] == [("a", 0), ("b", 0), ("c", 0)]
 
 
-async def test_headings_are_searched_by_their_words(searcher: Searcher, library: Knowledge) -> None:
+async def test_headings_are_searched_by_their_words(searcher: SearchingCaller, library: Knowledge) -> None:
     assert contents(await searcher.search(library, "Title", mode="text", document_ids=["d1"])) == [NEAR, NAMED]
 
 
 @pytest.mark.parametrize(("analyzer", "found"), [("lucene.standard", 0), ("lucene.english", 1)])
 async def test_words_are_those_of_the_analyzer(
-    searcher: Searcher, search_database: Database, analyzer: str, found: int
+    searcher: SearchingCaller, search_database: Database, analyzer: str, found: int
 ) -> None:
     knowledge = await create(search_database, "acme", text_analyzer=analyzer)
-    await knowledge.index(Document("d", ["kayaks were paddling"]))
+    await knowledge.index(DocumentToIndex("d", ["kayaks were paddling"]))
     answer = await searcher.search(knowledge, "paddle the kayak", mode="text")
     assert len(answer["results"]) == found
 
 
 async def test_a_query_longer_than_an_index_takes_is_looked_for_by_its_first_words(
-    searcher: Searcher, library: Knowledge
+    searcher: SearchingCaller, library: Knowledge
 ) -> None:
     words = " ".join(["kayak", *(f"w{n}" for n in range(1_200))])
     assert contents(await searcher.search(library, words, mode="text")) == [NAMED]
     assert (await searcher.search(library, words[6:] + " kayak", mode="text"))["results"] == []
 
 
-async def test_a_query_without_words_finds_nothing_by_words(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_query_without_words_finds_nothing_by_words(searcher: SearchingCaller, library: Knowledge) -> None:
     assert (await searcher.search(library, "?!", mode="text"))["results"] == []
     assert len((await searcher.search(library, "?!"))["results"]) == 5

@@ -23,8 +23,8 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.observability.metrics import SEARCH_RESTARTS
 from tests.integration.indexer.support import CommandLog
-from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.waiting import until
 
 QUERY = "kayak"
@@ -37,11 +37,11 @@ def stages_of(command_log: CommandLog) -> list[Any]:
 
 @pytest.fixture
 async def library(knowledge: Knowledge) -> Knowledge:
-    await knowledge.index(Document("d", ["kayak", "canoe"]))
+    await knowledge.index(DocumentToIndex("d", ["kayak", "canoe"]))
     return knowledge
 
 
-async def revoke(database: Database, searcher: Searcher) -> None:
+async def revoke(database: Database, searcher: SearchingCaller) -> None:
     key_id = api_keys.parse_key_id(searcher.key)
     assert key_id is not None
     assert await api_keys.revoke(database, ORGANIZATION, key_id)
@@ -51,7 +51,7 @@ async def delete(database: Database, library: Knowledge) -> None:
     await database[knowledge_bases.NAME].update_one({"_id": library.kb.kb_id}, {"$set": {"status": Status.DELETING}})
 
 
-async def ask(searcher: Searcher, library: Knowledge, path: str, **fields: Any) -> httpx.Response:
+async def ask(searcher: SearchingCaller, library: Knowledge, path: str, **fields: Any) -> httpx.Response:
     several = {"kb_ids": [library.kb.kb_id]} if path == SEVERAL else {}
     return await searcher.post(path, {"query": QUERY, **several, **fields})
 
@@ -60,7 +60,7 @@ async def ask(searcher: Searcher, library: Knowledge, path: str, **fields: Any) 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
 @pytest.mark.parametrize("query", [QUERY, "never asked before"])
 async def test_a_revoked_key_is_refused_by_the_next_search_which_costs_nothing(
-    searcher: Searcher, library: Knowledge, search_database: Database, *, mode: str, query: str, several: bool
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, *, mode: str, query: str, several: bool
 ) -> None:
     path = SEVERAL if several else library.path
     assert (await ask(searcher, library, path, mode=mode)).status_code == 200
@@ -74,7 +74,7 @@ async def test_a_revoked_key_is_refused_by_the_next_search_which_costs_nothing(
 
 
 async def test_a_revoked_key_is_refused_where_nothing_matches_and_where_there_is_no_kb(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     assert (await searcher.post(SEVERAL, {"query": QUERY})).json()["results"] == []
     empty = await create(search_database, ORGANIZATION)
@@ -111,7 +111,7 @@ FIRST, AGAIN, BOUGHT = "the first of its key", "asked again", "bought"
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("search", [FIRST, AGAIN, BOUGHT])
 async def test_a_key_revoked_while_its_search_is_under_way_gets_no_answer(
-    searcher: Searcher,
+    searcher: SearchingCaller,
     library: Knowledge,
     search_database: Database,
     after_the_index_has_answered: Meanwhile,
@@ -129,7 +129,7 @@ async def test_a_key_revoked_while_its_search_is_under_way_gets_no_answer(
 
 @pytest.mark.parametrize("search", [FIRST, AGAIN, BOUGHT])
 async def test_a_kb_that_goes_while_it_is_searched_is_not_answered_from(
-    searcher: Searcher,
+    searcher: SearchingCaller,
     library: Knowledge,
     search_database: Database,
     after_the_index_has_answered: Meanwhile,
@@ -143,7 +143,7 @@ async def test_a_kb_that_goes_while_it_is_searched_is_not_answered_from(
 
 
 async def test_a_search_that_restarts_is_charged_once(
-    searcher: Searcher, library: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, after_the_index_has_answered: Meanwhile
 ) -> None:
     rows = search_database[knowledge_bases.NAME]
     after_the_index_has_answered(lambda: rows.update_one({"_id": library.kb.kb_id}, {"$set": {"name": "Renamed"}}))
@@ -155,7 +155,7 @@ async def test_a_search_that_restarts_is_charged_once(
 
 
 async def test_a_search_of_a_kb_that_changes_all_the_time_is_given_up(
-    searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query_vector_index, rows, names = index_queries.query_vector_index, search_database[knowledge_bases.NAME], count()
 
@@ -170,7 +170,7 @@ async def test_a_search_of_a_kb_that_changes_all_the_time_is_given_up(
 
 
 async def test_a_kb_that_is_being_deleted_is_not_paid_for(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     await searcher.search(library, QUERY)
     before = await search_database[spu_ledger.NAME].count_documents({})
@@ -180,7 +180,7 @@ async def test_a_kb_that_is_being_deleted_is_not_paid_for(
 
 
 async def test_a_key_is_refused_when_its_time_is_over(
-    searcher: Searcher, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ends_at = datetime.now(UTC) + timedelta(hours=1)
     await search_database[api_keys.NAME].update_many({}, {"$set": {"expires_at": ends_at}})
@@ -191,10 +191,10 @@ async def test_a_key_is_refused_when_its_time_is_over(
 
 
 async def test_a_kb_that_is_being_deleted_is_gone_for_the_next_search(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     other = await create(search_database, ORGANIZATION)
-    await other.index(Document("d", ["kayak"]))
+    await other.index(DocumentToIndex("d", ["kayak"]))
     both = {"query": QUERY, "kb_ids": [library.kb.kb_id, other.kb.kb_id]}
     for _ in range(2):
         await searcher.search(library, QUERY)
@@ -207,7 +207,7 @@ async def test_a_kb_that_is_being_deleted_is_gone_for_the_next_search(
 
 
 async def test_a_change_of_a_kb_applies_to_the_next_search(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     assert len((await searcher.search(library, QUERY, mode="vector"))["results"]) == 2
     rows = search_database[knowledge_bases.NAME]
@@ -219,7 +219,7 @@ async def test_a_change_of_a_kb_applies_to_the_next_search(
 
 
 async def test_noting_the_time_of_a_search_does_not_restart_another_search(
-    watched: Searcher, library: Knowledge, search_database: Database, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, search_database: Database, command_log: CommandLog
 ) -> None:
     await watched.search(library, QUERY, mode="text")
     organization_id, kb_id = library.kb.organization_id, library.kb.kb_id
@@ -230,7 +230,7 @@ async def test_noting_the_time_of_a_search_does_not_restart_another_search(
 
 
 async def test_new_queries_of_one_moment_look_at_key_and_kbs_together(
-    watched: Searcher, library: Knowledge, command_log: CommandLog, search_database: Database
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog, search_database: Database
 ) -> None:
     others = [await create(search_database, ORGANIZATION) for _ in range(3)]
     body = {"kb_ids": [each.kb.kb_id for each in (library, *others)], "mode": "vector"}
@@ -244,7 +244,7 @@ async def test_new_queries_of_one_moment_look_at_key_and_kbs_together(
 
 
 async def test_a_search_over_several_reads_their_rows_with_one_stage(
-    watched: Searcher, library: Knowledge, command_log: CommandLog, search_database: Database
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog, search_database: Database
 ) -> None:
     others = [await create(search_database, ORGANIZATION) for _ in range(3)]
     body = {"query": QUERY, "kb_ids": [each.kb.kb_id for each in (library, *others)], "mode": "text"}
@@ -257,7 +257,7 @@ async def test_a_search_over_several_reads_their_rows_with_one_stage(
 
 
 async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for(
-    watched: Searcher, library: Knowledge, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog
 ) -> None:
     await watched.search(library, QUERY)
     command_log.clear()
@@ -270,7 +270,7 @@ async def test_a_new_query_looks_at_key_and_kb_before_it_is_paid_for(
 
 
 async def test_a_failure_is_raised_at_once_and_not_tried_again(
-    searcher: Searcher, library: Knowledge, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, library: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await searcher.search(library, QUERY)
     attempts = 0
@@ -287,7 +287,7 @@ async def test_a_failure_is_raised_at_once_and_not_tried_again(
 
 @pytest.mark.parametrize("index", [VECTOR_INDEX, TEXT_INDEX])
 async def test_a_revoked_key_gets_401_and_not_the_error_of_its_search(
-    searcher: Searcher, library: Knowledge, search_database: Database, index: str
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, index: str
 ) -> None:
     await library.chunks.collection.drop_search_index(index)
 
@@ -300,7 +300,7 @@ async def test_a_revoked_key_gets_401_and_not_the_error_of_its_search(
 
 
 async def test_a_filter_that_is_wrong_is_not_explained_to_a_revoked_key(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     wrong = {"metadata_filter": {"year": {"$where": 1}}}
     assert (await ask(searcher, library, library.path)).status_code == 200
@@ -310,11 +310,11 @@ async def test_a_filter_that_is_wrong_is_not_explained_to_a_revoked_key(
 
 
 async def test_a_key_known_to_be_right_opens_no_other_organization(
-    new_searcher: NewSearcher, searcher: Searcher, library: Knowledge
+    new_searcher: NewSearcher, searcher: SearchingCaller, library: Knowledge
 ) -> None:
     stranger = await new_searcher("other")
     own = await create(library.database, "other")
-    await own.index(Document("d", ["kayak"]))
+    await own.index(DocumentToIndex("d", ["kayak"]))
     assert (await ask(stranger, library, own.path)).status_code == 200
     assert (await ask(searcher, library, library.path)).status_code == 200
     foreign = (
@@ -329,7 +329,7 @@ async def test_a_key_known_to_be_right_opens_no_other_organization(
 
 
 async def test_a_key_that_may_not_search_is_refused_again_and_again(
-    new_searcher: NewSearcher, searcher: Searcher, library: Knowledge
+    new_searcher: NewSearcher, searcher: SearchingCaller, library: Knowledge
 ) -> None:
     reader = await new_searcher(scope=Scope.READ)
     # Paid for, so that the key is not looked at on that account.
@@ -338,15 +338,15 @@ async def test_a_key_that_may_not_search_is_refused_again_and_again(
         assert (await ask(reader, library, path)).status_code == 403
 
 
-async def test_a_wrong_secret_after_a_right_one_is_refused(searcher: Searcher, library: Knowledge) -> None:
+async def test_a_wrong_secret_after_a_right_one_is_refused(searcher: SearchingCaller, library: Knowledge) -> None:
     assert (await ask(searcher, library, library.path)).status_code == 200
-    wrong = Searcher(searcher.http, searcher.key[:-1] + ("a" if searcher.key[-1] != "a" else "b"))
+    wrong = SearchingCaller(searcher.http, searcher.key[:-1] + ("a" if searcher.key[-1] != "a" else "b"))
     assert (await ask(wrong, library, library.path)).status_code == 401
     assert (await ask(searcher, library, library.path)).status_code == 200
 
 
 async def test_a_kb_that_is_created_after_a_404_is_found(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     rows = search_database[knowledge_bases.NAME]
     row = await rows.find_one({"_id": library.kb.kb_id})
@@ -359,7 +359,7 @@ async def test_a_kb_that_is_created_after_a_404_is_found(
 
 @pytest.mark.parametrize("body", [b"{", b"{}", b" " * 70_000 + b"{}"])
 async def test_a_body_that_is_wrong_is_not_explained_to_a_revoked_key(
-    searcher: Searcher, library: Knowledge, search_database: Database, body: bytes
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, body: bytes
 ) -> None:
     await searcher.search(library, QUERY)
     assert (await searcher.post_bytes(library.path, body)).status_code in {400, 422}
@@ -368,7 +368,7 @@ async def test_a_body_that_is_wrong_is_not_explained_to_a_revoked_key(
 
 
 async def test_no_large_body_is_read_for_a_revoked_key(
-    searcher: Searcher, library: Knowledge, search_database: Database
+    searcher: SearchingCaller, library: Knowledge, search_database: Database
 ) -> None:
     await searcher.search(library, QUERY)
     await revoke(search_database, searcher)
@@ -386,7 +386,7 @@ async def test_no_large_body_is_read_for_a_revoked_key(
 
 
 async def test_a_key_that_was_found_to_be_revoked_is_not_presumed_again(
-    searcher: Searcher, library: Knowledge, search_database: Database, app: FastAPI
+    searcher: SearchingCaller, library: Knowledge, search_database: Database, app: FastAPI
 ) -> None:
     await searcher.search(library, QUERY)
     assert get_provided(app, Authentication).find_cached(searcher.key) is not None

@@ -6,21 +6,21 @@ import httpx
 import pytest
 
 from kb_local.ports import NO_TLS, free_port
-from kb_local.python_server import ModelServer, SearchNode
+from kb_local.python_server import ModelServerProcess, SearchNodeProcess
 from kb_local.service import Service
 from kb_local.zygote import Zygote
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.mongo.database import Database
-from tests.conftest import MongoDeployment
-from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
-from tests.integration.search.knowledge import Document, Knowledge
+from tests.conftest import RunningMongo
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller, key_for
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 
 PEPPER = "of this process"
 
 
 @pytest.fixture
 def environment(
-    search_node: MongoDeployment | SearchNode, model_server: ModelServer, search_database: Database
+    search_node: RunningMongo | SearchNodeProcess, model_server: ModelServerProcess, search_database: Database
 ) -> dict[str, str]:
     return {
         "KB_MONGO_URI": search_node.uri,
@@ -38,11 +38,11 @@ def service(zygote: Zygote, environment: dict[str, str], tmp_path: Path) -> Serv
 async def test_the_service_answers_searches_until_it_is_asked_to_end(
     service: Service, search_database: Database, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("d1", ["one canary-text"]))
-    key = await key_for(search_database, Settings.model_validate({"api_key_pepper": PEPPER}), ORGANIZATION)
+    await knowledge.index(DocumentToIndex("d1", ["one canary-text"]))
+    key = await key_for(search_database, SearchSettings.model_validate({"api_key_pepper": PEPPER}), ORGANIZATION)
     await service.start()
     async with httpx.AsyncClient(base_url=service.url, trust_env=False, verify=NO_TLS, timeout=60) as http:
-        answer = await Searcher(http, key).search(knowledge, "canary-query")
+        answer = await SearchingCaller(http, key).search(knowledge, "canary-query")
         metrics = (await http.get("/metrics")).text
     assert [result["content"] for result in answer["results"]] == ["one canary-text"]
     assert await service.stop() == 0

@@ -7,14 +7,14 @@ import httpx
 import pytest
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
-from kb_search.settings import Settings
+from kb_local.python_server import ModelServerProcess
+from kb_search.settings import SearchSettings
 from kb_shared.mongo import budgets
-from kb_shared.mongo.budgets import Limits
+from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database
 from kb_shared.prices import Prices
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 
 Fail = Callable[..., Awaitable[None]]
 
@@ -26,14 +26,14 @@ def wait_s() -> float:
 
 
 @pytest.fixture
-def settings(model_server: ModelServer, wait_s: float) -> Settings:
-    return Settings(
+def settings(model_server: ModelServerProcess, wait_s: float) -> SearchSettings:
+    return SearchSettings(
         local_models_api_base=model_server.api_base, search_vector_wait_s=wait_s, embedding_timeout_s=4 * wait_s
     )
 
 
 @pytest.fixture
-async def fail(model_server: ModelServer) -> AsyncIterator[Fail]:
+async def fail(model_server: ModelServerProcess) -> AsyncIterator[Fail]:
     """Make the provider answer every call with a fault."""
     async with httpx.AsyncClient(base_url=model_server.url, trust_env=False, verify=NO_TLS, timeout=60) as admin:
 
@@ -45,7 +45,7 @@ async def fail(model_server: ModelServer) -> AsyncIterator[Fail]:
 
 
 async def test_w16_a_provider_that_is_limiting_us_is_a_503_with_its_own_patience(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail
 ) -> None:
     await fail(status=429, retry_after_s=7)
     response = await searcher.post(knowledge, {"query": "x", "mode": "vector"})
@@ -64,9 +64,9 @@ async def test_w16_a_provider_that_is_limiting_us_is_a_503_with_its_own_patience
     ],
 )
 async def test_a_hybrid_search_is_answered_by_words_when_its_provider_gives_no_vector(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail, fault: dict[str, Any]
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail, fault: dict[str, Any]
 ) -> None:
-    for document in (Document("d1", ["a fox of the woods"]), Document("d2", ["a hen of the yard"])):
+    for document in (DocumentToIndex("d1", ["a fox of the woods"]), DocumentToIndex("d2", ["a hen of the yard"])):
         await knowledge.index(document)
     await fail(**fault)
     # The second time the provider is perhaps known to be out, and not asked.
@@ -80,13 +80,13 @@ async def test_a_hybrid_search_is_answered_by_words_when_its_provider_gives_no_v
 
 
 async def test_words_do_not_answer_for_a_budget_that_has_no_room_or_a_model_without_a_price(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await knowledge.index(Document("d1", ["a fox of the woods"]))
-    await budgets.set_limits(search_database, ORGANIZATION, Limits(hard=0))
+    await knowledge.index(DocumentToIndex("d1", ["a fox of the woods"]))
+    await budgets.set_limits(search_database, ORGANIZATION, BudgetLimits(hard=0))
     response = await searcher.post(knowledge, {"query": "fox"})
     assert (response.status_code, response.json()["type"]) == (402, "budget-exhausted")
-    await budgets.set_limits(search_database, ORGANIZATION, Limits(hard_nano_usd=10**12))
+    await budgets.set_limits(search_database, ORGANIZATION, BudgetLimits(hard_nano_usd=10**12))
     monkeypatch.setattr(Prices, "of_embedding", lambda *_, **__: None)
     response = await searcher.post(knowledge, {"query": "fox"})
     assert (response.status_code, response.json()["type"]) == (422, "unknown-price")
@@ -94,9 +94,9 @@ async def test_words_do_not_answer_for_a_budget_that_has_no_room_or_a_model_with
 
 
 async def test_a_hybrid_search_is_as_before_once_the_provider_is_back(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail
 ) -> None:
-    await knowledge.index(Document("d1", ["a fox of the woods"]))
+    await knowledge.index(DocumentToIndex("d1", ["a fox of the woods"]))
     await fail(status=503, times=1)
     degraded = await searcher.search(knowledge, "fox")
     assert degraded["degraded"] in ([], ["vector"])
@@ -104,11 +104,11 @@ async def test_a_hybrid_search_is_as_before_once_the_provider_is_back(
 
 
 async def test_knowledge_bases_whose_provider_answers_are_searched_by_vectors_beside_others(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, fail: Fail
 ) -> None:
     other = await create(search_database, ORGANIZATION, embedding_model="hash-128")
-    await knowledge.index(Document("d1", ["a fox of the woods"]))
-    await other.index(Document("d2", ["a fox of the hills"]))
+    await knowledge.index(DocumentToIndex("d1", ["a fox of the woods"]))
+    await other.index(DocumentToIndex("d2", ["a fox of the hills"]))
     await searcher.search(other, "fox")
     await fail(status=503)
     asked = {"query": "fox", "kb_ids": [knowledge.kb.kb_id, other.kb.kb_id]}
@@ -122,9 +122,9 @@ async def test_knowledge_bases_whose_provider_answers_are_searched_by_vectors_be
 
 
 async def test_a_query_that_was_embedded_before_needs_no_provider(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail
 ) -> None:
-    await knowledge.index(Document("d", ["one"]))
+    await knowledge.index(DocumentToIndex("d", ["one"]))
     await searcher.search(knowledge, "one")
     await fail(status=503)
     answer = await searcher.search(knowledge, "one")
@@ -133,7 +133,7 @@ async def test_a_query_that_was_embedded_before_needs_no_provider(
 
 
 async def test_a_text_the_provider_refuses_is_the_callers_to_change(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail
 ) -> None:
     await fail(status=400)
     response = await searcher.post(knowledge, {"query": "canary-4711"})
@@ -142,7 +142,7 @@ async def test_a_text_the_provider_refuses_is_the_callers_to_change(
 
 
 async def test_a_key_the_provider_refuses_is_not_the_callers_fault(
-    searcher: Searcher, knowledge: Knowledge, fail: Fail
+    searcher: SearchingCaller, knowledge: Knowledge, fail: Fail
 ) -> None:
     await fail(status=401)
     response = await searcher.post(knowledge, {"query": "x", "mode": "vector"})
@@ -150,7 +150,7 @@ async def test_a_key_the_provider_refuses_is_not_the_callers_fault(
 
 
 async def test_a_model_this_deployment_has_no_more_is_not_the_callers_fault(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     knowledge = await create(search_database, ORGANIZATION, embedding_model="no-such-model")
     response = await searcher.post(knowledge, {"query": "x"})

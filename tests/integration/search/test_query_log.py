@@ -10,16 +10,16 @@ import pytest
 from fastapi import FastAPI
 
 from kb_local.ports import NO_TLS
-from kb_local.python_server import ModelServer
+from kb_local.python_server import ModelServerProcess
 from kb_search.query_log import QueryLog
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_search.store.query_log import LoggedQuery
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
-from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher, key_for
-from tests.integration.search.knowledge import Document, Knowledge
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller, key_for
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge
 from tests.waiting import until
 
 MISSING = "65f000000000000000000000"
@@ -38,9 +38,9 @@ async def logged(database: Database, count: int) -> list[dict[str, Any]]:
 
 
 async def test_each_search_is_logged_with_its_caller_and_origin(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
-    await knowledge.index(Document("d", ["kayak"]))
+    await knowledge.index(DocumentToIndex("d", ["kayak"]))
     await searcher.search(knowledge, "Where is the  Kayak?")
     headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "console"}
     await searcher.http.post(knowledge.path, json={"query": "no", "mode": "text"}, headers=headers)
@@ -66,9 +66,9 @@ async def test_each_search_is_logged_with_its_caller_and_origin(
 
 
 async def test_a_failed_search_is_logged_with_its_outcome(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, model_server: ModelServer
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, model_server: ModelServerProcess
 ) -> None:
-    await knowledge.index(Document("d", ["kayak"]))
+    await knowledge.index(DocumentToIndex("d", ["kayak"]))
     kb_id = knowledge.kb.kb_id
     several = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
     refused = await searcher.post(knowledge, {"query": "bad filter", "metadata_filter": {"$where": "1"}})
@@ -88,7 +88,7 @@ async def test_a_failed_search_is_logged_with_its_outcome(
 
 
 async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     await searcher.search(knowledge, "while it was right")
     await api_keys.revoke(search_database, ORGANIZATION, searcher.key.split("_")[1])
@@ -100,7 +100,7 @@ async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
 
 
 async def test_rows_from_before_failures_were_kept_count_as_answered(
-    http: httpx.AsyncClient, search_database: Database, settings: Settings
+    http: httpx.AsyncClient, search_database: Database, settings: SearchSettings
 ) -> None:
     await query_log.insert(search_database, [entry("kayak", results=0)])
     await search_database[query_log.NAME].update_many({}, {"$unset": {"outcome": ""}})
@@ -109,7 +109,7 @@ async def test_rows_from_before_failures_were_kept_count_as_answered(
 
 
 async def test_a_search_from_the_dashboard_is_one_from_the_console(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "dashboard"}
     response = await searcher.http.post(knowledge.path, json={"query": "x", "mode": "text"}, headers=headers)
@@ -118,14 +118,14 @@ async def test_a_search_from_the_dashboard_is_one_from_the_console(
     assert row["origin"] == "console"
 
 
-async def test_a_request_can_not_claim_the_origin_of_an_agent(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_a_request_can_not_claim_the_origin_of_an_agent(searcher: SearchingCaller, knowledge: Knowledge) -> None:
     headers = {"Authorization": f"Bearer {searcher.key}", "X-KB-Origin": "agent"}
     response = await searcher.http.post(knowledge.path, json={"query": "x"}, headers=headers)
     assert response.status_code == 422
 
 
 async def test_a_log_that_cannot_be_written_fails_no_search_and_repeats_no_query(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database, app: FastAPI
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database, app: FastAPI
 ) -> None:
     await search_database.create_collection(query_log.NAME, validator={"never": True})
     assert (await searcher.search(knowledge, "canary"))["results"] == []
@@ -194,7 +194,9 @@ async def history(search_database: Database) -> None:
     )
 
 
-async def insights(http: httpx.AsyncClient, database: Database, settings: Settings, **params: Any) -> dict[str, Any]:
+async def insights(
+    http: httpx.AsyncClient, database: Database, settings: SearchSettings, **params: Any
+) -> dict[str, Any]:
     key = await key_for(database, settings, ORGANIZATION, Scope.READ)
     response = await http.get(
         INSIGHTS, params={"to": NOW.isoformat(), **params}, headers={"Authorization": f"Bearer {key}"}
@@ -219,7 +221,11 @@ async def insights(http: httpx.AsyncClient, database: Database, settings: Settin
     ],
 )
 async def test_insights_list_frequent_failed_and_slow_queries(
-    http: httpx.AsyncClient, search_database: Database, settings: Settings, params: dict[str, Any], queries: list[str]
+    http: httpx.AsyncClient,
+    search_database: Database,
+    settings: SearchSettings,
+    params: dict[str, Any],
+    queries: list[str],
 ) -> None:
     answer = await insights(http, search_database, settings, **params)
     assert [one["query"] for one in answer["queries"]] == queries
@@ -227,7 +233,7 @@ async def test_insights_list_frequent_failed_and_slow_queries(
 
 @pytest.mark.usefixtures("history")
 async def test_all_ways_to_write_a_query_count_as_one(
-    http: httpx.AsyncClient, search_database: Database, settings: Settings
+    http: httpx.AsyncClient, search_database: Database, settings: SearchSettings
 ) -> None:
     answer = await insights(http, search_database, settings)
     assert answer["total_count"] == 4

@@ -14,17 +14,17 @@ from pymongo import AsyncMongoClient
 
 from kb_local.mongod import Mongod
 from kb_local.ports import LOOPBACK, free_port
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from kb_local.search_node.refresh import Delays
 from kb_local.search_node.server import serve
 from kb_search.bootstrap import create_app
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo.database import Database, Row
-from tests.conftest import MongoDeployment
-from tests.integration.search.conftest import ORGANIZATION, Searcher, key_for
-from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.conftest import RunningMongo
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller, key_for
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create, relevance
 from tests.waiting import until
 
 READERS = 2
@@ -32,15 +32,15 @@ PERIODS_S = (0.3, 0.3, 0.3, 0.3, 0.3, 1.6)
 
 
 @pytest.fixture
-async def trailing_database(mongod: MongoDeployment | Mongod, server_logs: Path) -> AsyncIterator[Database]:
+async def trailing_database(mongod: RunningMongo | Mongod, server_logs: Path) -> AsyncIterator[Database]:
     """A database behind a search node with lag; a deployment of its own has lag of its own."""
     name = f"test_{uuid4().hex[:16]}"
-    if isinstance(mongod, MongoDeployment):
+    if isinstance(mongod, RunningMongo):
         async with AsyncMongoClient[Row](mongod.uri, tz_aware=True) as client:
             yield client[name]
             await client.drop_database(name)
         return
-    node = SearchNode(
+    node = SearchNodeProcess(
         mongod=mongod.address, port=free_port(), log=server_logs / "trailing-search-node.log", lag_ms=1000
     )
     await node.start()
@@ -51,18 +51,18 @@ async def trailing_database(mongod: MongoDeployment | Mongod, server_logs: Path)
 
 
 @pytest.fixture
-async def trailing_searcher(trailing_database: Database, settings: Settings) -> AsyncIterator[Searcher]:
+async def trailing_searcher(trailing_database: Database, settings: SearchSettings) -> AsyncIterator[SearchingCaller]:
     async with searcher_of(trailing_database, settings) as searcher:
         yield searcher
 
 
 @asynccontextmanager
-async def searcher_of(database: Database, settings: Settings) -> AsyncIterator[Searcher]:
+async def searcher_of(database: Database, settings: SearchSettings) -> AsyncIterator[SearchingCaller]:
     embedder = create_embedder(database, settings, patience_s=1)
     chat = create_chat(database, settings)
     app = create_app(settings, database=database, embedder=embedder, chat=chat)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://search") as http:
-        yield Searcher(http, await key_for(database, settings, ORGANIZATION))
+        yield SearchingCaller(http, await key_for(database, settings, ORGANIZATION))
     await chat.close()
     await embedder.close()
 
@@ -107,7 +107,7 @@ class ReadErrors:
         ]
 
 
-async def read(searcher: Searcher, knowledge: Knowledge, readings: ReadErrors, chance: random.Random) -> None:
+async def read(searcher: SearchingCaller, knowledge: Knowledge, readings: ReadErrors, chance: random.Random) -> None:
     while True:
         query = chance.choice(readings.versions[-chance.choice([1, 1, 2]) :][0])
         answer = await searcher.search(knowledge, query, top_k=20, document_ids=["d"])
@@ -115,15 +115,17 @@ async def read(searcher: Searcher, knowledge: Knowledge, readings: ReadErrors, c
 
 
 async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
-    trailing_searcher: Searcher, trailing_database: Database
+    trailing_searcher: SearchingCaller, trailing_database: Database
 ) -> None:
     chance = random.Random(7)
     knowledge = await create(trailing_database, ORGANIZATION)
     texts = [f"paragraph {n}" for n in range(10)]
     readings = ReadErrors([texts])
     for noise in range(3):
-        await knowledge.index(Document(f"noise{noise}", [f"noise {noise} {n}" for n in range(10)]), searchable=False)
-    await knowledge.index(Document("d", texts))
+        await knowledge.index(
+            DocumentToIndex(f"noise{noise}", [f"noise {noise} {n}" for n in range(10)]), searchable=False
+        )
+    await knowledge.index(DocumentToIndex("d", texts))
 
     readers = [
         asyncio.create_task(read(trailing_searcher, knowledge, readings, random.Random(seed)))
@@ -132,14 +134,14 @@ async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
     for n, period_s in enumerate(PERIODS_S):
         texts = change_text(n, texts, chance)
         readings.versions.append(texts)
-        await knowledge.index(Document("d", texts), searchable=False)
+        await knowledge.index(DocumentToIndex("d", texts), searchable=False)
         # Not a wait for something: swaps of the trailing index's own pace are what is tested.
         done, _ = await asyncio.wait(readers, timeout=period_s, return_when=asyncio.FIRST_COMPLETED)
         for reader in done:
             reader.result()
         enough = readings.reads + READERS
         await until(lambda enough=enough: readings.reads >= enough, what="readers to come by")
-    await knowledge.wait_until_found(Document("d", texts))
+    await knowledge.wait_until_found(DocumentToIndex("d", texts))
     for reader in readers:
         reader.cancel()
     await asyncio.gather(*readers, return_exceptions=True)
@@ -150,7 +152,7 @@ async def test_a_document_is_never_missing_and_never_mixed_while_it_is_replaced(
 
 
 async def test_an_index_that_is_being_built_is_no_empty_answer(
-    mongod: MongoDeployment | Mongod, database_name: str, settings: Settings
+    mongod: RunningMongo | Mongod, database_name: str, settings: SearchSettings
 ) -> None:
     if not isinstance(mongod, Mongod):
         pytest.skip("only the search node can be told how long to build an index")

@@ -20,8 +20,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import Status
-from tests.integration.search.conftest import NewSearcher, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create, relevance
+from tests.integration.search.conftest import NewSearcher, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create, relevance
 from tests.waiting import until
 
 
@@ -34,18 +34,20 @@ def contents(answer: dict[str, Any]) -> list[str]:
 
 
 async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
-    searcher: Searcher, knowledge: Knowledge
+    searcher: SearchingCaller, knowledge: Knowledge
 ) -> None:
     texts = ["the cat sat", "grüße an 東京 🗼", "a third one"]
     read = datetime(2026, 3, 1, 8, 30, tzinfo=UTC)
     await knowledge.index(
-        Document("d1", texts, name="Ünï.pdf", metadata={"year": 2024, "big": 2**40, "read": read, "draft": False})
+        DocumentToIndex(
+            "d1", texts, name="Ünï.pdf", metadata={"year": 2024, "big": 2**40, "read": read, "draft": False}
+        )
     )
     answer = await searcher.search(knowledge, texts[1], top_k=2)
 
     first, second = answer["results"]
     citation = first.pop("citation")
-    assert citation in vectors.chunk_ids("d1", Document("d1", texts).chunks())
+    assert citation in vectors.chunk_ids("d1", DocumentToIndex("d1", texts).chunks())
     scores = first.pop("scores")
     fused = (WEIGHTS[QueryShape.WORDS].vector + WEIGHTS[QueryShape.WORDS].text) / (K + 1)
     assert scores == {"vector": pytest.approx(1), "text": scores["text"], "fused": pytest.approx(fused)}
@@ -86,7 +88,7 @@ async def test_the_nearest_chunk_comes_first_with_all_that_is_known_of_it(
 
 
 async def test_an_answer_says_whether_the_querys_vector_came_from_the_cache(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     name = "kb_search_query_vector_cache_hits_total"
     other = await create(search_database, "acme", embedding_model="hash-24", embedding_dimensions=24)
@@ -102,7 +104,7 @@ async def test_an_answer_says_whether_the_querys_vector_came_from_the_cache(
 
 
 async def test_a_search_that_is_done_again_did_not_have_its_vector_from_the_cache(
-    searcher: Searcher, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     original, asked = HitFinder.find, 0
 
@@ -119,18 +121,18 @@ async def test_a_search_that_is_done_again_did_not_have_its_vector_from_the_cach
 
 
 async def test_the_same_query_again_costs_nothing(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
-    await knowledge.index(Document("d1", ["one"]))
+    await knowledge.index(DocumentToIndex("d1", ["one"]))
     costs = [(await searcher.search(knowledge, "how much?"))["spu_charged"] for _ in range(3)]
     assert costs == [1, 0, 0]
     charges = await search_database[spu_ledger.NAME].find().to_list()
     assert [(charge["organization_id"], charge["kb_id"]) for charge in charges] == [("acme", knowledge.kb.kb_id)]
 
 
-async def test_pages_cover_every_chunk_once_in_one_order(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_pages_cover_every_chunk_once_in_one_order(searcher: SearchingCaller, knowledge: Knowledge) -> None:
     for n in range(3):
-        await knowledge.index(Document(f"d{n}", [f"text {n} {m}" for m in range(9)]))
+        await knowledge.index(DocumentToIndex(f"d{n}", [f"text {n} {m}" for m in range(9)]))
     pages = [await searcher.search(knowledge, "what", top_k=5, skip=skip) for skip in range(0, 30, 5)]
     everything = [text for page in pages for text in contents(page)]
     by_relevance = sorted(everything, key=lambda text: relevance("what", text), reverse=True)
@@ -141,10 +143,10 @@ async def test_pages_cover_every_chunk_once_in_one_order(searcher: Searcher, kno
 
 
 async def test_min_score_cuts_by_relevance_and_defaults_to_what_the_kb_says(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     strict = await create(search_database, "acme", min_score=0.99)
-    await strict.index(Document("d1", ["one", "two"]))
+    await strict.index(DocumentToIndex("d1", ["one", "two"]))
     assert contents(await searcher.search(strict, "one")) == ["one"]
     assert len(contents(await searcher.search(strict, "one", min_score=0))) == 2
     nothing = await searcher.search(strict, "three")
@@ -180,7 +182,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
         )
         return [hit.chunk["chunk_text"] for hit in answer.page.hits]
 
-    await knowledge.index(Document("d1", ["one", "two"]))
+    await knowledge.index(DocumentToIndex("d1", ["one", "two"]))
     monkeypatch.setattr(index_queries, "query_vector_index", count_exact)
     assert await search(exact_up_to_chunks=1) == ["one", "two"]
     assert await search(exact_up_to_chunks=2) == ["one", "two"]
@@ -188,21 +190,21 @@ async def test_a_large_kb_is_searched_by_the_graph(
     await query_log.close()
 
 
-async def test_a_kb_is_searched_while_it_is_being_filled(searcher: Searcher, search_database: Database) -> None:
+async def test_a_kb_is_searched_while_it_is_being_filled(searcher: SearchingCaller, search_database: Database) -> None:
     knowledge = await create(search_database, "acme", status=Status.INDEXING)
-    await knowledge.index(Document("d1", ["one"]))
+    await knowledge.index(DocumentToIndex("d1", ["one"]))
     answer = await searcher.search(knowledge, "one")
     assert contents(answer) == ["one"]
     assert answer["kb_status"] == "indexing"
 
 
-async def test_an_empty_kb_gives_an_empty_answer(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_an_empty_kb_gives_an_empty_answer(searcher: SearchingCaller, knowledge: Knowledge) -> None:
     answer = await searcher.search(knowledge)
     assert (answer["results"], answer["total_count"], answer["total_count_is_exact"]) == ([], 0, True)
 
 
 async def test_the_kb_says_when_it_was_last_searched(
-    searcher: Searcher, knowledge: Knowledge, search_database: Database
+    searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     before = datetime.now(UTC)
     await searcher.search(knowledge)
@@ -219,7 +221,7 @@ async def test_the_kb_says_when_it_was_last_searched(
 async def test_another_organizations_kb_is_the_same_404_as_one_that_never_was(
     new_searcher: NewSearcher, knowledge: Knowledge
 ) -> None:
-    await knowledge.index(Document("d1", ["secret"]))
+    await knowledge.index(DocumentToIndex("d1", ["secret"]))
     stranger = await new_searcher("other")
     never_was = "0" * 24
     paths = [
@@ -236,7 +238,7 @@ async def test_a_kb_with_the_id_of_another_organization_in_its_rows_stays_closed
     new_searcher: NewSearcher, knowledge: Knowledge, search_database: Database
 ) -> None:
     """Were a collection ever shared, the organization's clause alone keeps strangers out."""
-    await knowledge.index(Document("d1", ["secret"]))
+    await knowledge.index(DocumentToIndex("d1", ["secret"]))
     other = await create(search_database, "other", vector_collection=knowledge.kb.vector_collection)
     stranger = await new_searcher("other")
     assert (await stranger.search(other, "secret"))["results"] == []
@@ -245,13 +247,13 @@ async def test_a_kb_with_the_id_of_another_organization_in_its_rows_stays_closed
 async def test_searching_takes_a_key_with_the_scope(new_searcher: NewSearcher, knowledge: Knowledge) -> None:
     reader = await new_searcher(scope=Scope.READ)
     assert (await reader.post(knowledge, {"query": "x"})).status_code == 403
-    stranger = Searcher(reader.http, "kb_no_key")
+    stranger = SearchingCaller(reader.http, "kb_no_key")
     assert (await stranger.post(knowledge, {"query": "x"})).status_code == 401
 
 
-async def test_no_query_stands_in_a_log_or_a_metric(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_no_query_stands_in_a_log_or_a_metric(searcher: SearchingCaller, knowledge: Knowledge) -> None:
     canary = "canary-query-4711"
-    await knowledge.index(Document("d1", ["canary-text-4711"]))
+    await knowledge.index(DocumentToIndex("d1", ["canary-text-4711"]))
     with structlog.testing.capture_logs() as logs:
         await searcher.search(knowledge, canary)
         await searcher.post(knowledge, {"query": canary, "metadata_filter": {"color": {"$gt": canary}}})
@@ -259,7 +261,7 @@ async def test_no_query_stands_in_a_log_or_a_metric(searcher: Searcher, knowledg
     assert "canary" not in repr(logs) + generate_latest().decode()
 
 
-async def test_searches_and_refused_filters_are_counted(searcher: Searcher, knowledge: Knowledge) -> None:
+async def test_searches_and_refused_filters_are_counted(searcher: SearchingCaller, knowledge: Knowledge) -> None:
     async def growth(body: dict[str, Any], name: str, **labels: str) -> float:
         before = counted(name, **labels)
         await searcher.post(knowledge, {"query": "x", **body})

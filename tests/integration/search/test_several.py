@@ -12,13 +12,15 @@ from kb_shared.mongo.chunk_indexes import TEXT_INDEX
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import Status
 from kb_shared.mongo.vectors import Chunks
-from tests.integration.search.conftest import ORGANIZATION, NewSearcher, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, NewSearcher, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 
 SEVERAL = f"/v0/orgs/{ORGANIZATION}/knowledge-bases/search"
 
 
-async def search(searcher: Searcher, *knowledge: Knowledge, query: str = "kayak", **fields: Any) -> dict[str, Any]:
+async def search(
+    searcher: SearchingCaller, *knowledge: Knowledge, query: str = "kayak", **fields: Any
+) -> dict[str, Any]:
     kb_ids = {"kb_ids": [one.kb.kb_id for one in knowledge]} if knowledge else {}
     response = await searcher.post(SEVERAL, {"query": query, **kb_ids, **fields})
     assert response.status_code == 200, response.text
@@ -27,12 +29,12 @@ async def search(searcher: Searcher, *knowledge: Knowledge, query: str = "kayak"
 
 
 async def test_hits_of_all_come_by_their_ranks_whatever_the_models(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     boats = await create(search_database, ORGANIZATION, name="Boats")
     others = await create(search_database, ORGANIZATION, name="Others")
-    await boats.index(Document("d1", ["kayak", "canoe"]))
-    await others.index(Document("d2", ["a kayak is a boat"]))
+    await boats.index(DocumentToIndex("d1", ["kayak", "canoe"]))
+    await others.index(DocumentToIndex("d2", ["a kayak is a boat"]))
     answer = await search(searcher, others, boats)
     assert {one["kb_id"] for one in answer["results"][:2]} == {boats.kb.kb_id, others.kb.kb_id}
     weights = WEIGHTS[QueryShape.WORDS]
@@ -44,18 +46,20 @@ async def test_hits_of_all_come_by_their_ranks_whatever_the_models(
     assert (answer["total_count"], answer["total_count_is_exact"], answer["failures"]) == (3, True, [])
 
 
-async def test_one_embedding_serves_all_that_share_a_model(searcher: Searcher, search_database: Database) -> None:
+async def test_one_embedding_serves_all_that_share_a_model(
+    searcher: SearchingCaller, search_database: Database
+) -> None:
     several = [await create(search_database, ORGANIZATION) for _ in range(3)]
     for knowledge in several:
-        await knowledge.index(Document("d", ["kayak"]))
+        await knowledge.index(DocumentToIndex("d", ["kayak"]))
     assert (await search(searcher, *several))["spu_charged"] == 1
     assert (await search(searcher, *several))["spu_charged"] == 0
 
 
-async def test_a_document_in_two_of_them_comes_once(searcher: Searcher, search_database: Database) -> None:
+async def test_a_document_in_two_of_them_comes_once(searcher: SearchingCaller, search_database: Database) -> None:
     several = [await create(search_database, ORGANIZATION) for _ in range(2)]
     for knowledge in several:
-        await knowledge.index(Document("d", ["kayak"]))
+        await knowledge.index(DocumentToIndex("d", ["kayak"]))
     answer = await search(searcher, *several)
     assert len(answer["results"]) == answer["total_count"] == 1
 
@@ -66,22 +70,22 @@ async def test_without_kb_ids_all_knowledge_bases_of_the_organization_are_search
     mine = [await create(search_database, ORGANIZATION) for _ in range(2)]
     theirs = await create(search_database, "other")
     for number, knowledge in enumerate([*mine, theirs]):
-        await knowledge.index(Document(f"d{number}", [f"kayak {number}"]))
+        await knowledge.index(DocumentToIndex(f"d{number}", [f"kayak {number}"]))
     answer = await search(await new_searcher())
     assert {one["document_id"] for one in answer["results"]} == {"d0", "d1"}
     assert {one["kb_id"] for one in answer["knowledge_bases"]} == {one.kb.kb_id for one in mine}
 
 
-async def test_an_organization_without_any_gets_an_empty_answer(searcher: Searcher) -> None:
+async def test_an_organization_without_any_gets_an_empty_answer(searcher: SearchingCaller) -> None:
     answer = await search(searcher)
     assert (answer["results"], answer["knowledge_bases"], answer["failures"]) == ([], [], [])
 
 
 async def test_a_failure_in_one_kb_is_listed_beside_the_results_of_the_others(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     whole = await create(search_database, ORGANIZATION, filterable_metadata=("year",))
-    await whole.index(Document("d", ["kayak"], metadata={"year": 2024}))
+    await whole.index(DocumentToIndex("d", ["kayak"], metadata={"year": 2024}))
     without_words = await create(search_database, ORGANIZATION, filterable_metadata=("year",))
     await without_words.chunks.collection.drop_search_index(TEXT_INDEX)
     unknown_model = await create(
@@ -106,31 +110,33 @@ async def test_a_failure_in_one_kb_is_listed_beside_the_results_of_the_others(
 
 
 async def test_when_none_can_be_searched_it_is_the_problem_of_the_first(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     foreign = await create(search_database, "other")
     response = await searcher.post(SEVERAL, {"query": "x", "kb_ids": [foreign.kb.kb_id, "$where"]})
     assert (response.status_code, response.json()["type"]) == (404, "not-found")
 
 
-async def test_neighbours_and_budget_hold_for_all_together(searcher: Searcher, search_database: Database) -> None:
+async def test_neighbours_and_budget_hold_for_all_together(
+    searcher: SearchingCaller, search_database: Database
+) -> None:
     several = [await create(search_database, ORGANIZATION, coalesce_neighbors=n) for n in (0, 1)]
     for number, knowledge in enumerate(several):
-        await knowledge.index(Document(f"d{number}", ["kayak", f"next {number}"]))
+        await knowledge.index(DocumentToIndex(f"d{number}", ["kayak", f"next {number}"]))
     answer = await search(searcher, *several, mode="text")
     assert [(one["document_id"], one["chunk_index"]) for one in answer["results"]] == [("d0", 0), ("d1", 0), ("d1", 1)]
     assert (await search(searcher, *several, mode="text", max_tokens=1))["omitted_count"] == 2
 
 
 async def test_a_chunk_of_a_document_in_two_of_them_comes_once_as_a_match_or_a_neighbour(
-    searcher: Searcher, search_database: Database
+    searcher: SearchingCaller, search_database: Database
 ) -> None:
     one, other = [await create(search_database, ORGANIZATION) for _ in range(2)]
     texts = ["zero kayak", "one canoe", "two oars"]
     # What ranks first in each makes the first chunk a match of one and the second a match of the other.
     for knowledge, filler in ((one, "canoe canoe canoe"), (other, "kayak kayak kayak")):
-        await knowledge.index(Document("d", texts))
-        await knowledge.index(Document(f"f{filler[0]}", [filler]))
+        await knowledge.index(DocumentToIndex("d", texts))
+        await knowledge.index(DocumentToIndex(f"f{filler[0]}", [filler]))
     answer = await search(searcher, one, other, query="kayak canoe", mode="text", coalesce_neighbors=1)
     found = [(each["document_id"], each["chunk_index"], each["is_matched"]) for each in answer["results"]]
     of_d = sorted(each for each in found if each[0] == "d")
@@ -139,13 +145,13 @@ async def test_a_chunk_of_a_document_in_two_of_them_comes_once_as_a_match_or_a_n
 
 
 async def test_a_kb_that_fails_in_the_first_round_stays_out_of_the_second(
-    searcher: Searcher, search_database: Database, monkeypatch: pytest.MonkeyPatch
+    searcher: SearchingCaller, search_database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crowded, flaky = [await create(search_database, ORGANIZATION) for _ in range(2)]
-    await crowded.index(Document("d", [f"filler {n}" for n in range(60)]))
+    await crowded.index(DocumentToIndex("d", [f"filler {n}" for n in range(60)]))
     # As if most of the hits had been replaced meanwhile.
     monkeypatch.setattr(hit_finder, "leg_limit", lambda *_, **__: 5)
-    await flaky.index(Document("e", ["kayak"]))
+    await flaky.index(DocumentToIndex("e", ["kayak"]))
     query_vector_index, asked = index_queries.query_vector_index, []
 
     async def failing_at_first(chunks: Chunks, *args: Any, **kwargs: Any) -> dict[str, float]:

@@ -10,8 +10,8 @@ from kb_shared.mongo.api_keys import Scope
 from kb_shared.mongo.database import Database
 from tests.integration.indexer.support import CommandLog
 from tests.integration.indexer.tenancy import TENANT_DATA, organizations_named, queries_without_organization
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import Document, Knowledge, create
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 
 WITHOUT_A_COLLECTION = {"getMore", "endSessions", "killCursors", "commitTransaction", "abortTransaction", "hello"}
 NOT_BY_ORGANIZATION = {api_keys.NAME, outbox.NAME}
@@ -21,7 +21,7 @@ ABOVE = f"/v0/orgs/{ORGANIZATION}"
 
 @pytest.fixture
 async def library(knowledge: Knowledge, search_database: Database) -> Knowledge:
-    document = Document("d", ["a kayak", "a canoe", "a raft"], tag_ids=["t1"], metadata={"year": 2025})
+    document = DocumentToIndex("d", ["a kayak", "a canoe", "a raft"], tag_ids=["t1"], metadata={"year": 2025})
     await knowledge.index(document)
     foreign = await create(search_database, "other")
     await foreign.index(document)
@@ -47,7 +47,7 @@ def check(command_log: CommandLog, knowledge: Knowledge) -> None:
 
 
 async def test_every_command_of_a_search_is_about_the_organization_of_its_key(
-    watched: Searcher, library: Knowledge, command_log: CommandLog
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog
 ) -> None:
     filters: list[dict[str, Any]] = [
         {},
@@ -70,7 +70,7 @@ async def test_every_command_of_a_search_is_about_the_organization_of_its_key(
 
 
 async def test_every_command_of_a_run_and_of_what_is_read_of_it_is_about_the_organization_of_its_key(
-    watched: Searcher, library: Knowledge, command_log: CommandLog, search_database: Database
+    watched: SearchingCaller, library: Knowledge, command_log: CommandLog, search_database: Database
 ) -> None:
     await search_database[api_keys.NAME].update_one({}, {"$set": {"scopes": [Scope.ADMIN]}})
     headers = {"Authorization": f"Bearer {watched.key}"}

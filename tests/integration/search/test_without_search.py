@@ -9,12 +9,12 @@ from pymongo import AsyncMongoClient
 
 from kb_local.mongod import Mongod
 from kb_local.ports import LOOPBACK
-from kb_local.python_server import SearchNode
-from kb_search.settings import Settings
+from kb_local.python_server import SearchNodeProcess
+from kb_search.settings import SearchSettings
 from kb_shared.mongo.database import Database, Row
-from tests.conftest import MongoDeployment
-from tests.integration.search.conftest import ORGANIZATION, Searcher
-from tests.integration.search.knowledge import Document, create
+from tests.conftest import RunningMongo
+from tests.integration.search.conftest import ORGANIZATION, SearchingCaller
+from tests.integration.search.knowledge import DocumentToIndex, create
 from tests.integration.search.test_replacement import searcher_of
 from tests.waiting import until
 
@@ -59,7 +59,7 @@ async def database_behind(forwarder: Forwarder, name: str) -> AsyncIterator[Data
 
 @pytest.mark.parametrize("mode", ["vector", "text", "hybrid"])
 async def test_a_search_without_atlas_search_is_a_503_that_says_so(
-    mongod: Mongod | MongoDeployment, search_database: Database, settings: Settings, mode: str
+    mongod: Mongod | RunningMongo, search_database: Database, settings: SearchSettings, mode: str
 ) -> None:
     plain(mongod)
     knowledge = await create(search_database, ORGANIZATION)
@@ -75,15 +75,15 @@ async def test_a_search_without_atlas_search_is_a_503_that_says_so(
 
 
 async def test_the_service_is_not_ready_without_atlas_search_and_ready_again_with_it(
-    mongod: Mongod | MongoDeployment,
-    search_node: SearchNode | MongoDeployment,
+    mongod: Mongod | RunningMongo,
+    search_node: SearchNodeProcess | RunningMongo,
     search_database: Database,
-    settings: Settings,
+    settings: SearchSettings,
 ) -> None:
     without, node = plain(mongod), search_node
-    assert isinstance(node, SearchNode)
+    assert isinstance(node, SearchNodeProcess)
     knowledge = await create(search_database, ORGANIZATION)
-    await knowledge.index(Document("d", ["a paragraph"]))
+    await knowledge.index(DocumentToIndex("d", ["a paragraph"]))
     forwarder = Forwarder(node.port)
     async with (
         database_behind(forwarder, search_database.name) as database,
@@ -98,7 +98,7 @@ async def test_the_service_is_not_ready_without_atlas_search_and_ready_again_wit
         assert [hit["document_id"] for hit in (await searcher.search(knowledge))["results"]] == ["d"]
 
 
-async def says(searcher: Searcher, reason: str | None) -> bool:
+async def says(searcher: SearchingCaller, reason: str | None) -> bool:
     """Say whether `/readyz` is ready, or not ready for this reason."""
     answer = await searcher.http.get("/readyz")
     if reason is None:
@@ -106,7 +106,7 @@ async def says(searcher: Searcher, reason: str | None) -> bool:
     return answer.status_code == 503 and reason in answer.json()["reason"]
 
 
-def plain(mongod: Mongod | MongoDeployment) -> Mongod:
-    if isinstance(mongod, MongoDeployment):
+def plain(mongod: Mongod | RunningMongo) -> Mongod:
+    if isinstance(mongod, RunningMongo):
         pytest.skip("a deployment with search of its own has no plain mongod to ask")
     return mongod

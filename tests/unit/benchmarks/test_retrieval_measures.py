@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.indexed_corpus import Document
+from benchmarks.indexed_corpus import CorpusDocument
 from benchmarks.retrieval_quality.compare import difference
 from benchmarks.retrieval_quality.identifiers import identifier_queries
 from benchmarks.retrieval_quality.measures import measure
@@ -63,9 +63,9 @@ def test_an_improvement_of_every_query_is_no_luck_and_noise_is() -> None:
 
 def test_identifiers_are_asked_for_with_just_the_documents_that_hold_them() -> None:
     documents = [
-        Document("one", "", "The IL-17F gene, and 42 others. See v2.0.1."),
-        Document("two", "IL-17F again", "covid"),
-        Document("three", "", "xIL-17F is another"),
+        CorpusDocument("one", "", "The IL-17F gene, and 42 others. See v2.0.1."),
+        CorpusDocument("two", "IL-17F again", "covid"),
+        CorpusDocument("three", "", "xIL-17F is another"),
     ]
     assert {query.text: set(query.relevant) for query in identifier_queries(documents, 10)} == {
         "IL-17F": {"one", "two"},

@@ -25,7 +25,7 @@ class Pieces(httpx.AsyncByteStream):
         self.closed = True
 
 
-class Server(httpx.AsyncBaseTransport):
+class CannedServer(httpx.AsyncBaseTransport):
     """Answers each request with the same bytes."""
 
     def __init__(self, pieces: Iterable[bytes], *, status: int = 200, encoding: str | None = None) -> None:
@@ -39,21 +39,21 @@ class Server(httpx.AsyncBaseTransport):
         return httpx.Response(self._status, headers=self._headers, stream=self.stream)
 
 
-async def read(server: Server, *, up_to: int) -> httpx.Response:
+async def read(server: CannedServer, *, up_to: int) -> httpx.Response:
     async with httpx.AsyncClient(transport=CappedTransport(server)) as client:
         with answers_up_to(up_to):
             return await client.post("http://server.invalid/")
 
 
 async def test_compression_is_not_asked_for() -> None:
-    server = Server([b"ok"])
+    server = CannedServer([b"ok"])
     assert (await read(server, up_to=2)).content == b"ok"
     assert server.asked[0].headers["accept-encoding"] == "identity"
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_little_that_becomes_much_is_refused_before_it_is_in_memory(encoding: str) -> None:
-    server = Server([compressed(b"\0" * 100 * MEGABYTE, encoding)], encoding=encoding)
+    server = CannedServer([compressed(b"\0" * 100 * MEGABYTE, encoding)], encoding=encoding)
     tracemalloc.start()
     try:
         with pytest.raises(AnswerTooLarge):
@@ -66,7 +66,7 @@ async def test_a_little_that_becomes_much_is_refused_before_it_is_in_memory(enco
 
 
 async def test_an_answer_over_the_limit_is_recognised_behind_an_error_of_a_library() -> None:
-    async with httpx.AsyncClient(transport=CappedTransport(Server([b"x" * 100]))) as client:
+    async with httpx.AsyncClient(transport=CappedTransport(CannedServer([b"x" * 100]))) as client:
 
         async def ask(up_to: int) -> None:
             with answers_up_to(up_to):
@@ -88,12 +88,12 @@ async def test_an_answer_without_end_is_refused_at_the_limit() -> None:
             yield b"x" * 1000
 
     with pytest.raises(AnswerTooLarge):
-        await read(Server(endless()), up_to=MEGABYTE)
+        await read(CannedServer(endless()), up_to=MEGABYTE)
 
 
 async def test_bytes_that_decompress_to_nothing_count_too() -> None:
     # What follows the end of the compressed data.
-    server = Server([compressed(b"", "gzip"), *[b"x" * 1000] * 10], encoding="gzip")
+    server = CannedServer([compressed(b"", "gzip"), *[b"x" * 1000] * 10], encoding="gzip")
     with pytest.raises(AnswerTooLarge):
         await read(server, up_to=5_000)
 
@@ -101,16 +101,16 @@ async def test_bytes_that_decompress_to_nothing_count_too() -> None:
 @pytest.mark.parametrize("encoding", ["br", "zstd", "gzip, gzip", "unheard-of"])
 async def test_an_encoding_that_can_not_be_decompressed_in_pieces_is_refused(encoding: str) -> None:
     with pytest.raises(httpx.DecodingError):
-        await read(Server([b"x"], encoding=encoding), up_to=MEGABYTE)
+        await read(CannedServer([b"x"], encoding=encoding), up_to=MEGABYTE)
 
 
 async def test_an_answer_with_a_wrong_content_encoding_is_refused() -> None:
     with pytest.raises(httpx.DecodingError):
-        await read(Server([b"not gzip at all"], encoding="gzip"), up_to=MEGABYTE)
+        await read(CannedServer([b"not gzip at all"], encoding="gzip"), up_to=MEGABYTE)
 
 
 async def test_the_beginning_of_an_error_is_read_and_its_status_stays() -> None:
-    response = await read(Server([b"x" * MEGABYTE], status=429), up_to=10 * MEGABYTE)
+    response = await read(CannedServer([b"x" * MEGABYTE], status=429), up_to=10 * MEGABYTE)
     assert response.status_code == 429
     assert len(response.content) <= MAX_ERROR_BYTES
 
@@ -121,7 +121,7 @@ async def test_the_beginning_of_an_error_is_read_and_its_status_stays() -> None:
 async def test_an_answer_within_the_limit_comes_whole(body: bytes, cuts: int, encoding: str) -> None:
     sent = compressed(body, encoding)
     pieces = [sent[start : start + cuts] for start in range(0, len(sent), cuts)]
-    response = await read(Server(pieces, encoding=encoding), up_to=max(len(body), len(sent)))
+    response = await read(CannedServer(pieces, encoding=encoding), up_to=max(len(body), len(sent)))
     assert response.content == body
 
 

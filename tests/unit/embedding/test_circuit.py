@@ -5,14 +5,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kb_shared.mongo import circuit
-from kb_shared.mongo.circuit import OUTAGES_TO_OPEN, Admission, Cause, Circuit, Refusal
+from kb_shared.mongo.circuit import OUTAGES_TO_OPEN, CallPermission, Cause, Circuit, Refusal
 
 PROBE = timedelta(seconds=70)
 LONGEST = timedelta(minutes=5)
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def admit(before: Circuit, now: datetime) -> tuple[Circuit, Admission | Refusal]:
+def admit(before: Circuit, now: datetime) -> tuple[Circuit, CallPermission | Refusal]:
     return circuit.admit(before, now, probe_lifetime=PROBE)
 
 
@@ -23,11 +23,11 @@ class Replicas(RuleBasedStateMachine):
         super().__init__()
         self.now = START
         self.circuit = Circuit()
-        self.under_way: list[tuple[Admission, datetime]] = []
+        self.under_way: list[tuple[CallPermission, datetime]] = []
 
     @initialize()
     def nothing_has_happened(self) -> None:
-        assert admit(self.circuit, self.now) == (self.circuit, Admission(0, probe=False))
+        assert admit(self.circuit, self.now) == (self.circuit, CallPermission(0, probe=False))
 
     @rule(seconds=st.floats(0, 400))
     def time_goes_on(self, seconds: float) -> None:
@@ -49,7 +49,7 @@ class Replicas(RuleBasedStateMachine):
             assert before.open_until <= self.now
         self.under_way.append((answer, self.now))
 
-    def probes(self) -> list[Admission]:
+    def probes(self) -> list[CallPermission]:
         """Return the admitted probes that may still report, of replicas that may still live."""
         return [
             admission
@@ -87,13 +87,13 @@ class Replicas(RuleBasedStateMachine):
         self.circuit = circuit.release_probe(before, admission)
         assert (self.circuit.cause, self.circuit.open_until) == (before.cause, before.open_until)
 
-    def end_of_one(self, data: st.DataObject) -> Admission:
+    def end_of_one(self, data: st.DataObject) -> CallPermission:
         return self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))[0]
 
     @invariant()
     def a_call_is_admitted_after_the_longest_pause(self) -> None:
         _, answer = admit(self.circuit, self.now + LONGEST + PROBE)
-        assert isinstance(answer, Admission)
+        assert isinstance(answer, CallPermission)
 
 
 TestReplicas = Replicas.TestCase
@@ -104,7 +104,7 @@ def opened(cause: Cause = Cause.QUOTA, *, times: int = 1) -> tuple[Circuit, date
     for _ in range(times):
         now = current.open_until or now
         current, answer = admit(current, now)
-        assert isinstance(answer, Admission)
+        assert isinstance(answer, CallPermission)
         current = circuit.failed(current, answer, cause=cause, now=now)
     return current, now
 
@@ -121,8 +121,8 @@ def test_outages_of_now_and_then_open_nothing() -> None:
     current = Circuit()
     for _ in range(10):
         for _ in range(OUTAGES_TO_OPEN - 1):
-            current = circuit.failed(current, Admission(0, probe=False), cause=Cause.OUTAGE, now=START)
-        current = circuit.succeeded(current, Admission(0, probe=False))
+            current = circuit.failed(current, CallPermission(0, probe=False), cause=Cause.OUTAGE, now=START)
+        current = circuit.succeeded(current, CallPermission(0, probe=False))
     assert current.cause is None
 
 
@@ -130,14 +130,14 @@ def test_a_given_up_probe_makes_way_for_another() -> None:
     current, now = opened()
     assert current.open_until is not None
     current, probe = admit(current, current.open_until)
-    assert isinstance(probe, Admission)
+    assert isinstance(probe, CallPermission)
     assert isinstance(admit(current, current.open_until or now)[1], Refusal)
     current = circuit.release_probe(current, probe)
     _, answer = admit(current, current.open_until or now)
-    assert isinstance(answer, Admission)
+    assert isinstance(answer, CallPermission)
     assert answer.probe
 
 
 def test_a_clock_that_jumps_back_does_not_shut_the_circuit() -> None:
     current, now = opened()
-    assert isinstance(admit(current, now - timedelta(hours=1))[1], Admission)
+    assert isinstance(admit(current, now - timedelta(hours=1))[1], CallPermission)

@@ -20,7 +20,7 @@ Offsets = Sequence[tuple[int, int]]
 SIZE = 64
 
 
-class Words:
+class WordEncoder:
     """A word's vector is its own and half of each neighbour's; begin and end are tokens of the model's own."""
 
     def __init__(self, *, max_tokens: int = 1_000) -> None:
@@ -59,8 +59,8 @@ def piece(window: str, text: str) -> LateText:
     return LateText(window, start, start + len(text))
 
 
-def vector_of(late: LateText, model: Words | None = None) -> Vector:
-    (vector,) = vectors_of_pieces(model or Words(), [late])
+def vector_of(late: LateText, model: WordEncoder | None = None) -> Vector:
+    (vector,) = vectors_of_pieces(model or WordEncoder(), [late])
     return vector
 
 
@@ -98,7 +98,7 @@ def test_a_piece_without_a_token_has_the_vector_of_its_window() -> None:
 
 
 def test_a_window_is_read_once_for_all_of_its_pieces() -> None:
-    model = Words()
+    model = WordEncoder()
     vectors = vectors_of_pieces(model, [piece("a b c", each) for each in "abc"])
     assert len(vectors) == 3
     assert model.read == ["a b c"]
@@ -107,7 +107,7 @@ def test_a_window_is_read_once_for_all_of_its_pieces() -> None:
 def test_nothing_of_a_window_that_is_too_long_for_the_model_is_left_out() -> None:
     words = [f"w{number}" for number in range(100)]
     window = " ".join(words)
-    model = Words(max_tokens=20)
+    model = WordEncoder(max_tokens=20)
     vectors = vectors_of_pieces(model, [piece(window, f"{word} ") for word in words[:-1]])
     for word, vector in zip(words, vectors, strict=False):
         assert unit(own_vector(word).astype(np.float64)) @ vector > 0.5

@@ -1,6 +1,6 @@
 import pytest
 
-from kb_shared.embedding.models import BundledModel, Model, ModelCatalogue
+from kb_shared.embedding.models import BundledModel, EmbeddingModel, ModelCatalogue
 from kb_shared.errors import ProviderKeyMissing, ProviderRefused, UnknownModel
 from kb_shared.providers.access import Access
 
@@ -15,7 +15,7 @@ AZURE = {"AZURE_API_KEY": "az", "AZURE_API_VERSION": "1", "AZURE_API_BASE": "htt
 LOCAL = "http://127.0.0.1:9/v1"
 
 
-def model(name: str, *, environment: dict[str, str] | None = None, local: str | None = LOCAL) -> Model:
+def model(name: str, *, environment: dict[str, str] | None = None, local: str | None = LOCAL) -> EmbeddingModel:
     found = KEYS if environment is None else environment
     return ModelCatalogue(BUNDLED, local_models_api_base=local, environment=found).get(name)
 

@@ -23,7 +23,7 @@ DEADLINE_S = 60.0
 
 
 @dataclass
-class Server:
+class SimulatedServer:
     """Computes texts one after the other, in the order they came, also those that no caller waits for any more."""
 
     texts_per_s: float
@@ -56,7 +56,7 @@ class Server:
 
 
 async def embed_documents(
-    server: Server, sizes: Sequence[int], *, slots: int = 24, known: Pace | None = None, pause_s: float = 0.0
+    server: SimulatedServer, sizes: Sequence[int], *, slots: int = 24, known: Pace | None = None, pause_s: float = 0.0
 ) -> float:
     """Embed documents of so many texts, `slots` of them at once, each again and again until it has all; how long."""
     loop = asyncio.get_running_loop()
@@ -99,13 +99,13 @@ async def embed_documents(
     return loop.time() - began
 
 
-def duration_s(server: Server, sizes: Sequence[int], *, pause_s: float = 0.0) -> float:
+def duration_s(server: SimulatedServer, sizes: Sequence[int], *, pause_s: float = 0.0) -> float:
     return virtual_time.run(lambda: embed_documents(server, sizes, pause_s=pause_s))
 
 
 @pytest.mark.parametrize("texts_per_s", [1.0, 1.2, 5.0])
 def test_nine_tenths_of_the_answers_of_a_slow_provider_are_used_and_everything_is_embedded(texts_per_s: float) -> None:
-    server = Server(texts_per_s)
+    server = SimulatedServer(texts_per_s)
     sizes = [120] * 20
     took_s = duration_s(server, sizes)
     assert server.used == sum(sizes)
@@ -122,7 +122,7 @@ def test_nine_tenths_of_the_answers_of_a_slow_provider_are_used_and_everything_i
 def test_whatever_the_provider_is_like_everything_is_embedded_and_nearly_all_that_it_computes_is_used(
     texts_per_s: float, distance_s: float, workers: int, sizes: list[int]
 ) -> None:
-    server = Server(texts_per_s, distance_s, workers)
+    server = SimulatedServer(texts_per_s, distance_s, workers)
     duration_s(server, sizes)
     assert server.used == sum(sizes)
     assert server.used >= 0.9 * server.computed
@@ -132,14 +132,14 @@ def test_whatever_the_provider_is_like_everything_is_embedded_and_nearly_all_tha
 
 def test_a_provider_that_is_far_away_is_used_fully() -> None:
     """Documents of one text each, half a second a request: with 24 slots hardly more than 40 a second are possible."""
-    server = Server(texts_per_s=10_000, distance_s=0.5, workers=1_000)
+    server = SimulatedServer(texts_per_s=10_000, distance_s=0.5, workers=1_000)
     documents = 1_000
     rate = documents / duration_s(server, [1] * documents, pause_s=0.2)
     assert rate >= 30
 
 
 def test_a_provider_nearby_gets_full_requests_and_few_at_once() -> None:
-    server = Server(texts_per_s=5_000, distance_s=0.002)
+    server = SimulatedServer(texts_per_s=5_000, distance_s=0.002)
     sizes = [44] * 200
     duration_s(server, sizes)
     assert server.most_under_way <= MOST_NEARBY
@@ -147,7 +147,7 @@ def test_a_provider_nearby_gets_full_requests_and_few_at_once() -> None:
 
 
 def test_a_provider_that_becomes_slow_loses_what_is_under_way_and_no_more() -> None:
-    server = Server(texts_per_s=1_000)
+    server = SimulatedServer(texts_per_s=1_000)
 
     async def scenario() -> None:
         pace = Pace(deadline_s=DEADLINE_S)

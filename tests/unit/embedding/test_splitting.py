@@ -10,7 +10,7 @@ from kb_shared.embedding.splitting import SplitAnswers, ask_in_parts
 from kb_shared.errors import BatchRefused, ProviderUnavailable
 
 
-class Provider:
+class RefusingProvider:
     """Refuses every batch that holds one of `refused`, or more than `most` characters."""
 
     def __init__(self, *, refused: set[str] | None = None, most: float = math.inf) -> None:
@@ -36,7 +36,7 @@ def test_exactly_the_guilty_texts_are_found_in_few_calls_and_all_others_are_answ
     batch: dict[str, str], data: st.DataObject
 ) -> None:
     guilty = data.draw(st.sets(st.sampled_from(sorted(batch)), max_size=5)) if batch else set()
-    provider = Provider(refused=guilty)
+    provider = RefusingProvider(refused=guilty)
 
     found = provider.asked(batch)
 
@@ -47,7 +47,7 @@ def test_exactly_the_guilty_texts_are_found_in_few_calls_and_all_others_are_answ
 
 @given(batch=batches, most=st.integers(0, 100))
 def test_a_batch_that_is_only_too_large_is_answered_in_parts(batch: dict[str, str], most: int) -> None:
-    found = Provider(most=most).asked(batch)
+    found = RefusingProvider(most=most).asked(batch)
 
     assert set(found.refused) == {key for key, text in batch.items() if len(text) > most}
     assert set(found.answered) | set(found.refused) == set(batch)
@@ -55,7 +55,7 @@ def test_a_batch_that_is_only_too_large_is_answered_in_parts(batch: dict[str, st
 
 @given(batch=batches, guilty=st.sets(st.text(min_size=1, max_size=5)))
 def test_no_text_is_paid_for_twice(batch: dict[str, str], guilty: set[str]) -> None:
-    provider = Provider(refused=guilty)
+    provider = RefusingProvider(refused=guilty)
     provider.asked(batch)
 
     answered = [call for call in provider.calls if not call & guilty]

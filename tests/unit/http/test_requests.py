@@ -15,18 +15,18 @@ from pymongo.errors import ServerSelectionTimeoutError
 
 from kb_shared.errors import BudgetExhausted, NotFound, Parked, ProviderUnavailable, RequestError, TransientError
 from kb_shared.http.application import create_app
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, StrictModel
 from kb_shared.http.routing import MAX_BODY_BYTES, StrictRoute
 from kb_shared.settings import HttpSettings
 
 SECRET = "a canary that no answer and no log may repeat"
 
 
-class Inner(Model):
+class Inner(StrictModel):
     count: int | None = None
 
 
-class Body(Model):
+class Body(StrictModel):
     name: Annotated[str, Field(min_length=1, max_length=10)]
     inner: Inner | None = None
 

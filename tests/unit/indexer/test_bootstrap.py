@@ -6,7 +6,7 @@ from typing import Any
 from kb_indexer.bootstrap import Indexer
 
 
-class Part:
+class RunningPart:
     """Anything of the indexer: runs until it is told to stop, or for ever."""
 
     def __init__(self, name: str, running: set[str]) -> None:
@@ -22,7 +22,7 @@ class Part:
 async def test_all_parts_of_the_indexer_run_until_it_stops() -> None:
     running: set[str] = set()
     names = set(Indexer.__slots__)
-    parts: dict[str, Any] = {name: Part(name, running) for name in names}
+    parts: dict[str, Any] = {name: RunningPart(name, running) for name in names}
     stop = asyncio.Event()
     indexer = asyncio.create_task(Indexer(**parts).run(stop))
     for _ in range(10):

@@ -22,7 +22,7 @@ from kb_indexer.consumer.load import (
     load_of_events,
 )
 from kb_shared.errors import TransactionExpired
-from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from tests.unit.embedding import virtual_time
@@ -34,7 +34,7 @@ _TICK_S = 0.05
 
 
 @dataclass
-class Database:
+class SimulatedDatabase:
     """Shares its CPU between all transactions that are open, and ends those that are too old."""
 
     seconds_each: float
@@ -60,10 +60,10 @@ class Database:
 
 
 @dataclass
-class Indexer:
+class IndexerModel:
     """Model of one process that handles commands, as far as it matters here."""
 
-    database: Database
+    database: SimulatedDatabase
     load: Load
     on_done: Callable[[str], None]
     done: list[str] = field(default_factory=list)
@@ -83,14 +83,14 @@ class Indexer:
 
 
 async def index(
-    database: Database,
+    database: SimulatedDatabase,
     documents: list[str],
     *,
     adaptive: bool,
     replicas: int = 1,
     within_s: float,
     load: Load | None = None,
-) -> list[Indexer]:
+) -> list[IndexerModel]:
     """Index documents that come all at once, spread over replicas, until all are done or the time is over."""
     all_done = asyncio.Event()
     left = set(documents)
@@ -101,13 +101,13 @@ async def index(
             all_done.set()
 
     indexers = [
-        Indexer(database, load or load_of_documents(most=MOST, lifetime_s=LIFETIME_S), note_done)
+        IndexerModel(database, load or load_of_documents(most=MOST, lifetime_s=LIFETIME_S), note_done)
         for _ in range(replicas)
     ]
     partition = TopicPartition(TOPIC, 0)
     assignments = [
         PartitionAssignment(
-            Work(
+            RecordWork(
                 indexer,
                 FakeDeadLetters(),
                 max_in_flight=MOST,
@@ -146,7 +146,7 @@ def documents(number: int, *organizations: str) -> list[str]:
 def test_with_too_little_cpu_every_document_is_done_and_none_is_written_more_than_twice(
     seconds_each: float, replicas: int
 ) -> None:
-    database = Database(seconds_each)
+    database = SimulatedDatabase(seconds_each)
     wanted = documents(60)
     indexers = virtual_time.run(
         lambda: index(database, wanted, adaptive=True, replicas=replicas, within_s=60 * seconds_each * 1.5 + 30)
@@ -158,14 +158,14 @@ def test_with_too_little_cpu_every_document_is_done_and_none_is_written_more_tha
 
 def test_with_too_little_cpu_and_a_fixed_number_at_once_hardly_anything_is_done() -> None:
     """Show the need for adaptation: the same documents on the same database without it."""
-    database = Database(0.8)
+    database = SimulatedDatabase(0.8)
     [indexer] = virtual_time.run(lambda: index(database, documents(60), adaptive=False, within_s=60))
     assert len(indexer.done) < 15, "alone they would take 48 s"
     assert max(database.runs.values()) > 5
 
 
 def test_a_machine_that_suddenly_becomes_slow_loses_what_is_under_way_once() -> None:
-    database = Database(0.01)
+    database = SimulatedDatabase(0.01)
 
     async def scenario() -> None:
         load = load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
@@ -183,7 +183,7 @@ def test_a_machine_that_suddenly_becomes_slow_loses_what_is_under_way_once() -> 
 def test_a_machine_that_is_quick_again_is_used_fully() -> None:
     async def scenario() -> None:
         load = load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
-        database = Database(2.0)
+        database = SimulatedDatabase(2.0)
         await index(database, documents(10), adaptive=True, within_s=60, load=load)
         assert load.limit() <= 2
         database.seconds_each = 0.01
@@ -197,7 +197,7 @@ def test_a_quick_machine_is_used_fully_almost_at_once() -> None:
     async def scenario() -> None:
         load = load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
         assert load.limit() == FIRST
-        await index(Database(0.005), documents(100), adaptive=True, within_s=60, load=load)
+        await index(SimulatedDatabase(0.005), documents(100), adaptive=True, within_s=60, load=load)
         assert load.limit() == MOST
 
     virtual_time.run(scenario)
@@ -205,7 +205,7 @@ def test_a_quick_machine_is_used_fully_almost_at_once() -> None:
 
 def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
     """One of them has forty documents in the queue before those of the others."""
-    database = Database(2.0)
+    database = SimulatedDatabase(2.0)
     load = load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
     load.lease_ran_out()
     wanted = [*documents(40, "busy"), "small/1", "small/2", "other/1"]

@@ -11,7 +11,7 @@ from tests.waiting import until
 
 
 @dataclass
-class Client:
+class ScriptedClient:
     """A client of the client library that answers as a test tells it to."""
 
     log: list[str]
@@ -58,15 +58,15 @@ class Clients:
     """The clients that a producer makes, one after the other."""
 
     log: list[str] = field(default_factory=list)
-    made: list[Client] = field(default_factory=list)
-    prepare: Callable[[Client], None] = lambda _: None
+    made: list[ScriptedClient] = field(default_factory=list)
+    prepare: Callable[[ScriptedClient], None] = lambda _: None
 
-    def make(self, *_arguments: Any, **_options: Any) -> Client:
-        client = Client(self.log)
+    def make(self, *_arguments: Any, **_options: Any) -> ScriptedClient:
+        client = ScriptedClient(self.log)
         self.prepare(client)
         self.made.append(client)
         return client
 
-    async def next(self, count: int) -> Client:
+    async def next(self, count: int) -> ScriptedClient:
         await until(lambda: len(self.made) >= count, what=f"client {count}")
         return self.made[count - 1]

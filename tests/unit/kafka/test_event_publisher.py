@@ -15,7 +15,7 @@ from kb_client import events as module
 from kb_client.events import EventPublisher, EventRefused, EventTooLarge, PublishingFailed
 from kb_contracts.cloudevents import MAX_EVENT_BYTES, encode
 from kb_contracts.documents import DocumentDeleted, MetadataChanged
-from tests.unit.kafka.scripted_clients import Client, Clients
+from tests.unit.kafka.scripted_clients import Clients, ScriptedClient
 from tests.waiting import until
 
 
@@ -27,7 +27,7 @@ def deleted(*document_ids: str) -> list[DocumentDeleted]:
     return [DocumentDeleted(organization_id="o", document_id=each, revision=1) for each in document_ids]
 
 
-async def was_given(client: Client, count: int) -> list[str]:
+async def was_given(client: ScriptedClient, count: int) -> list[str]:
     await until(lambda: len(client.waiting) == count, what=f"a client that was given {count} events")
     return list(client.waiting)
 

@@ -7,7 +7,7 @@ import structlog
 
 from kb_shared.errors import TransientError
 from kb_shared.kafka import partition_assignment, retries
-from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.record import OrderingKey, Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from tests.unit.kafka.fakes import TOPIC, FakeBroker, FakeDeadLetters, FakeHandler, record
@@ -27,7 +27,7 @@ class Setting:
         self.failures: list[BaseException] = []
         self.progress = 0
         self.assignment = PartitionAssignment(
-            Work(handler, self.dead_letters, max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
+            RecordWork(handler, self.dead_letters, max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000),
             {ZERO: Lane.LIVE, ONE: Lane.LIVE},
             commit=self.broker.commit,
             on_progress=self.note_progress,

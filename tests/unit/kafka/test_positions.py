@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 
 from kb_shared.kafka import positions as positions_module
 from kb_shared.kafka.commits import OffsetCommitter
-from kb_shared.kafka.partition_assignment import PartitionAssignment, Work
+from kb_shared.kafka.partition_assignment import PartitionAssignment, RecordWork
 from kb_shared.kafka.position_monitor import PositionMonitor
-from kb_shared.kafka.positions import Positions, Start, accept_loss
+from kb_shared.kafka.positions import PartitionStart, Positions, accept_loss
 from kb_shared.kafka.record import Record, TopicPartition
 from kb_shared.kafka.scheduling import Lane
 from kb_shared.observability.metrics import CONSUMER_SKIPPED_RECORDS, CONSUMER_STUCK_SECONDS, CONSUMER_SURVEY_FAILURES
@@ -92,7 +92,7 @@ def client(monkeypatch: pytest.MonkeyPatch) -> FakeClient:
 
 def an_assignment(handler: FakeHandler | None = None) -> PartitionAssignment:
     return PartitionAssignment(
-        Work(
+        RecordWork(
             handler or FakeHandler(),
             FakeDeadLetters(),
             max_in_flight=4,
@@ -122,7 +122,7 @@ async def test_offsets_deleted_before_they_were_read_are_counted_and_logged_with
 
     with capture_logs() as logs:
         starts = await Positions(client, group_id=GROUP, on_lost=note).find([ZERO])
-    assert starts == {ZERO: Start(100, 20)}
+    assert starts == {ZERO: PartitionStart(100, 20)}
     assert (skipped() - before, lost) == (80, [TOPIC])
     [line] = [line for line in logs if line["event"] == "records.skipped"]
     assert (line["partition"], line["first_offset"], line["last_offset"]) == (0, 20, 99)
@@ -142,14 +142,14 @@ async def test_offsets_are_not_counted_as_skipped_before_the_loss_is_dealt_with(
 @pytest.mark.parametrize(
     ("mark", "start"),
     [
-        (f"topic-id={OLD}", Start(20, 20)),
-        (f"topic-id={NEW}", Start(5, 20)),
-        ("", Start(20, 20)),
-        ("of another tool", Start(20, 20)),
+        (f"topic-id={OLD}", PartitionStart(20, 20)),
+        (f"topic-id={NEW}", PartitionStart(5, 20)),
+        ("", PartitionStart(20, 20)),
+        ("of another tool", PartitionStart(20, 20)),
     ],
 )
 async def test_the_consumer_does_not_continue_from_an_offset_of_a_topic_with_another_id(
-    client: FakeClient, mark: str, start: Start
+    client: FakeClient, mark: str, start: PartitionStart
 ) -> None:
     client.beginning, client.committed = 5, OffsetAndMetadata(20, mark)
     assert await Positions(client, group_id=GROUP, on_lost=accept_loss).find([ZERO]) == {ZERO: start}
@@ -171,7 +171,7 @@ async def test_a_position_that_falls_below_the_beginning_while_it_runs_goes_on_t
     client.end = 200
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
     assignment = an_assignment()
-    positions.begin(assignment, {ZERO: Start(20, 20)})
+    positions.begin(assignment, {ZERO: PartitionStart(20, 20)})
     await positions.find_replaced_topics([TOPIC])
     client.beginning, before = 100, skipped()
     await positions.find_again(assignment, {ZERO: 20})
@@ -197,7 +197,7 @@ async def test_a_position_check_that_fails_because_partitions_were_revoked_is_co
 async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: FakeClient) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
-    positions.begin(assignment, {ZERO: Start(0, 0)})
+    positions.begin(assignment, {ZERO: PartitionStart(0, 0)})
     assignment.admit([record(0)])
     await until(lambda: assignment.ledger.committable() == {ZERO: 1})
     client.at = client.end = 2
@@ -212,7 +212,7 @@ async def test_markers_of_transactions_at_the_end_of_a_log_are_no_lag(client: Fa
 async def test_a_position_in_a_replaced_log_does_not_move_the_position_in_the_new_one(client: FakeClient) -> None:
     positions = Positions(client, group_id=GROUP, on_lost=accept_loss)
     monitor, assignment = PositionMonitor(client, positions, group_id=GROUP), an_assignment()
-    positions.begin(assignment, {ZERO: Start(500, 500)})
+    positions.begin(assignment, {ZERO: PartitionStart(500, 500)})
     await positions.find_replaced_topics([TOPIC])
     answer = client.end_offsets
 

@@ -14,13 +14,13 @@ from aiokafka.errors import (
 )
 
 from kb_shared.errors import MessageRefused, TransientError
-from kb_shared.kafka.producer import Outcome, Producer, ProducerMessage
+from kb_shared.kafka.producer import DeliveryOutcome, Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
 
 INVALID_RECORD = 87
 
 
-class Client:
+class FakeClient:
     """Answers each message as its key says: an error of this name when it is acknowledged or, `now/`, handed over."""
 
     def __init__(self, errors: Mapping[str, KafkaError]) -> None:
@@ -40,9 +40,9 @@ class Client:
         return acknowledgement
 
 
-async def send_each(keys: Sequence[str], errors: Mapping[str, KafkaError]) -> tuple[list[Outcome], list[str]]:
+async def send_each(keys: Sequence[str], errors: Mapping[str, KafkaError]) -> tuple[list[DeliveryOutcome], list[str]]:
     producer = Producer(KafkaConnection("nowhere:1"), idempotence=False)
-    producer._client = client = Client(errors)
+    producer._client = client = FakeClient(errors)
     outcomes = await producer.send_each([ProducerMessage("t", key.encode(), b"a secret text") for key in keys])
     return outcomes, client.handed_over
 

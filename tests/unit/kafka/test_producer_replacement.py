@@ -17,13 +17,13 @@ from aiokafka.errors import (
 from kb_shared.errors import TransientError
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.kafka_connection.connection import KafkaConnection
-from tests.unit.kafka.scripted_clients import Client, Clients
+from tests.unit.kafka.scripted_clients import Clients, ScriptedClient
 from tests.waiting import until
 
 TOPIC = "t"
 
 
-async def started(clients: Clients, **options: Any) -> tuple[Producer, Client]:
+async def started(clients: Clients, **options: Any) -> tuple[Producer, ScriptedClient]:
     producer = Producer(KafkaConnection("nowhere:1"), idempotence=True, **options)
     await producer.start()
     return producer, clients.made[0]
@@ -38,7 +38,7 @@ def sending(producer: Producer, *values: str) -> asyncio.Task[None]:
     return asyncio.create_task(producer.send_all(messages(*values)))
 
 
-async def has(client: Client, *values: str) -> None:
+async def has(client: ScriptedClient, *values: str) -> None:
     await until(lambda: list(client.waiting) == list(values), what=f"a client that was given {values}")
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from kb_local.ports import free_port
 from kb_shared.kafka import session as sessions
-from kb_shared.kafka.partition_assignment import Work
+from kb_shared.kafka.partition_assignment import RecordWork
 from kb_shared.kafka.positions import accept_loss
 from kb_shared.kafka.record import TopicPartition
 from kb_shared.kafka.scheduling import Lane
@@ -26,7 +26,9 @@ async def session() -> ConsumerSession:
         position_check_interval_s=5.0,
         on_lost=accept_loss,
     )
-    work = Work(FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000)
+    work = RecordWork(
+        FakeHandler(), FakeDeadLetters(), max_in_flight=4, per_group=3, max_replay=10, max_held_bytes=1000
+    )
     return ConsumerSession(config, work)
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from kb_search.settings import Settings as SearchSettings
+from kb_search.settings import SearchSettings
 from kb_shared.kafka_connection.connection import KafkaConnection, UnusableKafkaConnection
 from kb_shared.settings import CommonSettings
 from tests.unit.kafka_connection.certificates import write_certificate

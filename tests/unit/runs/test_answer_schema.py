@@ -115,16 +115,16 @@ def test_items_that_must_be_unique_are() -> None:
     assert find_violations('[{"a": 1, "b": 2}, {"b": 2, "a": 1}]', schema) == ["$: has elements that are not unique"]
 
 
-class Part(BaseModel):
+class AnswerPart(BaseModel):
     name: Annotated[str, Field(min_length=1)]
-    parts: list["Part"] = []
+    parts: list["AnswerPart"] = []
 
 
 class Machine(BaseModel):
     kind: Literal["pump", "valve"]
     tags: set[str]
-    part: Part
-    spare: Part | None = None
+    part: AnswerPart
+    spare: AnswerPart | None = None
 
 
 def test_schemas_with_definitions_that_refer_to_themselves_are_taken() -> None:

@@ -17,7 +17,7 @@ async def _never() -> Message:
 REQUEST = Request({"type": "http"}, _never)
 
 
-class Work:
+class SlowWork:
     """Work that takes some turns of the event loop to end, like the closing of a connection."""
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class Work:
             pass
 
 
-@pytest.mark.parametrize("way", [Work.whole, Work.streamed])
+@pytest.mark.parametrize("way", [SlowWork.whole, SlowWork.streamed])
 async def test_work_comes_to_its_end_however_often_its_caller_is_cancelled(
-    way: Callable[[Work], "asyncio.Future[None]"],
+    way: Callable[[SlowWork], "asyncio.Future[None]"],
 ) -> None:
-    work = Work()
+    work = SlowWork()
     waiting = asyncio.ensure_future(way(work))
     await until(lambda: work.begun)
     for _ in range(3):

@@ -3,14 +3,14 @@
 import pytest
 from pydantic import ValidationError
 
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 
 
 def test_chat_models_are_joined_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KB_CHAT_MODEL", "gpt-4o-mini")
-    assert Settings().chat_models is None
+    assert SearchSettings().chat_models is None
     monkeypatch.setenv("KB_CHAT_MODELS", " gpt-4o*, demo-extractive ,")
-    assert Settings().chat_models == ("gpt-4o*", "demo-extractive")
+    assert SearchSettings().chat_models == ("gpt-4o*", "demo-extractive")
 
 
 @pytest.mark.parametrize("empty", ["", " ", ","])
@@ -19,10 +19,10 @@ def test_an_empty_list_of_chat_models_is_refused_because_it_could_mean_all_or_no
 ) -> None:
     monkeypatch.setenv("KB_CHAT_MODELS", empty)
     with pytest.raises(ValidationError, match="name at least one chat model"):
-        Settings()
+        SearchSettings()
 
 
 def test_a_default_chat_model_that_is_not_allowed_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KB_CHAT_MODELS", "gpt-4o")
     with pytest.raises(ValidationError, match="KB_CHAT_MODEL names a model that KB_CHAT_MODELS does not allow"):
-        Settings()
+        SearchSettings()

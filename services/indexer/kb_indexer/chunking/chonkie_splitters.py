@@ -178,7 +178,7 @@ class _SemanticChunker(SemanticChunker):  # type: ignore[misc]  # chonkie is not
     ) -> None:
         self._vectors = dict(vectors)
         super().__init__(
-            embedding_model=_Known(self._vectors),
+            embedding_model=_PrecomputedEmbeddings(self._vectors),
             chunk_size=limit,
             similarity_window=SENTENCES_COMPARED,
             skip_window=skip_window,
@@ -200,7 +200,7 @@ class _SemanticChunker(SemanticChunker):  # type: ignore[misc]  # chonkie is not
         return super()._skip_and_merge(groups)
 
 
-class _Known(BaseEmbeddings):  # type: ignore[misc]  # chonkie is not followed by the type checker
+class _PrecomputedEmbeddings(BaseEmbeddings):  # type: ignore[misc]  # chonkie is not followed by the type checker
     """A model that answers from what is known."""
 
     def __init__(self, vectors: Mapping[str, Vector]) -> None:

@@ -36,7 +36,7 @@ class Table:
 
 def find_tables(text: str) -> Iterator[Table]:
     """Yield runs of lines with pipes: under a header and its line of dashes, or all of them begun by a pipe."""
-    run: _Run | None = None
+    run: _PipeLines | None = None
     for match in find_at_line_starts(_LINE_WITH_PIPE, text):
         line = Span(match.start(), line_end(text, match.start()))
         if run is not None and line.start == run.last.end + 1:
@@ -44,12 +44,12 @@ def find_tables(text: str) -> Iterator[Table]:
             continue
         if run is not None:
             yield from run.table()
-        run = _Run(text, line)
+        run = _PipeLines(text, line)
     if run is not None:
         yield from run.table()
 
 
-class _Run:
+class _PipeLines:
     """Lines with pipes, one under the other; not kept, since a table may have half a million."""
 
     def __init__(self, text: str, line: Span) -> None:

@@ -4,9 +4,8 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from kb_api.dependencies import Admin, Database, Settings
-from kb_api.knowledge_base_request import Name
 from kb_shared.errors import NotFound
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip, Timestamp
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Name, Skip, StrictModel, Timestamp
 from kb_shared.http.problems import invalid_field, responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -17,7 +16,7 @@ from kb_shared.stored_time import now
 router = organization_router("API keys")
 
 
-class CreateApiKey(Model):
+class CreateApiKey(StrictModel):
     name: Name
     scopes: Annotated[list[Annotated[Scope, Field(strict=False)]], Field(min_length=1, max_length=4)] = Field(
         description="Permissions of the key. `admin` includes all others."

@@ -32,7 +32,7 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 router = organization_router("documents")
 
-Revision = Annotated[
+DeletionRevision = Annotated[
     int | None,
     Query(ge=-(2**63), lt=2**63, description="Revision of the deletion. Default: the last known one plus 1."),
 ]
@@ -74,7 +74,7 @@ class AcceptedChange(BaseModel):
         return cls(document_id=document_id, revision=published.revision, changed=published.changes)
 
 
-class StoredText(BaseModel):
+class StoredTextView(BaseModel):
     text_ref: str = Field(description="Reference to the text, for the field `text_ref` of an event within a day.")
 
 
@@ -211,7 +211,10 @@ async def patch_metadata(
     responses=responses(409),
 )
 async def delete(
-    publisher: DocumentEventPublisher, caller: DocumentWriter, document_id: DocumentId, revision: Revision = None
+    publisher: DocumentEventPublisher,
+    caller: DocumentWriter,
+    document_id: DocumentId,
+    revision: DeletionRevision = None,
 ) -> AcceptedChange:
     """Publish `document.deleted.v1`, which deletes the document with everything up to this revision."""
     return await _publish(publisher, to_deletion(caller, document_id, revision=revision), revision=revision)
@@ -225,7 +228,7 @@ async def _publish(publisher: DocumentEventPublisher, event: DocumentEvent, *, r
 @router.put(
     "/documents/{document_id}/text",
     summary="Store a long text",
-    response_model=StoredText,
+    response_model=StoredTextView,
     openapi_extra={
         "requestBody": {"required": True, "content": {"text/plain": {"schema": {"type": "string"}}}},
     },
@@ -238,7 +241,7 @@ async def put_text(
     *,
     document_id: NewDocumentId,
     request: Request,
-) -> StoredText:
+) -> StoredTextView:
     """Store a text in UTF-8 that is too large for an event. Then send its `text_ref` in an event of this document."""
     text_ref = await store_text(
         database,
@@ -248,4 +251,4 @@ async def put_text(
         stored_bytes=stored_bytes,
         max_bytes=settings.max_text_bytes,
     )
-    return StoredText(text_ref=text_ref)
+    return StoredTextView(text_ref=text_ref)

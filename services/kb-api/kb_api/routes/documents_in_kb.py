@@ -67,7 +67,7 @@ class DocumentState(BaseModel):
         )
 
 
-class IndexState(BaseModel):
+class IndexedDocumentState(BaseModel):
     version: int = Field(description="Number of the last replacement of the chunks of the document, from 1.")
     chunk_count: int = Field(description="Number of searchable chunks.")
     text_revision: int = Field(description="Revision of the indexed text.")
@@ -98,7 +98,9 @@ class ExplanationView(BaseModel):
         description="State of the document as its events describe it; null if no event of it has come."
     )
     events: list[EventView] = Field(description="Last events that changed the document, newest first.")
-    indexed: IndexState | None = Field(description="Indexed state of the document; null if it is not indexed.")
+    indexed: IndexedDocumentState | None = Field(
+        description="Indexed state of the document; null if it is not indexed."
+    )
     job: JobState | None = Field(description="Open or failed job of the document; null if there is none.")
 
     @classmethod
@@ -114,7 +116,7 @@ class ExplanationView(BaseModel):
             shared_tag_ids=sorted(set(kb.tag_ids) & set(tag_ids)),
             document=DocumentState.from_document(document) if document else None,
             events=[EventView.from_event(event) for event in explanation.events],
-            indexed=IndexState(
+            indexed=IndexedDocumentState(
                 version=indexed.version,
                 chunk_count=indexed.chunk_count,
                 text_revision=indexed.text_revision,

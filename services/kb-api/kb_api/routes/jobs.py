@@ -9,7 +9,7 @@ from kb_api.dependencies import Database, LifeCycle, Reader, Writer
 from kb_api.knowledge_base_response import KnowledgeBaseView
 from kb_api.pause_knowledge_base import pause_knowledge_base, resume_knowledge_base
 from kb_api.routes.knowledge_bases import views
-from kb_api.run_job import JobProgress, JobStatus, Start
+from kb_api.run_job import JobProgress, JobStart, JobStatus
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo.backfills import Kind
@@ -85,7 +85,7 @@ async def start_retrying(database: Database, life_cycle: LifeCycle, caller: Writ
     return Retrying(**_described(started, f"{count} failed documents are tried again."), retry_count=count)
 
 
-def _described(started: Start, what: str) -> dict[str, str | None]:
+def _described(started: JobStart, what: str) -> dict[str, str | None]:
     if started.job is None:
         return {"status": "done", "job_id": None, "message": "There is nothing to do."}
     message = what if started.is_new else f"This runs already: {what}"

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from kb_api.change_knowledge_base import change_knowledge_base
 from kb_api.delete_knowledge_base import delete_knowledge_base
 from kb_api.dependencies import Database, KnowledgeBaseCreator, LifeCycle, Reader, Settings, Writer
-from kb_api.documents_of_knowledge_base import IndexStatus, JobStatus, ListedDocument, StatusFilter, list_documents
+from kb_api.documents_of_knowledge_base import IndexStatus, ListedDocument, OpenJobStatus, StatusFilter, list_documents
 from kb_api.knowledge_base_request import ChangeKnowledgeBase, CreateKnowledgeBase
 from kb_api.knowledge_base_response import KnowledgeBaseList, KnowledgeBaseView, ShownStatus
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
@@ -136,10 +136,10 @@ class DocumentError(BaseModel):
         return cls(type=error_type, message=message or "") if error_type else None
 
 
-class DocumentView(BaseModel):
+class ListedDocumentView(BaseModel):
     document_id: str
     document_name: str | None = Field(description="Name of the document; null until its text has come.")
-    status: IndexStatus | JobStatus = Field(description="State of the document in the knowledge base.")
+    status: IndexStatus | OpenJobStatus = Field(description="State of the document in the knowledge base.")
     chunk_count: int = Field(
         description="Number of chunks that are searchable now, also while a newer text is being indexed."
     )
@@ -153,7 +153,7 @@ class DocumentView(BaseModel):
     )
 
     @classmethod
-    def from_listed(cls, listed: ListedDocument) -> "DocumentView":
+    def from_listed(cls, listed: ListedDocument) -> "ListedDocumentView":
         return cls(
             document_id=listed.document_id,
             document_name=listed.document_name,
@@ -167,7 +167,7 @@ class DocumentView(BaseModel):
 
 
 class DocumentList(BaseModel):
-    documents: list[DocumentView]
+    documents: list[ListedDocumentView]
     total_count: int = Field(description="Number of items on all pages.")
 
 
@@ -193,7 +193,7 @@ async def list_its_documents(
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
     listed, total_count = await list_documents(database, kb, status, name_search=name_search, skip=skip, limit=limit)
-    return DocumentList(documents=[DocumentView.from_listed(one) for one in listed], total_count=total_count)
+    return DocumentList(documents=[ListedDocumentView.from_listed(one) for one in listed], total_count=total_count)
 
 
 class SearchIndexView(BaseModel):

@@ -7,7 +7,7 @@ from kb_api.dependencies import Admin, Database, ProviderKeys
 from kb_api.knowledge_base_request import PerMinute
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.errors import NotFound
-from kb_shared.http.model import MessageResponse, Model
+from kb_shared.http.model import MessageResponse, StrictModel
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import llm_providers
 from kb_shared.mongo.llm_providers import LlmProvider
@@ -15,12 +15,12 @@ from kb_shared.mongo.llm_providers import LlmProvider
 router = organization_router("LLM providers")
 
 # What an HTTP header can carry.
-ApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
+ProviderApiKey = Annotated[str, StringConstraints(min_length=1, max_length=4_096, pattern=r"^[\x21-\x7e]+$")]
 ApiBase = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[\x21-\x7e]+$")]
 
 
-class PutLlmProvider(Model):
-    api_key: ApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
+class PutLlmProvider(StrictModel):
+    api_key: ProviderApiKey = Field(description="Key of the provider. It is stored encrypted and never returned.")
     api_base: ApiBase | None = Field(
         default=None,
         description="Address of the provider, only for `azure` (required) and `openai` (optional): https and public.",

@@ -1,9 +1,8 @@
 from pydantic import BaseModel, Field
 
 from kb_api.dependencies import Database, Reader, Settings, Writer
-from kb_api.knowledge_base_request import Name
 from kb_contracts.identifiers import Identifier
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, Model, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, Name, Skip, StrictModel
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -13,7 +12,7 @@ from kb_shared.mongo.tags import Tag
 router = organization_router("tags")
 
 
-class PutTag(Model):
+class PutTag(StrictModel):
     tag_id: Identifier
     name: Name = Field(description="Name for people.")
 

@@ -20,8 +20,8 @@ from kb_shared.observability import tracing
 router = organization_router("unsendable messages")
 
 Word = Annotated[str, Field(min_length=1, max_length=128)]
-TopicFilter = Annotated[Word | None, Query(description="Only messages for this topic.")]
-ReasonFilter = Annotated[Word | None, Query(description="Only messages refused for this reason.")]
+MessageTopicFilter = Annotated[Word | None, Query(description="Only messages for this topic.")]
+RefusalReasonFilter = Annotated[Word | None, Query(description="Only messages refused for this reason.")]
 
 
 class UnsendableMessageView(BaseModel):
@@ -69,8 +69,8 @@ async def list_all(
     *,
     skip: Skip = 0,
     limit: Limit = DEFAULT_LIMIT,
-    topic: TopicFilter = None,
-    reason: ReasonFilter = None,
+    topic: MessageTopicFilter = None,
+    reason: RefusalReasonFilter = None,
 ) -> UnsendableMessageList:
     """List messages of this organization that Kafka refused permanently, newest first. They are kept for 90 days."""
     visible = visible_organizations(caller, operator_organization=settings.operator_organization)

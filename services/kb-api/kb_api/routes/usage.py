@@ -9,13 +9,13 @@ from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from kb_api.budget_of_organization import BudgetState, BudgetStatus, change_budget, load_budget
 from kb_api.dependencies import Admin, Database, Reader
-from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.model import StrictModel, Timestamp
 from kb_shared.http.problems import invalid_field
 from kb_shared.http.routing import organization_router
 from kb_shared.metering.budget import end_of_month
 from kb_shared.mongo import spu_ledger
-from kb_shared.mongo.budgets import Limits
-from kb_shared.mongo.spu_ledger import Dimension, Operation, Spent
+from kb_shared.mongo.budgets import BudgetLimits
+from kb_shared.mongo.spu_ledger import ChargedOperation, Dimension, Spent
 from kb_shared.prices import NANO_USD
 
 router = organization_router("usage")
@@ -55,7 +55,7 @@ class UsageRow(BaseModel):
 
     kb_id: str | None = None
     model: str | None = None
-    operation: Operation | None = Field(
+    operation: ChargedOperation | None = Field(
         default=None, description="Purpose: `index`, `search`, or `chat` for calls of chat models."
     )
     day: date | None = Field(default=None, description="Day in UTC.")
@@ -115,7 +115,7 @@ def _row(values: Mapping[Dimension, str | None], spent: Spent) -> UsageRow:
     return UsageRow.model_validate({**fields, "spus": spent.spus, "usd": _usd(spent.nano_usd)})
 
 
-class PutBudget(Model):
+class PutBudget(StrictModel):
     """Limits in SPUs and in US dollars, which apply together: the first one reached counts."""
 
     soft: Spus | None = Field(
@@ -138,8 +138,8 @@ class PutBudget(Model):
             raise ValueError("soft_usd must not be greater than hard_usd")
         return self
 
-    def limits(self) -> Limits:
-        return Limits(self.soft, self.hard, _nano_usd(self.soft_usd), _nano_usd(self.hard_usd))
+    def limits(self) -> BudgetLimits:
+        return BudgetLimits(self.soft, self.hard, _nano_usd(self.soft_usd), _nano_usd(self.hard_usd))
 
 
 class BudgetView(BaseModel):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kb_search.runs.prepare_run import Preparation
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import prompts
 from kb_shared.http.authentication import Caller
 from kb_shared.http.quotas import require_quota
@@ -17,7 +17,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 class AuthoringChecks:
     """Checks for the routes of prompts and agents. There is one in each process."""
 
-    def __init__(self, database: Database, preparation: Preparation, settings: Settings) -> None:
+    def __init__(self, database: Database, preparation: Preparation, settings: SearchSettings) -> None:
         self.database = database
         self._preparation = preparation
         self._settings = settings

@@ -7,23 +7,18 @@ from pydantic import Field, StringConstraints, model_validator
 from kb_contracts.documents import Text
 from kb_search.retrieval.query import MAX_TOP_K
 from kb_search.runs.run_request import KbIds, MaxIterations, ModelName, ObjectId
-from kb_shared.http.model import Model
+from kb_shared.http.model import MinScore, Name, StrictModel
 
 MAX_TOOLS: Final = 20
 
-Name = Annotated[
-    str,
-    StringConstraints(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"),
-]
 Content = Annotated[Text, Field(min_length=1, max_length=100_000)]
 Instructions = Annotated[Text, Field(max_length=100_000)]
 ToolName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]
 ToolDescription = Annotated[Text, Field(min_length=1, max_length=1_000)]
 TopK = Annotated[int, Field(ge=1, le=MAX_TOP_K)]
-MinScore = Annotated[float, Field(ge=0, le=1)]
 
 
-class _NamesKnowledgeBases(Model):
+class _NamesKnowledgeBases(StrictModel):
     kb_id: ObjectId | None = Field(default=None, description="Knowledge base to search. Send either this or `kb_ids`.")
     kb_ids: KbIds | None = Field(default=None, description="Knowledge bases to search, at most 20.")
 
@@ -59,7 +54,7 @@ class ChangePrompt(_NamesKnowledgeBases):
     )
 
 
-class CreateAgent(Model):
+class CreateAgent(StrictModel):
     name: Name
     instructions: Instructions = Field(default="", description="Instructions for the model.")
     model: ModelName | None = Field(
@@ -70,7 +65,7 @@ class CreateAgent(Model):
     )
 
 
-class ChangeAgent(Model):
+class ChangeAgent(StrictModel):
     """Changes of an agent. Fields that are left out do not change."""
 
     name: Name | None = None
@@ -81,7 +76,7 @@ class ChangeAgent(Model):
     )
 
 
-class AddTool(Model):
+class AddTool(StrictModel):
     """A tool that searches a knowledge base. By default its name and description are made from that of the base."""
 
     kb_id: ObjectId
@@ -101,7 +96,7 @@ class AddTool(Model):
     )
 
 
-class ChangeTool(Model):
+class ChangeTool(StrictModel):
     """Changes of a tool. Fields that are left out do not change."""
 
     tool_name: ToolName | None = Field(default=None, description="Name by which the model calls the tool.")

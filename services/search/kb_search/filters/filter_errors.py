@@ -2,16 +2,16 @@ from typing import Literal, TypeAlias
 
 from kb_shared.errors import RequestError
 
-Reason: TypeAlias = Literal["key", "operator", "value", "size", "dates"]
+FilterErrorReason: TypeAlias = Literal["key", "operator", "value", "size", "dates"]
 
 
 class FilterError(RequestError):
     """An invalid filter. Names the invalid field and says what to do about it."""
 
-    def __init__(self, field: str, message: str, *, reason: Reason, slug: str = "invalid-filter") -> None:
+    def __init__(self, field: str, message: str, *, reason: FilterErrorReason, slug: str = "invalid-filter") -> None:
         super().__init__(422, slug, f"{field}: {message}.", extra={"fields": [{"field": field, "message": message}]})
         self.field = field
-        self.reason: Reason = reason
+        self.reason: FilterErrorReason = reason
 
 
 class FilterBuilding(RequestError):

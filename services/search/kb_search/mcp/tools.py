@@ -19,11 +19,11 @@ from kb_search.retrieval.query import SearchCaller
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs.knowledge_tools import DEFAULT_TOP_K, SearchArguments, build_search_parameters, describe_problems
 from kb_search.runs.run_request import KbIds
-from kb_search.search_request import KbId
+from kb_search.search_request import RequestedKbId
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.errors import KbError, TransientError
 from kb_shared.http.authentication import Caller
-from kb_shared.http.model import Model
+from kb_shared.http.model import StrictModel
 from kb_shared.http.problems import as_request_error
 from kb_shared.http.request_limits import RequestLimits
 from kb_shared.mongo import knowledge_bases
@@ -104,16 +104,16 @@ TOOLS: Final = (
 log = structlog.get_logger()
 
 
-class _SearchArguments(SearchArguments):
+class _KnowledgeBaseSearchArguments(SearchArguments):
     kb_ids: Annotated[KbIds, Field(min_length=1)] | None = None
 
 
-class _NoArguments(Model):
+class _NoArguments(StrictModel):
     pass
 
 
-class _ChunksArguments(Model):
-    kb_id: KbId
+class _ChunksArguments(StrictModel):
+    kb_id: RequestedKbId
     document_id: Identifier
     skip: Annotated[int, Field(ge=0, lt=2**31)] = 0
     limit: Annotated[int, Field(ge=1, le=MAX_CHUNKS)] = DEFAULT_CHUNKS
@@ -152,7 +152,7 @@ class McpTools:
 
     async def _call_tool(self, caller: Caller, name: str, arguments: Mapping[str, Any]) -> CallToolResult:
         if name == SEARCH:
-            return await self._search_knowledge_bases(caller, _SearchArguments.model_validate(arguments))
+            return await self._search_knowledge_bases(caller, _KnowledgeBaseSearchArguments.model_validate(arguments))
         if name == LIST:
             _NoArguments.model_validate(arguments)
             return await self._list_knowledge_bases(caller)
@@ -160,7 +160,7 @@ class McpTools:
             return await self._read_chunks(caller, _ChunksArguments.model_validate(arguments))
         return _failure(f"There is no such tool. There are: {SEARCH}, {LIST}, {CHUNKS}.")
 
-    async def _search_knowledge_bases(self, caller: Caller, arguments: _SearchArguments) -> CallToolResult:
+    async def _search_knowledge_bases(self, caller: Caller, arguments: _KnowledgeBaseSearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)
         await self._limits.count_request("search", caller)
         query = replace(

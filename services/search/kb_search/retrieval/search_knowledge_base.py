@@ -32,7 +32,7 @@ from kb_search.retrieval.results import FittedResults, assemble_results
 from kb_search.retrieval.selection import ResultPage
 from kb_search.retrieval.spu_tally import SpuTally, tally_spus
 from kb_search.retrieval.stopwatch import Stopwatch
-from kb_search.store.query_log import LoggedQuery, Outcome
+from kb_search.store.query_log import LoggedOutcome, LoggedQuery
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.errors import KbError, Parked, RequestError, TransientError
 from kb_shared.http.authentication import CachedKey
@@ -77,7 +77,7 @@ class _SearchOutcome:
     """Outcome of a search, for the query log."""
 
     kb_ids: Sequence[str]
-    outcome: Outcome
+    outcome: LoggedOutcome
     result_count: int
     duration_ms: float
 
@@ -155,7 +155,7 @@ class KnowledgeBaseSearch:
 
         An error of one KB is in `failures` of the answer. It is raised only if no KB can be searched.
         """
-        outcome: Outcome = "failed"
+        outcome: LoggedOutcome = "failed"
         began = perf_counter()
         try:
             answer = await self._search_with_restarts(organization_id, kb_ids, query=query, key=key)
@@ -331,7 +331,7 @@ class KnowledgeBaseSearch:
         )
 
 
-def _outcome_of_answer(answer: SearchAnswer) -> Outcome:
+def _outcome_of_answer(answer: SearchAnswer) -> LoggedOutcome:
     if answer.degraded:
         return "degraded"
     return "answered" if answer.page.hits else "nothing_found"
@@ -341,7 +341,7 @@ def _is_cached(tally: SpuTally) -> bool | None:
     return tally.query_vectors_not_cached == 0 if tally.query_vectors else None
 
 
-def _outcome_of_error(error: Exception) -> Outcome:
+def _outcome_of_error(error: Exception) -> LoggedOutcome:
     match error:
         case RequestError() | TransientError() | Parked():
             is_temporary = as_request_error(error).status == HTTPStatus.SERVICE_UNAVAILABLE

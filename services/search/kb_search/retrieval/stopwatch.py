@@ -5,8 +5,8 @@ from typing import Final, Literal, get_args
 
 from kb_shared.observability.metrics import SEARCH_SECONDS
 
-Stage = Literal["embed", "vector", "text", "read"]
-_OBSERVED: Final = {name: SEARCH_SECONDS.labels(name) for name in (*get_args(Stage), "total")}
+SearchStage = Literal["embed", "vector", "text", "read"]
+_OBSERVED: Final = {name: SEARCH_SECONDS.labels(name) for name in (*get_args(SearchStage), "total")}
 
 
 class Stopwatch:
@@ -14,10 +14,10 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self._start = perf_counter()
-        self._seconds: dict[str, float] = dict.fromkeys(get_args(Stage), 0.0)
+        self._seconds: dict[str, float] = dict.fromkeys(get_args(SearchStage), 0.0)
 
     @contextmanager
-    def stage(self, name: Stage) -> Iterator[None]:
+    def stage(self, name: SearchStage) -> Iterator[None]:
         start = perf_counter()
         try:
             yield

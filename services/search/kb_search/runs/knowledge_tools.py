@@ -16,7 +16,7 @@ from kb_search.retrieval.query import MAX_NEIGHBORS, MAX_TOP_K, SearchQuery
 from kb_search.search_request import MAX_QUERY_CHARACTERS
 from kb_shared.chat.completion import Tool, ToolCall
 from kb_shared.http import strict_json
-from kb_shared.http.model import Model, Timestamp
+from kb_shared.http.model import StrictModel, Timestamp
 
 DEFAULT_TOP_K: Final = 5
 MAX_ARGUMENTS_CHARACTERS: Final = 20_000
@@ -100,7 +100,7 @@ def _format_min_score(min_score: float | None) -> str:
     return "none" if min_score is None else f"{min_score:g}"
 
 
-class SearchArguments(Model):
+class SearchArguments(StrictModel):
     """Arguments of a search, as a model sends them."""
 
     query: Annotated[Text, Field(min_length=1, max_length=MAX_QUERY_CHARACTERS)]

@@ -23,7 +23,7 @@ MAX_CALLS_AT_ONCE: Final = 16
 
 _CUT: Final = "the answer is too long and was cut off: answer in fewer words"
 
-Limit: TypeAlias = Literal["max_tokens", "max_seconds"]
+RunLimit: TypeAlias = Literal["max_tokens", "max_seconds"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class AskModel:
 class StopRun:
     """Stop without an answer, because a limit of the budget is reached."""
 
-    limit: Limit
+    limit: RunLimit
 
 
 @dataclass(frozen=True, slots=True)

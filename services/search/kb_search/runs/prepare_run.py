@@ -14,7 +14,7 @@ from kb_search.runs.loop import RunLimits
 from kb_search.runs.passages import PromptDelimiter
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_request import RunRequest
-from kb_search.settings import Settings
+from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
 from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
@@ -55,7 +55,7 @@ class _Source:
 class Preparation:
     """Builds the plans of runs. There is one in each process."""
 
-    def __init__(self, database: Database, chat: Chat, settings: Settings) -> None:
+    def __init__(self, database: Database, chat: Chat, settings: SearchSettings) -> None:
         self._database = database
         self._chat = chat
         self._settings = settings

@@ -23,7 +23,7 @@ from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import long_running
-from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Model, Skip
+from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
 from kb_shared.http.problems import responses
 from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
@@ -36,7 +36,7 @@ EVENT_STREAM: Final = "text/event-stream"
 router = organization_router("runs")
 
 
-class CreateThread(Model):
+class CreateThread(StrictModel):
     title: Annotated[str, Field(max_length=200)] = Field(default="", description="Title for people.")
 
 

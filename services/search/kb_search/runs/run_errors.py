@@ -13,7 +13,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from kb_search.runs.loop import Limit
+from kb_search.runs.loop import RunLimit
 from kb_shared.errors import (
     BatchRefused,
     BudgetExhausted,
@@ -30,7 +30,7 @@ from kb_shared.http.problems import as_request_error
 _RETRY_AFTER_S: Final = 5.0
 
 
-def run_budget_exhausted(limit: Limit) -> RequestError:
+def run_budget_exhausted(limit: RunLimit) -> RequestError:
     """Build the problem of a run that used up one of its limits before it had an answer."""
     return RequestError(
         422,

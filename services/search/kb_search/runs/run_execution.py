@@ -24,7 +24,7 @@ from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
 from kb_search.store.runs import Run, RunStatus
 from kb_shared.chat.chat import Chat, was_paid_for
-from kb_shared.chat.completion import Completion, Question, ToolCall
+from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall
 from kb_shared.chat.provider import broken_off, estimate_message_tokens
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
@@ -110,7 +110,7 @@ class RunExecution:
                 raise invalid_answer(cleaned, list(map(clean, problems)))
 
     async def _ask_model(self, action: AskModel) -> Completion:
-        question = Question(
+        request = CompletionRequest(
             self._state.messages,
             tools=self._tool_schemas if action.with_tools else (),
             schema=self._plan.schema,
@@ -134,12 +134,12 @@ class RunExecution:
         try:
             async with pause_turn():
                 completion = await self._chat.complete(
-                    self._plan.organization_id, question, model=model, on_text=listener
+                    self._plan.organization_id, request, model=model, on_text=listener
                 )
         except BaseException as error:
             # Also when the caller has disconnected, or when the time of the run is up.
             if received or was_paid_for(error):
-                self._state = loop.count_interrupted(self._state, broken_off("".join(received), question, model))
+                self._state = loop.count_interrupted(self._state, broken_off("".join(received), request, model))
             raise
         if cleaner is not None:
             await send_delta(cleaner.end())

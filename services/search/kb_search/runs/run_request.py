@@ -6,7 +6,7 @@ from pydantic import Field, model_validator
 
 from kb_contracts.documents import Text
 from kb_contracts.identifiers import Identifier
-from kb_shared.http.model import Model
+from kb_shared.http.model import StrictModel
 
 MAX_MESSAGES: Final = 50
 MAX_MESSAGE_CHARACTERS: Final = 100_000
@@ -28,14 +28,14 @@ ModelName = Annotated[
 MaxIterations = Annotated[int, Field(ge=1, le=MAX_ITERATIONS)]
 
 
-class RunMessage(Model):
+class RunMessage(StrictModel):
     role: Literal["user", "assistant"]
     content: Annotated[Text, Field(min_length=1, max_length=MAX_MESSAGE_CHARACTERS)] = Field(
         description="Text of the message."
     )
 
 
-class RunBudget(Model):
+class RunBudget(StrictModel):
     """Limits of a run, at most those of the deployment, which apply by default."""
 
     max_tokens: int | None = Field(
@@ -45,7 +45,7 @@ class RunBudget(Model):
     max_seconds: float | None = Field(None, gt=0, description="Greatest duration in seconds.")
 
 
-class RunRequest(Model):
+class RunRequest(StrictModel):
     """A run of a prompt (`prompt_id`), of an agent (`agent_id`), or of `messages` with `kb_id` or `kb_ids`."""
 
     prompt_id: ObjectId | None = Field(default=None, description="Prompt to run.")

@@ -18,8 +18,8 @@ INDEXES = [
 
 Origin: TypeAlias = Literal["sdk", "console", "cli", "agent", "mcp"]
 Insight: TypeAlias = Literal["top", "zero_results", "failed", "slow"]
-Outcome: TypeAlias = Literal["answered", "degraded", "nothing_found", "refused", "unavailable", "failed"]
-FAILURES: Final[tuple[Outcome, ...]] = ("refused", "unavailable", "failed")
+LoggedOutcome: TypeAlias = Literal["answered", "degraded", "nothing_found", "refused", "unavailable", "failed"]
+FAILURES: Final[tuple[LoggedOutcome, ...]] = ("refused", "unavailable", "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class LoggedQuery:
     """KBs that were searched; of a failed search, those that it named."""
     query: str
     mode: str
-    outcome: Outcome
+    outcome: LoggedOutcome
     """Outcome of the search. Rows from before failures were stored have none: these searches were answered."""
     result_count: int
     """Number of results; 0 for a search that failed."""

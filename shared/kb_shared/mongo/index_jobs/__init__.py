@@ -36,7 +36,7 @@ from kb_shared.mongo.index_jobs.queries import (
     find_states,
     is_any_open,
 )
-from kb_shared.mongo.index_jobs.requests import Opened, Request, note_published, request, unforce
+from kb_shared.mongo.index_jobs.requests import Opened, SyncRequest, note_published, request, unforce
 from kb_shared.mongo.index_jobs.work import (
     claim_all,
     extend,
@@ -60,7 +60,7 @@ __all__ = [
     "IndexJob",
     "IndexJobState",
     "Opened",
-    "Request",
+    "SyncRequest",
     "claim_all",
     "count_all_open",
     "count_by_state",

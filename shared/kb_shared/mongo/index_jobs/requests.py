@@ -23,7 +23,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Request:
+class SyncRequest:
     """Commands that are requested together, for one reason."""
 
     commands: Collection[SyncDocument]
@@ -38,13 +38,13 @@ Opened: TypeAlias = Mapping[MembershipKey, str]
 """Tokens of jobs whose commands are to be published, by the document and KB of the job."""
 
 
-async def request(database: Database, requests: Collection[Request]) -> dict[Request, Opened]:
+async def request(database: Database, requests: Collection[SyncRequest]) -> dict[SyncRequest, Opened]:
     """Open a job for each command, or renew the open one: pending, with a new token and no attempts.
 
     A lease is not changed: the worker that holds it sees the new token at its end and gives the job back. A job keeps
     the `backfill_id` of the last backfill that requested it; requests by events don't change it.
     """
-    opened: dict[Request, Opened] = {
+    opened: dict[SyncRequest, Opened] = {
         each: {_key(command): str(uuid4()) for command in each.commands} for each in requests
     }
     renewals = [_renewal(command, each, opened[each]) for each in requests for command in each.commands]
@@ -81,7 +81,7 @@ def _key(command: SyncDocument) -> MembershipKey:
     return MembershipKey(command.organization_id, command.kb_id, command.document_id)
 
 
-def _renewal(command: SyncDocument, request: Request, opened: Opened) -> UpdateOne:
+def _renewal(command: SyncDocument, request: SyncRequest, opened: Opened) -> UpdateOne:
     key = _key(command)
     return UpdateOne(
         {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id},

@@ -10,7 +10,7 @@ from pymongo.errors import OperationFailure
 
 from kb_local.mongod import Mongod
 from kb_local.ports import free_port
-from kb_local.python_server import SearchNode
+from kb_local.python_server import SearchNodeProcess
 from kb_local.search_node.change_feed import ChangeFeed, Namespace
 from kb_local.search_node.refresh import Delays
 from kb_local.search_node.server import serve
@@ -191,7 +191,7 @@ async def test_when_changes_may_have_been_missed_everything_is_built_again(
 
 async def test_sigterm_ends_the_process_at_once_and_cleanly(mongod: Mongod, tmp_path: Path) -> None:
     log = tmp_path / "node.log"
-    server = SearchNode(mongod=mongod.address, port=free_port(), log=log)
+    server = SearchNodeProcess(mongod=mongod.address, port=free_port(), log=log)
     await server.start()
 
     def said_ready() -> bool:

@@ -2,14 +2,14 @@
 
 from functools import partial
 
-from kb_shared.http.connections import Connections
+from kb_shared.http.connection_limit import ConnectionLimit
 
 
-class Opened:
+class OpenedConnection:
     """Connections by their names."""
 
     def __init__(self, *, limit: int) -> None:
-        self.connections = Connections(limit=limit)
+        self.connections = ConnectionLimit(limit=limit)
         self.closed: list[str] = []
 
     def add(self, *names: str) -> list[bool]:
@@ -17,7 +17,7 @@ class Opened:
 
 
 def test_the_oldest_connection_without_a_request_is_closed_first_and_then_idle_ones() -> None:
-    opened = Opened(limit=4)
+    opened = OpenedConnection(limit=4)
     opened.add("idle", "silent-1", "silent-2", "busy")
     opened.connections.busy("idle")
     opened.connections.idle("idle")
@@ -32,7 +32,7 @@ def test_the_oldest_connection_without_a_request_is_closed_first_and_then_idle_o
 
 
 def test_a_connection_that_was_just_opened_is_kept_for_its_first_request() -> None:
-    opened = Opened(limit=4)
+    opened = OpenedConnection(limit=4)
     # A quarter more than the limit.
     assert opened.add("a", "b", "c", "d", "e", "f") == [True, True, True, True, True, False]
     opened.connections.busy("a")
@@ -43,7 +43,7 @@ def test_a_connection_that_was_just_opened_is_kept_for_its_first_request() -> No
 
 
 def test_where_all_have_a_request_there_is_no_room() -> None:
-    opened = Opened(limit=4)
+    opened = OpenedConnection(limit=4)
     opened.add(*"abcd")
     for name in "abcd":
         opened.connections.busy(name)

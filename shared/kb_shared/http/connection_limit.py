@@ -11,7 +11,7 @@ SURPLUS: Final = 0.25
 Close = Callable[[], None]
 
 
-class Connections:
+class ConnectionLimit:
     """Closes the connection that has waited longest without a request, so that a new one can be opened.
 
     Connections without any request are closed first, so that opening many of them does not close those of others.
