@@ -1,7 +1,4 @@
-"""No function has more than three positional parameters: the others are keyword-only, or ids are one key.
-
-`positional_parameters.txt` lists the functions that are not converted yet. It can only become shorter.
-"""
+"""No function has more than three positional parameters: the others are keyword-only, or ids are one key."""
 
 import ast
 from collections.abc import Iterator
@@ -13,7 +10,6 @@ import pytest
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("client", "contracts", "local", "services", "shared")
 MOST: Final = 3
-UNCONVERTED: Final = Path(__file__).with_name("positional_parameters.txt")
 
 IMPOSED: Final = {
     "services/search/kb_search/runs/answer_schema.py:_within_budget.checked": "jsonschema calls it",
@@ -66,14 +62,11 @@ def found() -> set[str]:
 
 
 def test_no_function_has_more_than_three_positional_parameters(found: set[str]) -> None:
-    allowed = {*IMPOSED, *UNCONVERTED.read_text().splitlines()}
-    assert sorted(found - allowed) == [], "make arguments keyword-only, or ids one key of kb_shared/mongo/keys.py"
+    assert sorted(found - set(IMPOSED)) == [], "make arguments keyword-only, or ids one key of kb_shared/mongo/keys.py"
 
 
 def test_an_exception_is_removed_when_it_is_no_longer_needed(found: set[str]) -> None:
-    listed = UNCONVERTED.read_text().splitlines()
-    assert listed == sorted(listed)
-    assert sorted({*IMPOSED, *listed} - found) == [], "remove these lines from the list"
+    assert sorted(set(IMPOSED) - found) == [], "remove these lines"
 
 
 def test_self_keyword_only_parameters_and_routes_do_not_count() -> None:

@@ -75,7 +75,7 @@ def chunking_steps(
                 start=span.start,
                 end=span.end,
                 token_count=span.token_count,
-                context=_context(counted, previous, span, config),
+                context=_context(counted, span, previous=previous, config=config),
                 heading_path=outline.heading_path(span.start),
                 page_start=page_start,
                 page_end=page_end,
@@ -97,12 +97,12 @@ def _with_surroundings(
     return zip(spans, surroundings(text, spans, text_normalization=config.text_normalization), strict=True)
 
 
-def _context(counted: CountedText, previous: SizedSpan | None, span: SizedSpan, config: ChunkingConfig) -> str:
+def _context(counted: CountedText, span: SizedSpan, *, previous: SizedSpan | None, config: ChunkingConfig) -> str:
     if config.chunker_type is ChunkerType.LATE:
         return ""
     if span.table_header or previous is None:
         return span.table_header
-    return overlap_context(counted, previous, span, config)
+    return overlap_context(counted, span, previous=previous, config=config)
 
 
 def _refuse_lone_surrogates(text: str) -> None:

@@ -26,28 +26,34 @@ def split_markdown(counted: CountedText, outline: Outline, config: ChunkingConfi
     code = partial(split_recursively, headings=False)
     position = 0
     for block in layout.long_blocks:
-        yield from _split_and_merge(counted, outline, config, Span(position, block.start), flow)
+        yield from _split_and_merge(counted, Span(position, block.start), outline=outline, config=config, splitter=flow)
         if block.table is not None:
-            yield from _split_table(counted, config, block, block.table)
+            yield from _split_table(counted, block, table=block.table, config=config)
         else:
-            yield from _split_and_merge(counted, outline, config, Span(block.start, block.end), code)
+            yield from _split_and_merge(
+                counted, Span(block.start, block.end), outline=outline, config=config, splitter=code
+            )
         position = block.end
-    yield from _split_and_merge(counted, outline, config, Span(position, len(counted.text)), flow)
+    yield from _split_and_merge(
+        counted, Span(position, len(counted.text)), outline=outline, config=config, splitter=flow
+    )
 
 
 def _split_and_merge(
-    counted: CountedText, outline: Outline, config: ChunkingConfig, part: Span, splitter: Splitter
+    counted: CountedText, part: Span, *, outline: Outline, config: ChunkingConfig, splitter: Splitter
 ) -> Iterator[SizedSpan]:
-    spans = split_within(counted, part, config.own_tokens, (splitter, split_at_words))
+    spans = split_within(counted, part, limit=config.own_tokens, splitters=(splitter, split_at_words))
     return merge_small(counted, spans, config.own_tokens, is_heading=outline.is_heading)
 
 
-def _split_table(counted: CountedText, config: ChunkingConfig, block: LongBlock, table: Table) -> Iterator[SizedSpan]:
+def _split_table(
+    counted: CountedText, block: LongBlock, *, table: Table, config: ChunkingConfig
+) -> Iterator[SizedSpan]:
     header = _repeatable_header(counted.text, table, config)
     limit = min(config.own_tokens, config.chunk_size - count_tokens(header))
     pieces = chain([Span(block.start, table.body)], table.rows(counted.text))
     for rows in _packed(counted, pieces, limit):
-        for span in split_within(counted, rows, limit, (as_it_is, split_at_words)):
+        for span in split_within(counted, rows, limit=limit, splitters=(as_it_is, split_at_words)):
             yield span._replace(table_header=header) if span.start >= table.body else span
 
 

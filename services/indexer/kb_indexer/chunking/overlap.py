@@ -6,7 +6,7 @@ from kb_indexer.chunking.counted_text import CountedText
 from kb_shared.text.tokens import count_tokens
 
 
-def overlap_context(counted: CountedText, previous: SizedSpan, span: SizedSpan, config: ChunkingConfig) -> str:
+def overlap_context(counted: CountedText, span: SizedSpan, *, previous: SizedSpan, config: ChunkingConfig) -> str:
     """Return the tail of `previous` and what joins it to `span`, so that both are within `chunk_size` tokens.
 
     Of the whitespace between the two one character is kept, however long it is.
@@ -19,7 +19,7 @@ def overlap_context(counted: CountedText, previous: SizedSpan, span: SizedSpan, 
             return ""
         over = max(
             counted.count(tail.start, tail.end) - config.chunk_overlap,
-            _tokens_together(counted, tail, joint, span) - config.chunk_size,
+            _tokens_together(counted, tail, span, joint=joint) - config.chunk_size,
         )
         if over <= 0:
             return counted.text[tail.start : tail.end] + joint
@@ -33,7 +33,7 @@ def _joint(gap: str) -> str:
     return " " if gap else ""
 
 
-def _tokens_together(counted: CountedText, tail: Span, joint: str, span: SizedSpan) -> int:
+def _tokens_together(counted: CountedText, tail: Span, span: SizedSpan, *, joint: str) -> int:
     text = counted.text
     if text[tail.end : span.start] == joint:
         return counted.count(tail.start, span.end)

@@ -62,7 +62,7 @@ def split_by_meaning(
         for group in groups:
             # Cut is only a sentence that is too long, or a group by the token that joining sentences may add.
             splitters = (as_it_is, split_recursively, split_at_words)
-            spans += split_within(counted, group, config.own_tokens, splitters)
+            spans += split_within(counted, group, limit=config.own_tokens, splitters=splitters)
     return spans
 
 

@@ -41,14 +41,14 @@ def _split(counted: CountedText, outline: Outline, config: ChunkingConfig) -> It
         case ChunkerType.RECURSIVE | ChunkerType.LATE:
             return split_markdown(counted, outline, config)
         case ChunkerType.TOKEN:
-            return split_within(counted, everything, limit, (split_at_tokens,))
+            return split_within(counted, everything, limit=limit, splitters=(split_at_tokens,))
         case ChunkerType.WORD:
-            return split_within(counted, everything, limit, (split_at_words,))
+            return split_within(counted, everything, limit=limit, splitters=(split_at_words,))
     return _split_at_sentences(counted, outline, config)
 
 
 def _split_at_sentences(counted: CountedText, outline: Outline, config: ChunkingConfig) -> Iterator[SizedSpan]:
     splitters = (split_at_sentences, split_recursively, split_at_words)
-    spans = split_within(counted, Span(0, len(counted.text)), config.own_tokens, splitters)
+    spans = split_within(counted, Span(0, len(counted.text)), limit=config.own_tokens, splitters=splitters)
     # What comes from one splitter is packed already; a finer one leaves the ends of what it cut.
     return merge_small(counted, spans, config.own_tokens, is_heading=outline.is_heading)

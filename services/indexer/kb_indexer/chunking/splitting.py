@@ -10,7 +10,9 @@ Splitter = Callable[[CountedText, Span, int], Iterable[Span]]
 """Gives spans that cover the given one in order; most of them within the limit in tokens, some may be over it."""
 
 
-def split_within(counted: CountedText, outer: Span, limit: int, splitters: Sequence[Splitter]) -> Iterator[SizedSpan]:
+def split_within(
+    counted: CountedText, outer: Span, *, limit: int, splitters: Sequence[Splitter]
+) -> Iterator[SizedSpan]:
     """Yield spans in order, without whitespace at either side, none blank, none over `limit`.
 
     Args:
@@ -24,11 +26,11 @@ def split_within(counted: CountedText, outer: Span, limit: int, splitters: Seque
         start, end = trimmed(counted.text, *span)
         if start == end:
             continue
-        token_count = _count(counted, start, end, limit)
+        token_count = _count(counted, Span(start, end), limit=limit)
         if token_count <= limit:
             yield SizedSpan(start, end, token_count)
         else:
-            yield from split_within(counted, Span(start, end), limit, finer or [_halve])
+            yield from split_within(counted, Span(start, end), limit=limit, splitters=finer or [_halve])
 
 
 def as_it_is(_counted: CountedText, outer: Span, _limit: int) -> list[Span]:
@@ -36,11 +38,11 @@ def as_it_is(_counted: CountedText, outer: Span, _limit: int) -> list[Span]:
     return [outer]
 
 
-def _count(counted: CountedText, start: int, end: int, limit: int) -> int:
+def _count(counted: CountedText, span: Span, *, limit: int) -> int:
     """Return the tokens of the span: exactly, unless they are far over `limit`."""
-    estimate = counted.between(start, end)
+    estimate = counted.between(span.start, span.end)
     # A "word" of megabytes is not encoded again to learn by how much exactly it is too long.
-    return estimate if estimate > 2 * limit else counted.count(start, end)
+    return estimate if estimate > 2 * limit else counted.count(span.start, span.end)
 
 
 def _halve(_counted: CountedText, outer: Span, _limit: int) -> list[Span]:

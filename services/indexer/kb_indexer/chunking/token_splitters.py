@@ -37,7 +37,11 @@ def _split(counted: CountedText, window: Span, *, limit: int, at_words: bool) ->
     here = 0
     while starts.offsets[here] < window.end:
         there = _best_cut(
-            counted.text, starts, here, _furthest_fitting(counted, starts, here, limit), at_words=at_words
+            counted.text,
+            starts,
+            here=here,
+            there=_furthest_fitting(counted, starts, here, limit=limit),
+            at_words=at_words,
         )
         spans.append(Span(starts.offsets[here], starts.offsets[there]))
         here = there
@@ -49,7 +53,7 @@ def _token_starts(text: str, window: Span) -> TokenStarts:
     return TokenStarts([window.start + offset for offset in starts.offsets], starts.tokens_before)
 
 
-def _furthest_fitting(counted: CountedText, starts: TokenStarts, here: int, limit: int) -> int:
+def _furthest_fitting(counted: CountedText, starts: TokenStarts, here: int, *, limit: int) -> int:
     """Return the index in `starts` of the last place up to which the text from `here` fits, at least `here + 1`.
 
     Counted on the cut text: where the text begins and ends can change how the tokenizer sees it, by a token or two.
@@ -65,7 +69,7 @@ def _furthest_fitting(counted: CountedText, starts: TokenStarts, here: int, limi
         budget -= over
 
 
-def _best_cut(text: str, starts: TokenStarts, here: int, there: int, *, at_words: bool) -> int:
+def _best_cut(text: str, starts: TokenStarts, *, here: int, there: int, at_words: bool) -> int:
     """Return the last good place after `here` and not after `there`, or `there` when none is or all is taken."""
     if there == len(starts.offsets) - 1:
         return there
