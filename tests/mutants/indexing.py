@@ -20,7 +20,52 @@ _WORK: Final = "shared/kb_shared/mongo/index_jobs/work.py"
 _TESTS: Final = "tests/integration/indexer"
 _UNIT: Final = "tests/unit/indexer"
 
+_DISPATCHER: Final = "services/indexer/kb_indexer/queue_dispatcher.py"
+_QUEUED_JOBS: Final = f"{_TESTS}/test_queued_jobs.py"
+
 MUTANTS: Final = (
+    Mutant(
+        "queue-ignores-the-limit-of-an-organization",
+        _DISPATCHER,
+        old="min(self._limits.of_organization - of_organization, self._limits.of_kb - of_kb)",
+        new="self._limits.of_kb - of_kb",
+        caught_by=in_file(
+            _QUEUED_JOBS,
+            "test_organizations_take_turns_however_many_knowledge_bases_and_jobs_one_has",
+            "test_the_knowledge_bases_of_an_organization_share_what_is_left_of_its_limit",
+        ),
+    ),
+    Mutant(
+        "backlog-ignores-the-organization",
+        "services/indexer/kb_indexer/consumer/backlog.py",
+        old="if of_kb.left <= 0 or of_organization.left <= 0:",
+        new="if of_kb.left <= 0:",
+        caught_by=(
+            *in_file(_QUEUED_JOBS, "test_organizations_take_turns_however_many_knowledge_bases_and_jobs_one_has"),
+            *in_file(f"{_UNIT}/test_backlog.py", "test_the_knowledge_bases_of_an_organization_share_its_limit"),
+        ),
+    ),
+    Mutant(
+        "backlog-forgets-jobs-since-the-last-count",
+        "services/indexer/kb_indexer/consumer/backlog.py",
+        old="        of_kb.left -= 1\n",
+        new="",
+        caught_by=in_file(f"{_UNIT}/test_backlog.py", "test_jobs_since_the_last_count_are_counted_too"),
+    ),
+    Mutant(
+        "sweeper-takes-queued-jobs",
+        "shared/kb_shared/mongo/index_jobs/due.py",
+        old='                "queued": {"$ne": True},\n',
+        new="",
+        caught_by=in_file(_QUEUED_JOBS, "test_the_sweeper_leaves_queued_jobs_in_the_queue"),
+    ),
+    Mutant(
+        "finished-attempt-stays-in-the-lane",
+        _WORK,
+        old='[{"$set": {**fields, "lease_owner": None, "lease_until": None, "in_lane": False}}]',
+        new='[{"$set": {**fields, "lease_owner": None, "lease_until": None}}]',
+        caught_by=in_file(_QUEUED_JOBS, "test_a_job_leaves_the_lanes_when_its_attempt_has_ended"),
+    ),
     Mutant(
         "fan-out-leaves-idle-jobs",
         _FAN_OUT,

@@ -1,6 +1,7 @@
 """Runs backfills: publishes commands for the documents of a KB, a few at a time.
 
-The queue stays in MongoDB: at most 200 commands of a KB are outstanding, so a large KB delays no other one.
+The queue stays in MongoDB: at most 200 commands of a KB and 400 of an organization are outstanding. So a large KB
+delays no other one.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJobState
+from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, LANE_LIMITS, IndexJobState
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.majority import majority_reads
 from kb_shared.observability import tracing
@@ -85,7 +86,10 @@ class BackfillRunner:
         if kb.status not in (Status.INDEXING, Status.ACTIVE):
             return False
         outstanding = await index_jobs.count_open(self._database, scan.knowledge_base, limit=BACKLOG_LIMIT)
-        allowance = min(BACKLOG_LIMIT - outstanding, _STRETCH)
+        in_lanes = await index_jobs.count_in_lanes(
+            self._database, scan.organization_id, limit=LANE_LIMITS.of_organization
+        )
+        allowance = min(BACKLOG_LIMIT - outstanding, LANE_LIMITS.of_organization - in_lanes, _STRETCH)
         if allowance <= 0:
             return False
         async with majority_reads(self._database) as majority:

@@ -23,6 +23,7 @@ from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
+from kb_indexer.queue_dispatcher import QueueDispatcher
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
@@ -71,6 +72,7 @@ class Indexer:
     leases: JobLeases
     relay: OutboxRelay
     sweeper: Sweeper
+    dispatcher: QueueDispatcher
     backfills: BackfillRunner
     series: ForgottenSeries
     deletions: DeletedKnowledgeBases
@@ -87,6 +89,7 @@ class Indexer:
                 for part in (
                     self.leases.run(),
                     self.sweeper.run(),
+                    self.dispatcher.run(),
                     self.backfills.run(),
                     self.series.run(),
                     self.deletions.run(),
@@ -176,6 +179,7 @@ def _wire(
         leases=shared.leases,
         relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix),
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
+        dispatcher=QueueDispatcher(database, requests),
         backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
         series=ForgottenSeries(database),
         deletions=deletions,

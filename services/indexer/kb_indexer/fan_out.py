@@ -141,11 +141,11 @@ class FanOut:
             for kb in concerned
         ]
         backlogged = {kb.kb_id for kb in concerned if await self._backlog.is_long(kb.key)}
-        for bulk in (False, True):
+        for queued in (False, True):
             await self._requests.request(
-                [command for command in commands if (command.kb_id in backlogged) is bulk],
+                [command for command in commands if (command.kb_id in backlogged) is queued],
                 occurred_at=envelope.time,
-                bulk=bulk,
+                queued=queued,
             )
         log.info("event.fanned_out", type=event.TYPE, changed=changed, kbs=len(concerned))
 

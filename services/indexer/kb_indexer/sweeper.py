@@ -1,14 +1,13 @@
 """Publishes the commands of jobs whose time has come: retries, expired leases, and what a crash left unpublished."""
 
 import asyncio
-from itertools import groupby
 from time import monotonic
 from typing import Final
 
 import structlog
 from pymongo.errors import PyMongoError
 
-from kb_contracts.commands import Reason, SyncDocument
+from kb_contracts.commands import Reason
 from kb_indexer.consumer.backlog import Backlog
 from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import TransientError
@@ -18,7 +17,6 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.index_jobs import IndexJob
-from kb_shared.observability import tracing
 from kb_shared.observability.metrics import INDEXING_QUEUE_DEPTH
 
 _BATCH: Final = 200
@@ -55,21 +53,23 @@ class Sweeper:
         due = await index_jobs.take_due(self._database, limit=_BATCH)
         if due:
             await reach("sweeper.after_lease")
-        for traceparent, jobs in groupby(due, key=lambda job: job.traceparent):
-            tracing.start(traceparent)
-            await self._publish(list(jobs))
+        await self._publish(due)
         await index_jobs.note_published(self._database, {job.key: job.publication for job in due if job.publication})
         if due:
             log.info("jobs.swept", jobs=len(due))
         return len(due)
 
     async def _publish(self, jobs: list[IndexJob]) -> None:
-        lanes: dict[bool, list[SyncDocument]] = {True: [], False: []}
+        lanes: dict[bool, list[IndexJob]] = {True: [], False: []}
+        queued: list[IndexJob] = []
         for job in jobs:
-            bulk = job.reason in _BULK_REASONS or await self._backlog.is_long(job.key.knowledge_base)
-            lanes[bulk].append(job.command())
-        for bulk, commands in lanes.items():
-            await self._requests.publish(commands, bulk=bulk)
+            if await self._backlog.is_long(job.key.knowledge_base):
+                queued.append(job)
+            else:
+                lanes[job.reason in _BULK_REASONS].append(job)
+        await index_jobs.queue_all(self._database, queued)
+        for bulk, published in lanes.items():
+            await self._requests.publish_jobs(published, bulk=bulk)
 
 
 def send_lost_commands_again(database: Database) -> OnLost:

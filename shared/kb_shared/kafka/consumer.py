@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import suppress
+from typing import Final
 
 import structlog
 from aiokafka.errors import KafkaError
@@ -19,6 +20,8 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.observability.log_limit import LogLimit
 
 AWAY_FOR_S = 60.0
+MAX_REPLAY: Final = 500
+"""Number of records of a partition that are read ahead of the first unfinished one."""
 
 log = structlog.get_logger()
 
@@ -69,7 +72,7 @@ class Consumer:
         max_in_flight: int = 16,
         limit: Callable[[], int] | None = None,
         per_group: int | None = None,
-        max_replay: int = 500,
+        max_replay: int = MAX_REPLAY,
         max_held_bytes: int = 32 * 1024 * 1024,
         position_check_interval_s: float = 5.0,
         on_lost: OnLost = accept_loss,

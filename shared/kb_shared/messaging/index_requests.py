@@ -1,4 +1,4 @@
-"""Requests work on documents: stores a job first, then publishes its command."""
+"""Requests work on documents: stores a job first, then publishes its command, or leaves it in the queue."""
 
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,7 +14,7 @@ from kb_shared.failpoints import reach
 from kb_shared.kafka.producer import Producer, ProducerMessage
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.index_jobs import Opened, SyncRequest
+from kb_shared.mongo.index_jobs import IndexJob, Opened, SyncRequest
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.observability import tracing
 
@@ -40,6 +40,7 @@ class IndexRequests:
         *,
         occurred_at: datetime | None = None,
         bulk: bool = False,
+        queued: bool = False,
         backfill_id: str | None = None,
     ) -> None:
         """Return once every command is in MongoDB and acknowledged by the broker.
@@ -53,13 +54,16 @@ class IndexRequests:
             commands: of one organization.
             occurred_at: time of the event, if one is the cause. Time to searchable is measured from it.
             bulk: on the bulk lane.
+            queued: whether the commands are published later, when it is the turn of their KB.
             backfill_id: of the backfill that requests them, whose progress they count for.
         """
         if not commands:
             return
-        request = SyncRequest(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id)
+        request = SyncRequest(commands, tracing.current(), occurred_at or datetime.now(UTC), backfill_id, queued)
         opened = await self._opened(request)
         await reach("backfill.after_jobs" if bulk else "fan_out.after_jobs")
+        if queued:
+            return
         await self.publish(commands, bulk=bulk)
         await reach("backfill.after_publish" if bulk else "fan_out.after_publish")
         if opened:
@@ -80,11 +84,16 @@ class IndexRequests:
 
     async def publish(self, commands: Collection[SyncDocument], *, bulk: bool = False) -> None:
         """Send commands whose jobs are stored already."""
-        topic = self._bulk if bulk else self._live
-        headers = {"content-type": CONTENT_TYPE, tracing.HEADER: tracing.current()}
+        traceparent = tracing.current()
+        await self._producer.send_all([self._message(command, traceparent, bulk=bulk) for command in commands])
+
+    async def publish_jobs(self, jobs: Collection[IndexJob], *, bulk: bool) -> None:
+        """Send the commands of jobs again, or for the first time, each in the trace of its job."""
         await self._producer.send_all(
-            [
-                ProducerMessage(topic, key_of(command), encode(command, source=self._source), headers)
-                for command in commands
-            ]
+            [self._message(job.command(), tracing.child_of(job.traceparent), bulk=bulk) for job in jobs]
         )
+
+    def _message(self, command: SyncDocument, traceparent: str, *, bulk: bool) -> ProducerMessage:
+        headers = {"content-type": CONTENT_TYPE, tracing.HEADER: traceparent}
+        topic = self._bulk if bulk else self._live
+        return ProducerMessage(topic, key_of(command), encode(command, source=self._source), headers)

@@ -19,11 +19,15 @@ _current: ContextVar[str | None] = ContextVar("traceparent", default=None)
 
 def start(incoming: str | None = None) -> str:
     """Continue the trace `incoming`, or start a new one if it is missing or malformed; return the new header."""
-    trace_id = incoming.split("-")[1] if incoming and _PATTERN.fullmatch(incoming) else secrets.token_hex(16)
-    traceparent = f"00-{trace_id}-{secrets.token_hex(8)}-01"
+    traceparent = child_of(incoming)
     _current.set(traceparent)
-    structlog.contextvars.bind_contextvars(trace_id=trace_id)
+    structlog.contextvars.bind_contextvars(trace_id=trace_id_of(traceparent))
     return traceparent
+
+
+def child_of(incoming: str | None) -> str:
+    """Return a new header in the trace `incoming`, or in a new trace if it is missing or malformed."""
+    return f"00-{trace_id_of(incoming) or secrets.token_hex(16)}-{secrets.token_hex(8)}-01"
 
 
 def current() -> str:

@@ -37,6 +37,7 @@ from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, l
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
+from kb_indexer.queue_dispatcher import QueueDispatcher
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
@@ -65,6 +66,7 @@ from kb_shared.mongo import (
     vectors,
 )
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
+from kb_shared.mongo.index_jobs import LANE_LIMITS, LaneLimits
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.vector import Vector, from_binary
@@ -174,13 +176,15 @@ class Replica:
     embedder: Embedder
     threads: ChunkingThreads
     lease: timedelta
+    limits: LaneLimits = LANE_LIMITS
+    backlog_known_for_s: float = 1.0
     producer: RecordingProducer = field(default_factory=RecordingProducer)
 
     def __post_init__(self) -> None:
         self.requests = IndexRequests(self.database, self.producer, topic_prefix="", source="/kb/test")
         state_reader = StateReader(self.database)
         self.quarantine = SuspectQuarantine()
-        self.backlog = Backlog(self.database)
+        self.backlog = Backlog(self.database, limits=self.limits, known_for_s=self.backlog_known_for_s)
         self.load = load_of_documents(most=32, lifetime_s=60)
         self.fan_out = FanOut(
             self.database,
@@ -206,6 +210,7 @@ class Replica:
             size_limits=SizeLimits(self.database, max_documents=0, max_chunks=0),
         )
         self.sweeper = Sweeper(self.database, self.requests, backlog=self.backlog, interval_s=1)
+        self.dispatcher = QueueDispatcher(self.database, self.requests, limits=self.limits)
         self.backfills = BackfillRunner(self.database, self.requests, lease=self.lease)
         self.life_cycle = LifeCycle(self.database, interval_s=1)
 
@@ -221,9 +226,9 @@ class Replica:
                 await self.sync.handle(record(message.value, key=message.key, topic=message.topic))
 
     async def work(self) -> None:
-        """Handle commands, and what becomes due through the sweeper, until there is nothing left to do now."""
+        """Handle commands, queued jobs, and what becomes due, until there is nothing left to do now."""
         await self.handle_commands()
-        while await self.sweeper.sweep():
+        while await self.sweeper.sweep() + await self.dispatcher.dispatch():
             await self.handle_commands()
 
     async def scan(self) -> None:
@@ -266,11 +271,18 @@ def _caller(kb: KnowledgeBase) -> Caller:
 
 @asynccontextmanager
 async def replica(
-    database: Database, api_base: str, *, lease: timedelta = timedelta(seconds=15), patience_s: float = 0.2
+    database: Database,
+    api_base: str,
+    *,
+    lease: timedelta = timedelta(seconds=15),
+    patience_s: float = 0.2,
+    limits: LaneLimits = LANE_LIMITS,
+    backlog_known_for_s: float = 1.0,
 ) -> AsyncIterator[Replica]:
     settings = EmbeddingSettings(local_models_api_base=api_base)
     threads = ChunkingThreads()
-    made = Replica(database, create_embedder(database, settings, patience_s=patience_s), threads, lease)
+    embedder = create_embedder(database, settings, patience_s=patience_s)
+    made = Replica(database, embedder, threads, lease, limits=limits, backlog_known_for_s=backlog_known_for_s)
     try:
         yield made
     finally:

@@ -46,7 +46,11 @@ TENANT_DATA = {runs.THREADS} | {
     )
 }
 
-FOR_ALL_ORGANIZATIONS = {index_jobs.NAME: "state", backfills.NAME: "state", knowledge_bases.NAME: "status"}
+FOR_ALL_ORGANIZATIONS = {
+    index_jobs.NAME: {"state", "queued"},
+    backfills.NAME: {"state"},
+    knowledge_bases.NAME: {"status"},
+}
 """Fields of queries that take up work of all organizations, without a KB or document in particular."""
 
 ORGANIZATION_FIELDS = ("organization_id", "scope")
@@ -64,7 +68,8 @@ def queries_without_organization(command: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _is_for_all(collection: str, query: Mapping[str, Any]) -> bool:
-    return FOR_ALL_ORGANIZATIONS.get(collection) in query and query.keys().isdisjoint({"kb_id", "document_id"})
+    shared = FOR_ALL_ORGANIZATIONS.get(collection, set())
+    return not shared.isdisjoint(query) and query.keys().isdisjoint({"kb_id", "document_id"})
 
 
 def organizations_named(command: Mapping[str, Any]) -> Iterator[str]:

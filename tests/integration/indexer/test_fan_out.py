@@ -5,18 +5,15 @@ import contextlib
 
 import pytest
 
-from kb_contracts import topics
 from kb_contracts.cloudevents import Envelope
 from kb_contracts.commands import SyncDocument
 from kb_contracts.documents import DocumentEvent, Page, TagDeleted, TagUpserted
 from kb_contracts.errors import Rejected
-from kb_indexer.consumer import backlog
 from kb_indexer.consumer.load import LONGEST_BATCH_S
 from kb_indexer.fan_out import FanOut
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_shared import failpoints
-from kb_shared.concurrency.bounded_cache import BoundedCache
-from kb_shared.mongo import document_texts, documents, index_jobs, tags
+from kb_shared.mongo import document_texts, documents, tags
 from kb_shared.mongo.documents import Document
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import DocumentKey
@@ -294,24 +291,6 @@ async def test_a_knowledge_base_retagged_while_an_event_is_fanned_out_misses_not
     await rival.work()
 
     await tenant.assert_holds(kb, {"d": TEXT})
-    await tenant.assert_settled()
-
-
-async def test_c11_requests_for_a_busy_knowledge_base_delay_no_other_knowledge_base(
-    tenant: Tenant, indexer: Replica, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert index_jobs.BACKLOG_LIMIT == 200
-    monkeypatch.setattr(backlog, "BACKLOG_LIMIT", 2)
-    indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
-    busy, other = await tenant.create_kb("a"), await tenant.create_kb("b")
-
-    await indexer.publish(*(tenant.ocr(f"d{n}", TEXT) for n in range(5)), tenant.ocr("e", TEXT, tags=["a", "b"]))
-
-    assert len(indexer.producer.sent_to(topics.INDEX_REQUESTS.name)) == 4, "three of the busy one, and the other's"
-    assert commands(indexer) == [(busy.kb_id, document_id) for document_id in ("d3", "d4", "e")]
-    await tenant.make_due()
-    await indexer.work()
-    await tenant.assert_holds(other, {"e": TEXT})
     await tenant.assert_settled()
 
 

@@ -1,7 +1,6 @@
 """What waits: for a provider, a key, a limit, a budget. It delays no other work, and no longer than it must."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,11 +12,10 @@ from kb_contracts.commands import SyncDocument
 from kb_indexer import sync_document
 from kb_indexer.chunk_document import chunk_document
 from kb_shared import failpoints
-from kb_shared.concurrency.bounded_cache import BoundedCache
 from kb_shared.embedding.models import PROVIDERS
 from kb_shared.mongo import budgets, document_texts, index_jobs
 from kb_shared.mongo.budgets import BudgetLimits
-from kb_shared.mongo.index_jobs import BACKLOG_LIMIT, IndexJob, IndexJobState
+from kb_shared.mongo.index_jobs import IndexJob, IndexJobState
 from kb_shared.mongo.keys import DocumentKey
 from tests.integration.indexer.conftest import ModelControls
 from tests.integration.indexer.support import Replica, Tenant, record, text_of
@@ -79,23 +77,6 @@ async def test_a_waiting_document_is_not_chunked_before_it_is_due(
     assert len(noted) == before
     assert {job.error_type for job in (await tenant.jobs()).values()} == {why}
     assert {job.attempts for job in (await tenant.jobs()).values()} == {0}
-
-
-async def test_a_crowd_that_becomes_due_together_goes_on_the_bulk_lane(
-    own_tenant: Tenant, own_indexer: Replica
-) -> None:
-    # Not as it was while the crowd came together.
-    own_indexer.backlog._known = BoundedCache(1, lifetime_s=0.0)
-    await own_tenant.create_kb("a")
-    await own_indexer.publish(*(own_tenant.ocr(f"d{number}", "one text") for number in range(BACKLOG_LIMIT + 1)))
-    own_indexer.producer.sent_to(topics.INDEX_REQUESTS.name, topics.INDEX_BACKFILL.name)
-    await let_jobs_try_again(own_tenant)
-
-    while await own_indexer.sweeper.sweep():
-        pass
-
-    lanes = Counter(message.topic for message in own_indexer.producer.sent)
-    assert lanes == {topics.INDEX_BACKFILL.name: BACKLOG_LIMIT + 1}
 
 
 @pytest.mark.parametrize("asked", [1e7, 1e15, 1e30])

@@ -6,6 +6,9 @@
     failed             not attempted until the document or the KB changes, or a retry is requested
     paused             kept until the KB is resumed, which requests it again
 
+A pending or running job is either in a lane of Kafka (`in_lane`), or waits for its next attempt, or is `queued`: it is
+due, and its command is published when fewer jobs of its KB and its organization are in the lanes.
+
 Each request gives the job a new `token`. A worker deletes the job only with the token that it claimed, so a request
 that arrives meanwhile is not lost.
 """
@@ -36,6 +39,15 @@ from kb_shared.mongo.index_jobs.queries import (
     find_states,
     is_any_open,
 )
+from kb_shared.mongo.index_jobs.queue import (
+    LANE_LIMITS,
+    LaneLimits,
+    count_in_lanes,
+    find_queued_kbs,
+    find_queued_organizations,
+    queue_all,
+    take_queued,
+)
 from kb_shared.mongo.index_jobs.requests import Opened, SyncRequest, note_published, request, unforce
 from kb_shared.mongo.index_jobs.work import (
     claim_all,
@@ -52,6 +64,7 @@ from kb_shared.mongo.index_jobs.work import (
 __all__ = [
     "BACKLOG_LIMIT",
     "INDEXES",
+    "LANE_LIMITS",
     "NAME",
     "PUBLISH_GRACE",
     "SUSPECT_AFTER",
@@ -59,12 +72,14 @@ __all__ = [
     "UNDONE",
     "IndexJob",
     "IndexJobState",
+    "LaneLimits",
     "Opened",
     "SyncRequest",
     "claim_all",
     "count_all_open",
     "count_by_state",
     "count_failed",
+    "count_in_lanes",
     "count_of_backfill",
     "count_open",
     "delete_of_kb",
@@ -73,6 +88,8 @@ __all__ = [
     "find",
     "find_in_states",
     "find_open_ids",
+    "find_queued_kbs",
+    "find_queued_organizations",
     "find_states",
     "finish",
     "give_back",
@@ -83,9 +100,11 @@ __all__ = [
     "note_published",
     "pause",
     "postpone",
+    "queue_all",
     "request",
     "row_id",
     "take_due",
+    "take_queued",
     "unforce",
     "wait_for_text",
 ]

@@ -26,6 +26,7 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
         row = await database[NAME].find_one_and_update(
             {
                 "state": {"$in": [IndexJobState.PENDING, IndexJobState.RUNNING]},
+                "queued": {"$ne": True},
                 "$expr": {"$lte": ["$next_attempt_at", "$$NOW"]},
                 "$or": [{"lease_until": None}, {"$expr": {"$lt": ["$lease_until", "$$NOW"]}}],
             },
@@ -37,6 +38,7 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
                         "publish_by": later("$$NOW", PUBLISH_GRACE),
                         # A note of an earlier publication does not count for this one.
                         "publication": str(uuid4()),
+                        "in_lane": True,
                     }
                 }
             ],

@@ -18,6 +18,11 @@ INDEXES = [
     IndexModel([("organization_id", ASCENDING), ("document_id", ASCENDING)]),
     IndexModel([("next_attempt_at", ASCENDING)], partialFilterExpression={"state": {"$in": ["pending", "running"]}}),
     IndexModel([("state", ASCENDING)]),
+    IndexModel([("organization_id", ASCENDING), ("kb_id", ASCENDING)], partialFilterExpression={"in_lane": True}),
+    IndexModel(
+        [("queued", ASCENDING), ("organization_id", ASCENDING), ("kb_id", ASCENDING), ("requested_at", ASCENDING)],
+        partialFilterExpression={"queued": True},
+    ),
 ]
 
 UNCLAIMED_GRACE = timedelta(minutes=10)

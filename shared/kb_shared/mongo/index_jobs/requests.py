@@ -32,6 +32,8 @@ class SyncRequest:
     """Time of the event that requests it."""
     backfill_id: str | None = None
     """Id of the backfill that requests it, if one does."""
+    queued: bool = False
+    """True: the commands are published later, when their turn comes. Jobs that are in a lane already stay there."""
 
 
 Opened: TypeAlias = Mapping[MembershipKey, str]
@@ -109,6 +111,8 @@ def _renewal(command: SyncDocument, request: SyncRequest, opened: Opened) -> Upd
                         ]
                     },
                     "publish_by": later("$$NOW", PUBLISH_GRACE),
+                    "in_lane": {"$or": [not request.queued, {"$ifNull": ["$in_lane", False]}]},
+                    "queued": {"$and": [request.queued, {"$not": [{"$ifNull": ["$in_lane", False]}]}]},
                     "traceparent": request.traceparent,
                     "requested_at": "$$NOW",
                     # If the job was open already, the time of the earlier event counts.

@@ -47,6 +47,8 @@ async def claim_all(
                         "crashes": {"$add": [{"$ifNull": ["$crashes", 0]}, {"$cond": [_has_crashed(owner), 1, 0]}]},
                         "alone": False,
                         "claim_id": claim_id,
+                        "in_lane": True,
+                        "queued": False,
                     }
                 }
             ],
@@ -164,6 +166,7 @@ async def fail(
                 "error_message": error_message,
                 "lease_owner": None,
                 "lease_until": None,
+                "in_lane": False,
             }
         },
         session=session,
@@ -179,6 +182,7 @@ async def pause(database: Database, job: IndexJob, session: MongoSession) -> boo
         "next_attempt_at": None,
         "lease_owner": None,
         "lease_until": None,
+        "in_lane": False,
     }
     paused = await database[NAME].update_one(_as_claimed(job), {"$set": fields}, session=session)
     return paused.matched_count == 1
@@ -194,7 +198,7 @@ async def wait_for_text(database: Database, job: IndexJob) -> None:
 
 async def _close_job(database: Database, job: IndexJob, fields: Row) -> None:
     closed = await database[NAME].update_one(
-        _as_claimed(job), [{"$set": {**fields, "lease_owner": None, "lease_until": None}}]
+        _as_claimed(job), [{"$set": {**fields, "lease_owner": None, "lease_until": None, "in_lane": False}}]
     )
     if closed.matched_count == 0 and job.lease_owner is not None:
         await give_back(database, job, owner=job.lease_owner)
