@@ -50,14 +50,15 @@ class AttackCheck:
             async with self.measured.calling() as calls:
                 await asyncio.wait([attacking], timeout=LONG_S if self.is_long else SHORT_S)
                 await _until_done(attacking, has_taken_place, tally)
-                # An attack that ends by itself has failed.
-                assert not attacking.done(), attacking
+            assert not calls.failures, calls.failures
+            assert calls.document_ids
+            # While the attack goes on: documents that have to wait for its end are stuck as long as the attacker wants.
+            await self.measured.until_searchable(calls.document_ids)
+            # An attack that ends by itself has failed.
+            assert not attacking.done(), attacking
         finally:
             attacking.cancel()
             await asyncio.gather(attacking, return_exceptions=True)
-        assert not calls.failures, calls.failures
-        assert calls.document_ids
-        await self.measured.until_searchable(calls.document_ids)
         if baseline is not None:
             _compare(baseline, calls)
         return tally

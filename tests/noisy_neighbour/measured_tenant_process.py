@@ -108,6 +108,8 @@ async def _succeeds(calls: Calls, http: httpx.AsyncClient, method: str, path: st
         return False
     if not answer.is_success:
         calls.failures.append(f"{method} {path}: {answer.status_code} {answer.text}")
+    elif degraded := answer.json().get("degraded"):
+        calls.failures.append(f"{method} {path}: degraded {degraded}")
     return answer.is_success
 
 
