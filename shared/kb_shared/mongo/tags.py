@@ -2,10 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "tags"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("tag_id", ASCENDING)])]
@@ -16,6 +18,9 @@ class Tag:
     tag_id: str
     name: str | None
     """None for a tag that is known from documents only."""
+
+
+_ROWS: Final = RowMapper(Tag, defaults={"name": None})
 
 
 def row_id(organization_id: str, tag_id: str) -> str:
@@ -112,4 +117,4 @@ async def find_page(database: Database, organization_id: str, *, skip: int, limi
     """Return a page of tags in the order of their ids, and their total number."""
     query = {"organization_id": organization_id, "deleted": False}
     rows = database[NAME].find(query).sort("tag_id", ASCENDING).skip(skip).limit(limit)
-    return [Tag(row["tag_id"], row["name"]) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)

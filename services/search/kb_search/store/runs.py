@@ -3,6 +3,7 @@
 A run is written when it begins and again when it ends, with or without an answer. It is kept for 90 days.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -38,6 +39,23 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredCitation:
+    """A passage that the answer of a run cites as `[number]`."""
+
+    number: int
+    citation: str
+    """Id of the chunk."""
+    kb_id: str
+    document_id: str
+    source: str
+    """Name of the document."""
+    chunk_index: int
+    page_start: int | None = None
+    page_end: int | None = None
+    relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One question to a chat model."""
 
@@ -60,7 +78,7 @@ class Run:
     messages: list[dict[str, Any]] = field(default_factory=list)
     """All messages that the model was sent or wrote."""
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    citations: list[dict[str, Any]] = field(default_factory=list)
+    citations: tuple[StoredCitation, ...] = ()
     dropped_citations: int = 0
     """Number of citations in the answer that no search of the run returned."""
     iterations: int = 0
@@ -78,7 +96,14 @@ class Run:
     """True if the answer follows a schema."""
 
 
-_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus})
+_CITATIONS: Final = RowMapper(StoredCitation)
+
+
+def _citations_of(stored: Iterable[Row]) -> tuple[StoredCitation, ...]:
+    return tuple(map(_CITATIONS.read, stored))
+
+
+_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus, "citations": _citations_of})
 
 
 async def begin(database: Database, run: Run) -> None:
