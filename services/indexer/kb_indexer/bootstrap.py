@@ -23,6 +23,7 @@ from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
+from kb_indexer.indexes import COLLECTIONS
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
@@ -107,7 +108,8 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
+    connecting = connect(settings, stop, note=readiness.wait_for, collections=COLLECTIONS)
+    async with connecting as connections, AsyncExitStack() as open_things:
         embedder = create_embedder(connections.database, settings)
         open_things.push_async_callback(embedder.close)
         probe = SearchableProbe()

@@ -13,6 +13,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_reconciler.count_states import keep_counting_states
+from kb_reconciler.indexes import COLLECTIONS
 from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_reconciler.settings import ReconcilerSettings
@@ -101,7 +102,8 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
+    connecting = connect(settings, stop, note=readiness.wait_for, collections=COLLECTIONS)
+    async with connecting as connections, AsyncExitStack() as open_things:
         database = connections.database
         owner = str(uuid4())
         open_things.push_async_callback(_let_go, database, owner)
