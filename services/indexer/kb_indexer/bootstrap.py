@@ -32,6 +32,7 @@ from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
 from kb_shared import process
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.connections import Connections, connect
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
@@ -95,7 +96,7 @@ class Indexer:
                 )
             ]
             parts.create_task(self.relay.run(consumed))
-            await asyncio.gather(self.fan_out.run(stop), self.sync.run(stop))
+            await run_all_or_cancel([self.fan_out.run(stop), self.sync.run(stop)])
             consumed.set()
             for part in background:
                 part.cancel()

@@ -1,11 +1,11 @@
 """Finds knowledge bases with a long backlog: their further commands go to the bulk lane and delay no other KB."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import BACKLOG_LIMIT
@@ -31,7 +31,7 @@ class Backlog:
         return is_long
 
     async def _count(self, kbs: Sequence[KnowledgeBaseKey]) -> Mapping[KnowledgeBaseKey, int]:
-        counts = await asyncio.gather(
-            *(index_jobs.count_open(self._database, kb, limit=BACKLOG_LIMIT + 1) for kb in kbs)
+        counts = await run_all_or_cancel(
+            index_jobs.count_open(self._database, kb, limit=BACKLOG_LIMIT + 1) for kb in kbs
         )
         return dict(zip(kbs, counts, strict=True))

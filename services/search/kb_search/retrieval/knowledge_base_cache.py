@@ -1,9 +1,9 @@
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.bulk_lookup import OrganizationKey, bulk_lookup
 from kb_shared.mongo.database import Database
@@ -37,7 +37,7 @@ class KnowledgeBaseCache:
             return {kb.kb_id: kb for kb in await knowledge_bases.find_of_organization(self._database, organization_id)}
         # An id that is not ASCII is no id of a KB, and could make the shared query fail for the other searches.
         wanted = [OrganizationKey(organization_id, kb_id) for kb_id in kb_ids if kb_id.isascii()]
-        found = dict(zip(wanted, await asyncio.gather(*map(self._look_up, wanted)), strict=True))
+        found = dict(zip(wanted, await run_all_or_cancel(map(self._look_up, wanted)), strict=True))
         for each, kb in found.items():
             self._update(each, kb)
         return {kb.kb_id: kb for kb in found.values() if kb is not None}
