@@ -88,7 +88,7 @@ async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next
     # The last write of a search.
     await until(lambda: query_is_noted(database))
     async with stop_replication(last), withhold_commit_point(primary, successor=successor):
-        assert await api_keys.revoke(database, ORGANIZATION, key_id)
+        assert await api_keys.revoke(database, ORGANIZATION, key_id=key_id)
         await primary.kill()
         await step_up(successor)
         # What a search would rest on without a look at the majority.

@@ -138,7 +138,7 @@ async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, 
     match scan.phase:
         case Phase.DOCUMENTS:
             tagged = documents.iterate_with_tags(
-                database, scan.organization_id, kb.tag_ids, after=scan.cursor, limit=limit
+                database, scan.organization_id, tag_ids=kb.tag_ids, after=scan.cursor, limit=limit
             )
             return [document.document_id async for document in tagged]
         case Phase.INDEXED:

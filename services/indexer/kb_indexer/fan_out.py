@@ -48,7 +48,7 @@ from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import NewText
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from kb_shared.mongo.index_jobs import IndexJobState
-from kb_shared.mongo.keys import DocumentKey
+from kb_shared.mongo.keys import DocumentKey, TagKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 
@@ -117,8 +117,7 @@ class FanOut:
         revision = event.revision if event.revision is not None else int(envelope.time.timestamp() * 1000)
         await tags.set_state(
             self._database,
-            event.organization_id,
-            event.tag_id,
+            TagKey(event.organization_id, event.tag_id),
             revision=revision,
             deleted=isinstance(event, TagDeleted),
             name=event.name if isinstance(event, TagUpserted) else None,
@@ -130,7 +129,7 @@ class FanOut:
         async with self._referring if _refers(event) else nullcontext():
             document, changed = await self._project(envelope, event)
         await reach("fan_out.after_projection")
-        await self._known_tags.register(event.organization_id, document.tag_ids)
+        await self._known_tags.register(event.organization_id, tag_ids=document.tag_ids)
         concerned = await self._concerned(document, changed=changed)
         commands = [
             SyncDocument(

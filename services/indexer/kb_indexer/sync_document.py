@@ -258,7 +258,10 @@ class SyncDocumentHandler:
     @asynccontextmanager
     async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
         """Swap within this, holding the lease. Documents that share a slot follow each other instead of conflicting."""
-        async with self._locks.lock(kb_slots.row_id(kb.kb_id, job.document_id)), self._leases.for_swap(job):
+        async with (
+            self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
+            self._leases.for_swap(job),
+        ):
             with self._load.timed():
                 yield
 

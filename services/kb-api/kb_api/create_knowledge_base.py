@@ -153,7 +153,7 @@ class KnowledgeBaseCreator:
 async def require_known_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> tuple[str, ...]:
     """Return `tag_ids` without duplicates. Raises RequestError 422 if the organization has no such tag."""
     distinct = tuple(dict.fromkeys(tag_ids))
-    unknown = sorted(await tags.find_unknown(database, organization_id, distinct))
+    unknown = sorted(await tags.find_unknown(database, organization_id, tag_ids=distinct))
     if unknown:
         raise RequestError(
             422,

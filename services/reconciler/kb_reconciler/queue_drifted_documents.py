@@ -91,7 +91,9 @@ async def _find_indexed(database: Database, kb: KnowledgeBase, after: str | None
 
 
 async def _find_tagged(database: Database, kb: KnowledgeBase, after: str | None) -> list[str]:
-    tagged = documents.iterate_with_tags(database, kb.organization_id, kb.tag_ids, after=after, limit=_PAGE_SIZE)
+    tagged = documents.iterate_with_tags(
+        database, kb.organization_id, tag_ids=kb.tag_ids, after=after, limit=_PAGE_SIZE
+    )
     return [document.document_id async for document in tagged]
 
 

@@ -19,6 +19,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.cloudevents import Payload, encode
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import MAJORITY
 from kb_shared.mongo.rows import RowMapper
 
@@ -239,9 +240,9 @@ async def find_unsendable_page(
     return [_UNSENDABLE_MESSAGES.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def find_unsendable_of_document(database: Database, organization_id: str, document_id: str) -> list[Unsendable]:
+async def find_unsendable_of_document(database: Database, key: DocumentKey) -> list[Unsendable]:
     """Return the unsendable events of a document, newest first."""
-    query = {"organization_id": organization_id, "document_id": document_id, **_IS_UNSENDABLE}
+    query = {"organization_id": key.organization_id, "document_id": key.document_id, **_IS_UNSENDABLE}
     rows = database[NAME].find(query, _WITHOUT_CONTENT).sort([("unsendable_at", DESCENDING)])
     return [_UNSENDABLE_MESSAGES.read(row) async for row in rows]
 

@@ -13,6 +13,7 @@ from kb_api import document_revisions
 from kb_api.routes.documents_in_kb import ChunkView
 from kb_search.runs.run_response import RunSummary
 from kb_search.store import runs
+from kb_search.store.keys import RunKey
 from kb_shared.mongo import budgets, document_texts, outbox, tags, vectors
 from kb_shared.mongo.budgets import BudgetLimits
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
@@ -94,7 +95,7 @@ async def test_a_citation_without_a_relevance_is_shown(database: Database) -> No
         "citations": [citation],
     }
     await database[runs.NAME].insert_one(row)
-    [shown] = RunSummary.from_run(await runs.get(database, "acme", "r")).citations
+    [shown] = RunSummary.from_run(await runs.get(database, RunKey("acme", "r"))).citations
     assert (shown.source, shown.page_start, shown.relevance) == ("a.pdf", None, None)
 
 

@@ -91,7 +91,7 @@ async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
     searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     await searcher.search(knowledge, "while it was right")
-    await api_keys.revoke(search_database, ORGANIZATION, searcher.key.split("_")[1])
+    await api_keys.revoke(search_database, ORGANIZATION, key_id=searcher.key.split("_")[1])
     assert (await searcher.post(knowledge, {"query": "afterwards"})).status_code == 401
     log = QueryLog(search_database)
     log.note(entry("last"))

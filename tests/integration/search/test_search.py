@@ -174,8 +174,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
             vector_within_s=60,
         )
         answer = await search.search(
-            "acme",
-            knowledge.kb.kb_id,
+            KnowledgeBaseKey("acme", knowledge.kb.kb_id),
             query=SearchQuery("one"),
             search_caller=SearchCaller("key", "sdk"),
             key=None,

@@ -98,6 +98,6 @@ async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Lim
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
 async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key. The next request with it is refused."""
-    if not await api_keys.revoke(database, caller.organization_id, key_id):
+    if not await api_keys.revoke(database, caller.organization_id, key_id=key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")

@@ -22,13 +22,13 @@ class KnowledgeBaseCache:
         )
         self._known: BoundedCache[OrganizationKey, KnowledgeBase] = BoundedCache(_MAX_CACHED)
 
-    def find_cached(self, organization_id: str, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
+    def find_cached(self, organization_id: str, *, kb_ids: Sequence[str]) -> Mapping[str, KnowledgeBase] | None:
         """Return the KBs as they were read last, by id; None if one of them is not cached."""
         known = {kb_id: self._known.find(OrganizationKey(organization_id, kb_id)) for kb_id in kb_ids}
         cached = {kb_id: kb for kb_id, kb in known.items() if kb is not None}
         return cached if len(cached) == len(known) else None
 
-    async def read_current(self, organization_id: str, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
+    async def read_current(self, organization_id: str, *, kb_ids: Sequence[str] | None) -> Mapping[str, KnowledgeBase]:
         """Read the current state of the given KBs that exist; of all KBs of the organization if None.
 
         Concurrent searches share one query of MongoDB.

@@ -110,7 +110,7 @@ class RunTools:
             self._tallies.append(tally)
             try:
                 answer = await self._search.search_several(
-                    self._organization_id, kb_ids, query=query, search_caller=self._search_caller, key=None
+                    self._organization_id, kb_ids=kb_ids, query=query, search_caller=self._search_caller, key=None
                 )
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._search_caller.run_id, error_type=type(error).__name__)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
+from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -112,12 +113,12 @@ async def begin(database: Database, run: Run) -> None:
 
 async def finish(database: Database, run: Run) -> None:
     """Replace the row by the complete run."""
-    await database[NAME].replace_one(_key(run.organization_id, run.run_id), _to_row(run))
+    await database[NAME].replace_one(_run_key(RunKey(run.organization_id, run.run_id)), _to_row(run))
 
 
-async def get(database: Database, organization_id: str, run_id: str) -> Run:
+async def get(database: Database, key: RunKey) -> Run:
     """Raises NotFound."""
-    row = await database[NAME].find_one(_key(organization_id, run_id))
+    row = await database[NAME].find_one(_run_key(key))
     if row is None:
         raise NotFound("run")
     return _from_row(row)
@@ -133,9 +134,9 @@ async def page(
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def find_latest_of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
+async def find_latest_of_thread(database: Database, key: ThreadKey, *, at_most: int) -> list[Run]:
     """Return the newest completed runs of a thread, oldest first, without messages."""
-    query = {"organization_id": organization_id, "thread_id": thread_id, "status": RunStatus.COMPLETED}
+    query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
 
@@ -227,9 +228,9 @@ async def insert_thread(database: Database, thread: Thread) -> None:
     await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
 
 
-async def get_thread(database: Database, organization_id: str, thread_id: str) -> Thread:
+async def get_thread(database: Database, key: ThreadKey) -> Thread:
     """Raises NotFound."""
-    row = await database[THREADS].find_one(_key(organization_id, thread_id))
+    row = await database[THREADS].find_one(_thread_key(key))
     if row is None:
         raise NotFound("thread")
     return _THREADS.read(row)
@@ -246,16 +247,20 @@ async def count_threads(database: Database, organization_id: str) -> int:
     return await database[THREADS].count_documents({"organization_id": organization_id})
 
 
-async def delete_thread(database: Database, organization_id: str, thread_id: str) -> None:
+async def delete_thread(database: Database, key: ThreadKey) -> None:
     """Delete a thread and its runs. Raises NotFound."""
-    deleted = await database[THREADS].delete_one(_key(organization_id, thread_id))
+    deleted = await database[THREADS].delete_one(_thread_key(key))
     if not deleted.deleted_count:
         raise NotFound("thread")
-    await database[NAME].delete_many({"organization_id": organization_id, "thread_id": thread_id})
+    await database[NAME].delete_many({"organization_id": key.organization_id, "thread_id": key.thread_id})
 
 
-def _key(organization_id: str, row_id: str) -> Row:
-    return {"_id": row_id, "organization_id": organization_id}
+def _run_key(key: RunKey) -> Row:
+    return {"_id": key.run_id, "organization_id": key.organization_id}
+
+
+def _thread_key(key: ThreadKey) -> Row:
+    return {"_id": key.thread_id, "organization_id": key.organization_id}
 
 
 def _to_row(run: Run) -> Row:
