@@ -14,8 +14,8 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.concurrency.poll_pause import poll_pause_s
-from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
+from kb_shared.membership.drift import find_drift
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase

@@ -31,9 +31,7 @@ from kb_indexer.source import SOURCE
 from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
-from kb_shared import process
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
-from kb_shared.connections import Connections, connect
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
@@ -46,6 +44,8 @@ from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo.database import Database, transaction_lifetime_s
+from kb_shared.service import process
+from kb_shared.service.connections import Connections, connect
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"

@@ -32,7 +32,6 @@ from kb_api.routes import (
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
-from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
@@ -45,6 +44,7 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
 from kb_shared.secrets.key_ring import KeyRing
+from kb_shared.service import process
 
 EMBEDDING_PATIENCE_S: Final = 5.0
 """Seconds that a request waits for the embedding provider: a person waits for the answer."""

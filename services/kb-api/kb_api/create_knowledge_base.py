@@ -21,8 +21,8 @@ from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.stored_time import now
 from kb_shared.observability import tracing
-from kb_shared.stored_time import now
 from kb_shared.text import text_normalization
 
 # As in the indexer's chunkers; a test compares them.

@@ -18,8 +18,6 @@ from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.sweep_texts import sweep_texts
-from kb_shared import process
-from kb_shared.connections import connect
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.kafka.bootstrap import create_kafka_watch
@@ -28,6 +26,8 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
+from kb_shared.service import process
+from kb_shared.service.connections import connect
 
 STATES_COUNTED_EVERY_S: Final = 60.0
 

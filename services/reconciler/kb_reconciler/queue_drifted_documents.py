@@ -13,9 +13,9 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
 from kb_shared.membership import Action
+from kb_shared.membership.drift import find_drift
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, vectors
 from kb_shared.mongo.database import Database

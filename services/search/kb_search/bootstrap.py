@@ -12,16 +12,15 @@ from kb_search import insight_routes, routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
 from kb_search.indexes import COLLECTIONS
+from kb_search.log_queries import QueryLog
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
-from kb_search.query_log import QueryLog
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs import routes as run_routes
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import SearchSettings
-from kb_shared import process
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.embedding.bootstrap import create_embedder
@@ -33,6 +32,7 @@ from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import create_indexes
+from kb_shared.service import process
 
 
 @asynccontextmanager

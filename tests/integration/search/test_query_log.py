@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_search.store.query_log import LoggedQuery

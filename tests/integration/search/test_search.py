@@ -7,7 +7,7 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY, generate_latest
 
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.last_searched import LastSearched

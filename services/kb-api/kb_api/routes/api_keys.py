@@ -11,7 +11,7 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
 

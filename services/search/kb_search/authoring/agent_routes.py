@@ -17,7 +17,7 @@ from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 ATTEMPTS: Final = 10
 

@@ -13,7 +13,7 @@ from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 router = organization_router("prompts")
 

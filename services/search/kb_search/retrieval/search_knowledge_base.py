@@ -19,7 +19,7 @@ from kb_search.filters.compile_filter import compile_filter, parse
 from kb_search.filters.filter_clauses import Clause
 from kb_search.filters.filter_errors import FilterError
 from kb_search.filters.text_filter import to_operator
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.retrieval.chunk_counts import ChunkCounts
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache

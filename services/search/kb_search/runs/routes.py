@@ -30,7 +30,7 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 EVENT_STREAM: Final = "text/event-stream"
 

@@ -29,7 +29,7 @@ from kb_shared.chat.provider import broken_off, estimate_message_tokens
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 _TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once are allowed."
 

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from kb_shared import process
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.kafka.producer import Producer
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database, mongo_errors
 from kb_shared.mongo.schema import CollectionIndexes, create_indexes
+from kb_shared.service import process
 from kb_shared.settings import CommonSettings
 
 
