@@ -1,6 +1,5 @@
 """A replica set of several mongods on this machine, whose members can be killed, frozen and stepped down."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -11,6 +10,7 @@ from kb_local.mongo_command import run_command
 from kb_local.mongod import REPLICA_SET, Mongod
 from kb_local.ports import LOOPBACK, free_port
 from kb_local.server import accepts_connections, poll_until
+from kb_shared.concurrency.concurrent_tasks import run_all, run_all_or_cancel
 
 ELECTION_TIMEOUT_MS = 10_000
 """MongoDB's default: the time without a primary after a kill is what a production deployment would see."""
@@ -101,7 +101,7 @@ class ReplicaSet:
 
     async def stop(self) -> None:
         """Stop all members at once, without a step-down."""
-        await asyncio.gather(*(member.kill() for member in self.members))
+        await run_all(member.kill() for member in self.members)
 
     async def heal(self) -> None:
         """Resume and start whatever member needs it; return once all replicate what the primary writes."""
@@ -134,7 +134,7 @@ class ReplicaSet:
 
         Of two that both think so, as after a freeze, it is the one that was elected later.
         """
-        answers = await asyncio.gather(*map(_hello, self.members))
+        answers = await run_all_or_cancel(map(_hello, self.members))
         writable = [
             (answer["electionId"], member)
             for member, answer in zip(self.members, answers, strict=True)

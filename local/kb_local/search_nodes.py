@@ -1,11 +1,11 @@
 """The search nodes of one deployment: one in front of each member, as a mongot runs beside each mongod."""
 
-import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
 from kb_local.ports import LOOPBACK, Ports
 from kb_local.python_server import SearchNodeProcess
+from kb_shared.concurrency.concurrent_tasks import run_all, run_all_or_cancel
 
 NAME = "search-node"
 
@@ -64,7 +64,7 @@ class SearchNodes:
         Raises:
             ServerDied, ServerNotReady: with the end of a log.
         """
-        await asyncio.gather(*(node.start() for node in self.nodes if not node.running))
+        await run_all_or_cancel(node.start() for node in self.nodes if not node.running)
 
     async def stop(self) -> None:
-        await asyncio.gather(*(node.stop() for node in self.nodes))
+        await run_all(node.stop() for node in self.nodes)

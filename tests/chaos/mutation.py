@@ -78,7 +78,7 @@ def _fence_by_reading() -> None:
 
 def _row_of(document: Document) -> Row:
     return {
-        "_id": documents.row_id(document.organization_id, document.document_id),
+        "_id": documents.row_id(document.key),
         "organization_id": document.organization_id,
     }
 

@@ -17,12 +17,13 @@ from kb_local.replica_set import ReplicaSet
 from kb_shared.errors import TransientError
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import documents, schema
+from kb_shared.mongo import documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
 from tests.e2e.system import until
+from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import RecordingProducer, record
 
 ORGANIZATION = "org"
@@ -37,7 +38,7 @@ async def test_an_event_that_was_handled_is_known_to_the_next_primary(tmp_path: 
         first = await nodes.primary()
         database = mongo.connect(CommonSettings(mongo_uri=nodes.uri))
         try:
-            await schema.ensure(database)
+            await create_all_indexes(database)
             handled = await _handle_without_secondaries(nodes, first, database)
             await nodes.primary()
             if not handled:

@@ -19,7 +19,7 @@ from kb_contracts.commands import Reason, SyncDocument
 from kb_local.python_server import ModelServerProcess
 from kb_search import bootstrap as kb_search
 from kb_search.settings import SearchSettings
-from kb_search.store import indexes, prompts, runs
+from kb_search.store import prompts, runs
 from kb_search.store.prompts import Prompt
 from kb_search.store.runs import Run, RunStatus, Thread
 from kb_shared.chat.chat import create_chat
@@ -29,7 +29,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.kafka.record import Record
 from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.unsendable_messages import mark_unsendable
-from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, schema, tags
+from kb_shared.mongo import agents, api_keys, backfills, dead_letters, index_jobs, llm_providers, outbox, tags
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
@@ -38,6 +38,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.tags import Tag
 from kb_shared.secrets.key_ring import KeyRing
+from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import RecordingProducer
 from tests.integration.runs.projection import hear_of_text
 from tests.integration.search import knowledge
@@ -82,8 +83,7 @@ async def tenants(
     search_client: AsyncMongoClient[dict[str, Any]], model_server: ModelServerProcess
 ) -> AsyncIterator[TwoTenants]:
     database = search_client[f"test_{uuid4().hex[:16]}"]
-    await schema.ensure(database)
-    await indexes.ensure(database)
+    await create_all_indexes(database)
     api_settings = ApiSettings(
         local_models_api_base=model_server.api_base,
         embedding_model=knowledge.MODEL,

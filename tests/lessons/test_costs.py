@@ -78,8 +78,10 @@ async def test_c2_documents_of_one_knowledge_base_are_swapped_at_the_same_time(
 ) -> None:
     """Elsewhere each swap counted the whole knowledge base again and wrote its row: two in five were undone."""
     kb = await tenant.create_kb("a")
-    stripe = kb_slots.row_id(kb.kb_id, "d")
-    neighbour = next(name for name in map(str, range(100)) if kb_slots.row_id(kb.kb_id, name) != stripe)
+    stripe = kb_slots.row_id(kb_id=kb.kb_id, document_id="d")
+    neighbour = next(
+        name for name in map(str, range(100)) if kb_slots.row_id(kb_id=kb.kb_id, document_id=name) != stripe
+    )
     await rival.publish(tenant.ocr(neighbour, paragraph(2)))
     await indexer.publish(tenant.ocr("d", paragraph(1)))
     swapped: list[str] = []

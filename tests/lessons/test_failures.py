@@ -10,10 +10,10 @@ from pymongo.errors import AutoReconnect
 
 from kb_reconciler import queue_drifted_documents as reconciler_pass
 from kb_shared import failpoints
-from kb_shared.drift import find_drift
 from kb_shared.embedding.provider import Provider as EmbeddingProvider
 from kb_shared.errors import BatchRefused, KbError, ProviderUnavailable, TransientError
 from kb_shared.membership import Action
+from kb_shared.membership.drift import find_drift
 from kb_shared.mongo import index_jobs, knowledge_bases, leases
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import IndexJobState

@@ -324,8 +324,11 @@ MUTANTS: Final = (
     Mutant(
         "leases-of-others-are-extended",
         _WORK,
-        old='            "lease_owner": owner,\n        },\n        [\n',
-        new="        },\n        [\n",
+        old=(
+            '            "organization_id": {"$in": list({job.organization_id for job in jobs})},\n'
+            '            "lease_owner": owner,\n'
+        ),
+        new='            "organization_id": {"$in": list({job.organization_id for job in jobs})},\n',
         caught_by=in_file(f"{_TESTS}/test_jobs.py", "test_a_lease_that_another_has_taken_is_not_extended"),
     ),
     Mutant(

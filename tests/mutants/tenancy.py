@@ -95,12 +95,8 @@ MUTANTS: Final = (
     Mutant(
         "rows-are-read-without-their-organization",
         "shared/kb_shared/mongo/document_index.py",
-        old=(
-            '{"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}\n'
-            "    )\n"
-            "    return {row"
-        ),
-        new='{"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}}\n    )\n    return {row',
+        old='            "organization_id": key.organization_id,\n        }\n    )\n    return {row',
+        new="        }\n    )\n    return {row",
         caught_by=in_file(f"{_INDEXER}/test_fan_out.py", "test_each_query_of_a_whole_life_names_the_organization"),
     ),
     Mutant(

@@ -20,11 +20,12 @@ from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_shared.chat.chat import create_chat
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo import api_keys, index_queries, schema
+from kb_shared.mongo import api_keys, index_queries
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import PrimaryChanged, current_snapshot
 from kb_shared.settings import CommonSettings
+from tests.indexes import create_all_indexes
 from tests.integration.search.conftest import ORGANIZATION, SearchingCaller, key_for
 from tests.integration.search.knowledge import DocumentToIndex, Knowledge, create
 from tests.integration.search.lifespan import running
@@ -36,7 +37,7 @@ QUERY = "anything"
 @pytest.fixture
 async def database(nodes: SearchNodes, database_name: str) -> AsyncIterator[Database]:
     database = mongo.connect(CommonSettings(mongo_uri=nodes.uri, mongo_database=database_name))
-    await schema.ensure(database)
+    await create_all_indexes(database)
     yield database
     await database.client.close()
 
@@ -87,7 +88,7 @@ async def test_a_key_revoked_just_before_its_primary_dies_is_refused_by_the_next
     # The last write of a search.
     await until(lambda: query_is_noted(database))
     async with stop_replication(last), withhold_commit_point(primary, successor=successor):
-        assert await api_keys.revoke(database, ORGANIZATION, key_id)
+        assert await api_keys.revoke(database, ORGANIZATION, key_id=key_id)
         await primary.kill()
         await step_up(successor)
         # What a search would rest on without a look at the majority.

@@ -18,11 +18,12 @@ from kb_local.replica_set import ReplicaSet
 from kb_shared.errors import TransientError
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import documents, schema
+from kb_shared.mongo import documents
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.settings import CommonSettings
 from tests.chaos.workload import Upstream, paragraph
+from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import RecordingProducer, record
 from tests.waiting import until
 
@@ -39,7 +40,7 @@ async def test_an_event_that_only_an_isolated_primary_has_is_not_handled_when_it
     replica_set: ReplicaSet, database_name: str
 ) -> None:
     async with connected(replica_set.uri, database_name) as first, connected(replica_set.uri, database_name) as second:
-        await schema.ensure(first)
+        await create_all_indexes(first)
         assert await handles(first, BEGINNING)
         primary = await isolated_primary(replica_set)
         delivery = asyncio.create_task(handles(first))
@@ -58,7 +59,7 @@ async def test_an_event_that_only_an_isolated_primary_has_is_not_handled_when_it
 @pytest.mark.timeout(180)
 async def test_a_write_timeout_in_the_uri_acknowledges_nothing(replica_set: ReplicaSet, database_name: str) -> None:
     async with connected(f"{replica_set.uri}&wtimeoutMS=1000", database_name) as database:
-        await schema.ensure(database)
+        await create_all_indexes(database)
         assert await handles(database, BEGINNING)
         primary = await isolated_primary(replica_set)
         handled = await handles(database)

@@ -7,9 +7,10 @@ from pymongo import AsyncMongoClient
 
 from kb_local.replica_set import ReplicaSet
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import outbox, schema
+from kb_shared.mongo import outbox
 from kb_shared.mongo.database import Database, Row
 from kb_shared.settings import CommonSettings
+from tests.indexes import create_all_indexes
 
 ANY = range(outbox.BUCKETS)
 
@@ -20,7 +21,7 @@ async def test_a_message_that_only_an_isolated_primary_has_is_not_published(
 ) -> None:
     database = mongo.connect(CommonSettings(mongo_uri=replica_set.uri, mongo_database=database_name))
     async with database.client:
-        await schema.ensure(database)
+        await create_all_indexes(database)
         await leave_message(database, "known to all")
         assert await orderings(database) == ["known to all"]
         primary = await replica_set.primary()

@@ -18,8 +18,8 @@ from kb_local.replica_set import ReplicaSet
 from kb_local.search_nodes import SearchNodes
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import schema
 from kb_shared.settings import CommonSettings
+from tests.indexes import create_all_indexes
 from tests.integration.kb_api.conftest import make_key
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
@@ -40,7 +40,7 @@ class RecordedAnswer:
 @pytest.fixture
 async def api(nodes: SearchNodes, database_name: str, model_server: ModelServerProcess) -> AsyncIterator[KbApi]:
     database = mongo.connect(CommonSettings(mongo_uri=nodes.uri, mongo_database=database_name))
-    await schema.ensure(database)
+    await create_all_indexes(database)
     settings = ApiSettings(local_models_api_base=model_server.api_base, embedding_model="hash-16")
     embedder = create_embedder(database, settings, patience_s=0.2)
     yield create_kb_api(settings, database=database, embedder=embedder)

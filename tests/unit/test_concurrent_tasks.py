@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from kb_shared.concurrency.concurrent_tasks import run_all, run_all_or_cancel
+from kb_shared.concurrency.concurrent_tasks import run_all, run_all_or_cancel, run_three_or_cancel
 
 
 async def answer(value: int, after: asyncio.Event) -> int:
@@ -85,3 +85,28 @@ async def test_a_cancelled_caller_cancels_all_tasks() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended == [0, 1]
+
+
+async def test_three_of_different_types_come_in_their_order_and_end_with_a_failure() -> None:
+    event = asyncio.Event()
+
+    async def release() -> str:
+        event.set()
+        return "released"
+
+    assert await run_three_or_cancel(answer(1, event), release(), answer(2, event)) == (1, "released", 2)
+    waiting = asyncio.ensure_future(asyncio.Event().wait())
+    with pytest.raises(ValueError, match="first"):
+        await run_three_or_cancel(fail("first"), waiting, answer(1, event))
+    assert waiting.cancelled()
+
+
+async def test_tasks_that_run_already_are_awaited_to_the_last_one_when_one_fails() -> None:
+    event = asyncio.Event()
+    tasks = {asyncio.create_task(fail("first")), asyncio.create_task(answer(1, event))}
+    waiting = asyncio.create_task(run_all(tasks))
+    await asyncio.sleep(0)
+    event.set()
+    with pytest.raises(ValueError, match="first"):
+        await waiting
+    assert all(task.done() for task in tasks)

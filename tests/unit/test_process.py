@@ -5,13 +5,13 @@ import sys
 import pytest
 from structlog.testing import capture_logs
 
-from kb_shared import process
 from kb_shared.errors import InfrastructureNotReady, TransientError
+from kb_shared.service import process
 from tests.waiting import DEADLINE_S, until
 
 SERVICE = """
 import gc
-from kb_shared import process
+from kb_shared.service import process
 
 async def serve(stop):
     print(gc.get_freeze_count() > len(gc.get_objects()))

@@ -15,6 +15,7 @@ from kb_local.demo.figures import Figures, counters, percentiles_ms, spus_charge
 from kb_local.demo.output import DemoOutput
 from kb_local.progress_deadline import ProgressDeadline
 from kb_local.stack import Stack
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 SINGLE_EVENTS: Final = 20
 POLL_INTERVAL_S: Final = 0.2
@@ -196,9 +197,11 @@ class DemoScenario:
             tag_ids=["topic-internet"],
         )
         await self._events.publish(moved)
-        gone, arrived = await asyncio.gather(
-            self._api.wait_for_document(bases.permissive, query, document_id=subject.document_id, present=False),
-            self._api.wait_for_document(bases.network, query, document_id=subject.document_id, present=True),
+        gone, arrived = await run_all_or_cancel(
+            [
+                self._api.wait_for_document(bases.permissive, query, document_id=subject.document_id, present=False),
+                self._api.wait_for_document(bases.network, query, document_id=subject.document_id, present=True),
+            ]
         )
         self._output.print_line(
             f"removed from {PERMISSIVE_NAME!r} after {gone * 1000:.0f} ms,"

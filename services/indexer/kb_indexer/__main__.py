@@ -6,8 +6,9 @@ from typing import Final
 
 from kb_indexer import bootstrap
 from kb_indexer.settings import IndexerSettings
-from kb_shared import failpoints, process
+from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.service import process
 
 _NICENESS: Final = 5
 """Priority below the HTTP services: where they share cores, searches and requests come before waiting documents."""

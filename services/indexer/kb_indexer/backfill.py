@@ -15,8 +15,8 @@ from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
 from kb_shared.concurrency.poll_pause import poll_pause_s
-from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
+from kb_shared.membership.drift import find_drift
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import backfills, document_index, documents, index_jobs, knowledge_bases
 from kb_shared.mongo.backfills import Backfill, Kind, Phase
@@ -142,7 +142,7 @@ async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, 
     match scan.phase:
         case Phase.DOCUMENTS:
             tagged = documents.iterate_with_tags(
-                database, scan.organization_id, kb.tag_ids, after=scan.cursor, limit=limit
+                database, scan.organization_id, tag_ids=kb.tag_ids, after=scan.cursor, limit=limit
             )
             return [document.document_id async for document in tagged]
         case Phase.INDEXED:

@@ -23,6 +23,7 @@ from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
+from kb_indexer.indexes import COLLECTIONS
 from kb_indexer.queue_dispatcher import QueueDispatcher
 from kb_indexer.searchable import SearchableProbe
 from kb_indexer.settings import IndexerSettings
@@ -31,8 +32,7 @@ from kb_indexer.source import SOURCE
 from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper, send_lost_commands_again
 from kb_indexer.sync_document import SyncDocumentHandler
-from kb_shared import process
-from kb_shared.connections import Connections, connect
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.embedding.bootstrap import create_embedder
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
@@ -45,6 +45,8 @@ from kb_shared.messaging.dead_letters import DeadLetterPublisher
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo.database import Database, transaction_lifetime_s
+from kb_shared.service import process
+from kb_shared.service.connections import Connections, connect
 
 GROUP_FAN_OUT = "kb-indexer-fan-out"
 GROUP_SYNC = "kb-indexer-sync"
@@ -97,7 +99,7 @@ class Indexer:
                 )
             ]
             parts.create_task(self.relay.run(consumed))
-            await asyncio.gather(self.fan_out.run(stop), self.sync.run(stop))
+            await run_all_or_cancel([self.fan_out.run(stop), self.sync.run(stop)])
             consumed.set()
             for part in background:
                 part.cancel()
@@ -110,7 +112,8 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
+    connecting = connect(settings, stop, note=readiness.wait_for, collections=COLLECTIONS)
+    async with connecting as connections, AsyncExitStack() as open_things:
         embedder = create_embedder(connections.database, settings)
         open_things.push_async_callback(embedder.close)
         probe = SearchableProbe()

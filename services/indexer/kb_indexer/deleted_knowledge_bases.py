@@ -10,6 +10,7 @@ from pymongo.errors import PyMongoError
 
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.mongo.bulk_lookup import OrganizationKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
@@ -59,7 +60,7 @@ class DeletedKnowledgeBases:
     async def interrupt_deleted(self) -> None:
         """Interrupt the work for KBs that have been deleted."""
         worked_for = set(self._work.values())
-        found = await asyncio.gather(*map(self._state_reader.knowledge_base, worked_for))
+        found = await run_all_or_cancel(map(self._state_reader.knowledge_base, worked_for))
         deleted = {
             kb for kb, now in zip(worked_for, found, strict=True) if now is None or now.status is Status.DELETING
         }

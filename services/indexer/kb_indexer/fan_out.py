@@ -35,6 +35,7 @@ from kb_indexer.known_tags import KnownTags
 from kb_indexer.projection import apply
 from kb_indexer.state_reader import StateReader
 from kb_shared.concurrency.batch_loader import BatchLoader
+from kb_shared.concurrency.concurrent_tasks import run_all, run_three_or_cancel
 from kb_shared.errors import TransientError
 from kb_shared.failpoints import reach
 from kb_shared.kafka.record import OrderingKey, Record
@@ -47,7 +48,7 @@ from kb_shared.mongo.document_index import IndexedDocument
 from kb_shared.mongo.document_texts import NewText
 from kb_shared.mongo.documents import AppliedEvent, Document, DocumentChange
 from kb_shared.mongo.index_jobs import IndexJobState
-from kb_shared.mongo.keys import DocumentKey
+from kb_shared.mongo.keys import DocumentKey, TagKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability import tracing
 
@@ -116,8 +117,7 @@ class FanOut:
         revision = event.revision if event.revision is not None else int(envelope.time.timestamp() * 1000)
         await tags.set_state(
             self._database,
-            event.organization_id,
-            event.tag_id,
+            TagKey(event.organization_id, event.tag_id),
             revision=revision,
             deleted=isinstance(event, TagDeleted),
             name=event.name if isinstance(event, TagUpserted) else None,
@@ -129,7 +129,7 @@ class FanOut:
         async with self._referring if _refers(event) else nullcontext():
             document, changed = await self._project(envelope, event)
         await reach("fan_out.after_projection")
-        await self._known_tags.register(event.organization_id, document.tag_ids)
+        await self._known_tags.register(event.organization_id, tag_ids=document.tag_ids)
         concerned = await self._concerned(document, changed=changed)
         commands = [
             SyncDocument(
@@ -206,7 +206,7 @@ class FanOut:
         A new revision of the text that is indexed already is acknowledged here, without a command.
         """
         organization_id, document_id = document.organization_id, document.document_id
-        kbs, indexed, jobs = await asyncio.gather(
+        kbs, indexed, jobs = await run_three_or_cancel(
             self._state_reader.knowledge_bases_of(organization_id),
             self._state_reader.indexed_of(OrganizationKey(organization_id, document_id)),
             self._state_reader.jobs_of(OrganizationKey(organization_id, document_id)),
@@ -214,11 +214,9 @@ class FanOut:
         rows = {row.kb_id: row for row in indexed or ()}
         jobs = jobs or {}
         candidates = membership(document, kbs or (), rows.keys() | jobs.keys())
-        concerned = await asyncio.gather(
-            *(
-                self._is_concerned(kb, document, indexed=rows.get(kb.kb_id), job=jobs.get(kb.kb_id), changed=changed)
-                for kb in candidates
-            )
+        concerned = await run_all(
+            self._is_concerned(kb, document, indexed=rows.get(kb.kb_id), job=jobs.get(kb.kb_id), changed=changed)
+            for kb in candidates
         )
         return [kb for kb, is_concerned in zip(candidates, concerned, strict=True) if is_concerned]
 

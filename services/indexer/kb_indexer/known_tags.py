@@ -15,8 +15,8 @@ class KnownTags:
         self._database = database
         self._known: BoundedCache[tuple[str, str], bool] = BoundedCache(_REMEMBERED)
 
-    async def register(self, organization_id: str, tag_ids: Collection[str]) -> None:
+    async def register(self, organization_id: str, *, tag_ids: Collection[str]) -> None:
         new = [tag_id for tag_id in tag_ids if not self._known.find((organization_id, tag_id))]
-        await tags.register(self._database, organization_id, new)
+        await tags.register(self._database, organization_id, tag_ids=new)
         for tag_id in new:
             self._known.put((organization_id, tag_id), value=True)

@@ -67,7 +67,7 @@ class SizeLimits:
         return self._sizes.find(kb.kb_id) or await self._count(kb)
 
     async def _count(self, kb: KnowledgeBase) -> _Size:
-        totals = await kb_slots.sum_counters(self._database, kb.organization_id, [kb.kb_id])
+        totals = await kb_slots.sum_counters(self._database, kb.organization_id, kb_ids=[kb.kb_id])
         size = _Size(*totals.get(kb.kb_id, (0, 0)))
         self._sizes.put(kb.kb_id, size)
         return size

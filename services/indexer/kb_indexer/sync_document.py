@@ -27,6 +27,7 @@ from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
 from kb_indexer.sync_failures import SyncFailures
+from kb_shared.concurrency.concurrent_tasks import run_three_or_cancel
 from kb_shared.concurrency.keyed_locks import KeyedLocks
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.embedding.purchases import Purpose
@@ -155,7 +156,7 @@ class SyncDocumentHandler:
         self, command: SyncDocument
     ) -> tuple[KnowledgeBase | None, Document | None, IndexedDocument | None]:
         organization_id, kb_id, document_id = command.organization_id, command.kb_id, command.document_id
-        return await asyncio.gather(
+        return await run_three_or_cancel(
             self._state_reader.knowledge_base(OrganizationKey(organization_id, kb_id)),
             self._state_reader.document(OrganizationKey(organization_id, document_id)),
             self._state_reader.indexed(MembershipKey(organization_id, kb_id, document_id)),
@@ -257,7 +258,10 @@ class SyncDocumentHandler:
     @asynccontextmanager
     async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
         """Swap within this, holding the lease. Documents that share a slot follow each other instead of conflicting."""
-        async with self._locks.lock(kb_slots.row_id(kb.kb_id, job.document_id)), self._leases.for_swap(job):
+        async with (
+            self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
+            self._leases.for_swap(job),
+        ):
             with self._load.timed():
                 yield
 

@@ -4,8 +4,9 @@ import asyncio
 
 from kb_api.bootstrap import build
 from kb_api.settings import ApiSettings
-from kb_shared import failpoints, process
+from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.service import process
 
 
 async def serve(stop: asyncio.Event) -> None:

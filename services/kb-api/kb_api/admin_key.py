@@ -10,7 +10,7 @@ from kb_shared.errors import PermanentError
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 _WHOLE_KEY: Final = re.compile(r"kb_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{16,})")
 

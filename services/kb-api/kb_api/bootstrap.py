@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
+from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
 from kb_api.provider_keys import ProviderKeys, reseal_keys
@@ -31,7 +32,6 @@ from kb_api.routes import (
 from kb_api.settings import ApiSettings
 from kb_api.stored_bytes import StoredBytes
 from kb_api.watch_budgets import watch_budgets
-from kb_shared import process
 from kb_shared.embedding.bootstrap import create_embedder, create_key_ring
 from kb_shared.embedding.embedder import Embedder
 from kb_shared.http import application, server
@@ -41,9 +41,10 @@ from kb_shared.http.request_limits import RequestLimits, limit_of_administration
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.messaging.outbox_relay import OutboxRelay
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import schema
 from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.mongo.schema import create_indexes
 from kb_shared.secrets.key_ring import KeyRing
+from kb_shared.service import process
 
 EMBEDDING_PATIENCE_S: Final = 5.0
 """Seconds that a request waits for the embedding provider: a person waits for the answer."""
@@ -79,7 +80,7 @@ class KbApi:
 
     async def _prepare(self) -> None:
         with mongo_errors():
-            await schema.ensure(self.database)
+            await create_indexes(self.database, COLLECTIONS)
             await ensure_admin_key(self.database, self.settings)
             await reseal_keys(self.database, self.key_ring)
 

@@ -73,7 +73,7 @@ def _changed_meanwhile() -> RequestError:
 
 async def _apply_new_limits(database: Database, kb: KnowledgeBase) -> None:
     """Retry now what waits for the old limits. After a crash before this, it waits until the time set for it."""
-    await rate_limits.reset(database, Bucket.of_knowledge_base(kb.organization_id, kb.kb_id, kb.rate_limits))
+    await rate_limits.reset(database, Bucket.of_knowledge_base(kb.key, kb.rate_limits))
     await index_jobs.make_due(database, kb.organization_id, error_type="rate_limited", kb_id=kb.kb_id)
 
 

@@ -21,8 +21,8 @@ from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, kb_slots, knowledge_bases, tags
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.stored_time import now
 from kb_shared.observability import tracing
-from kb_shared.stored_time import now
 from kb_shared.text import text_normalization
 
 # As in the indexer's chunkers; a test compares them.
@@ -153,7 +153,7 @@ class KnowledgeBaseCreator:
 async def require_known_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> tuple[str, ...]:
     """Return `tag_ids` without duplicates. Raises RequestError 422 if the organization has no such tag."""
     distinct = tuple(dict.fromkeys(tag_ids))
-    unknown = sorted(await tags.find_unknown(database, organization_id, distinct))
+    unknown = sorted(await tags.find_unknown(database, organization_id, tag_ids=distinct))
     if unknown:
         raise RequestError(
             422,

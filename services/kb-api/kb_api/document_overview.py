@@ -37,5 +37,5 @@ async def load_overview(database: Database, organization_id: str, *, document_id
     known = {row.kb_id for row in indexed.get(document_id, ())} | jobs.get(document_id, {}).keys()
     concerned = membership(document, await knowledge_bases.find_of_organization(database, organization_id), known)
     states = await run_all_or_cancel(find_document(database, kb, document_id) for kb in concerned)
-    unsendable = await outbox.find_unsendable_of_document(database, organization_id, document_id)
+    unsendable = await outbox.find_unsendable_of_document(database, DocumentKey(organization_id, document_id))
     return DocumentOverview(document, accepted_revision, unsendable, list(zip(concerned, states, strict=True)))

@@ -3,14 +3,15 @@
 So two requests in quick succession get consecutive revisions, although neither event has been handled.
 """
 
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, Literal, TypeAlias
 
 from pymongo import ReturnDocument
 
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.keys import DocumentKey
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_revisions"
 
@@ -23,6 +24,18 @@ class Accepted:
     revision: int
     seq: int
     """Number of the request for the document, in the order of their commits."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Greatest:
+    """Greatest accepted revisions in a row."""
+
+    revision: int | None = None
+    facets: Mapping[Facet, int] = field(default_factory=dict)
+
+
+_ACCEPTED: Final = RowMapper(Accepted, names={"revision": "accepted"})
+_GREATEST: Final = RowMapper(_Greatest)
 
 
 async def accept(
@@ -64,19 +77,19 @@ async def accept(
     # Beyond 64 bits MongoDB continues in floating point.
     if row is None or not isinstance(row["accepted"], int):
         return None
-    return Accepted(row["accepted"], row["seq"])
+    return _ACCEPTED.read(row)
 
 
 async def of_facets(database: Database, session: MongoSession, key: DocumentKey) -> dict[Facet, int]:
     """Return the greatest accepted revisions by facet, as far as they were stored by facet."""
     row = await database[NAME].find_one(_identity(key), {"facets": 1}, session=session)
-    return dict((row or {}).get("facets", {}))
+    return dict(_GREATEST.read(row or {}).facets)
 
 
 async def find(database: Database, key: DocumentKey) -> int | None:
     """Return the greatest accepted revision."""
     row = await database[NAME].find_one(_identity(key), {"revision": 1})
-    return row["revision"] if row else None
+    return _GREATEST.read(row or {}).revision
 
 
 def _identity(key: DocumentKey) -> Row:

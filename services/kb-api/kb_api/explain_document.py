@@ -47,7 +47,7 @@ async def explain_document(database: Database, organization_id: str, *, kb_id: s
     """Find out why a document is, or is not, in a KB. Raises NotFound if there is no such KB or document."""
     key = MembershipKey(organization_id, kb_id, document_id)
     kb = await knowledge_bases.get(database, key.knowledge_base)
-    # Read what is indexed before what should be, for the reason given in `kb_shared.drift`.
+    # Read what is indexed before what should be, for the reason given in `kb_shared.membership.drift`.
     indexed = await document_index.find(database, key)
     document = await documents.find(database, key.document)
     job = await index_jobs.find(database, key)

@@ -6,9 +6,9 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from kb_contracts.identifiers import Identifier
 from kb_shared.errors import RequestError
-from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import MinScore, Name, StrictModel
 from kb_shared.mongo.text_analyzers import TextAnalyzer
+from kb_shared.text.filter_keys import INSTEAD, UNSAFE_NAMES
 
 Description = Annotated[str, StringConstraints(max_length=2_000)]
 KnowledgeBaseTagIds = Annotated[list[Identifier], Field(max_length=100)]

@@ -16,6 +16,7 @@ from pymongo.errors import PyMongoError
 from kb_api import vector_collection
 from kb_api.source import SOURCE
 from kb_contracts.outcomes import KnowledgeBaseDeleted
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.errors import SearchUnavailable, TransientError
 from kb_shared.messaging.announcements import Announcement, announce
 from kb_shared.mongo import backfills, chunk_indexes, document_index, index_jobs, kb_slots, knowledge_bases, leases
@@ -78,7 +79,7 @@ class LifeCycle:
             _log.warning("life_cycle.interrupted", error=type(error).__name__)
             return
         at_once = asyncio.Semaphore(AT_ONCE)
-        await asyncio.gather(*(self._try_to_advance(kb, at_once) for kb in kbs))
+        await run_all_or_cancel(self._try_to_advance(kb, at_once) for kb in kbs)
 
     async def _try_to_advance(self, kb: KnowledgeBase, at_once: asyncio.Semaphore) -> None:
         async with at_once:

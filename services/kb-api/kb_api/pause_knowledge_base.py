@@ -13,8 +13,8 @@ from kb_shared.mongo import backfills, kb_slots, knowledge_bases
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
+from kb_shared.mongo.stored_time import now
 from kb_shared.observability import tracing
-from kb_shared.stored_time import now
 
 
 async def pause_knowledge_base(

@@ -14,9 +14,9 @@ from kb_shared.mongo import circuits, index_jobs, llm_providers, rate_limits
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.llm_providers import LlmProvider
 from kb_shared.mongo.majority import majority_reads
+from kb_shared.mongo.stored_time import now
 from kb_shared.providers.public_addresses import NotPublic, public_addresses_of
 from kb_shared.secrets.key_ring import KeyRing, Unreadable
-from kb_shared.stored_time import now
 
 MIN_CHARACTERS_TO_SHOW_END: Final = 16
 """Length from which the last four characters of a key are shown."""

@@ -47,7 +47,7 @@ async def start_reindexing(database: Database, caller: Caller, *, kb_id: str, li
     Raises NotFound.
     """
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    total = await documents.count_with_tags(database, kb.organization_id, kb.tag_ids)
+    total = await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids)
     return await _start(database, kb, kind=Kind.REINDEX, total=total, life_cycle=life_cycle)
 
 

@@ -4,8 +4,9 @@ import asyncio
 
 from kb_reconciler import bootstrap
 from kb_reconciler.settings import ReconcilerSettings
-from kb_shared import failpoints, process
+from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
+from kb_shared.service import process
 
 
 async def serve(stop: asyncio.Event) -> None:

@@ -13,12 +13,11 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_reconciler.count_states import keep_counting_states
+from kb_reconciler.indexes import COLLECTIONS
 from kb_reconciler.keep_indexes import keep_indexes
 from kb_reconciler.queue_drifted_documents import queue_drifted_documents
 from kb_reconciler.settings import ReconcilerSettings
 from kb_reconciler.sweep_texts import sweep_texts
-from kb_shared import process
-from kb_shared.connections import connect
 from kb_shared.errors import TransientError
 from kb_shared.http.health import Readiness, mongodb_answers, serve_health_during
 from kb_shared.kafka.bootstrap import create_kafka_watch
@@ -27,6 +26,8 @@ from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import leases
 from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import RECONCILER_LAST_SUCCESS_TIMESTAMP_SECONDS
+from kb_shared.service import process
+from kb_shared.service.connections import connect
 
 STATES_COUNTED_EVERY_S: Final = 60.0
 
@@ -101,7 +102,8 @@ async def build(settings: ReconcilerSettings, stop: asyncio.Event, readiness: Re
     Raises:
         Stopped: `stop` was set while it waited for them.
     """
-    async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
+    connecting = connect(settings, stop, note=readiness.wait_for, collections=COLLECTIONS)
+    async with connecting as connections, AsyncExitStack() as open_things:
         database = connections.database
         owner = str(uuid4())
         open_things.push_async_callback(_let_go, database, owner)

@@ -13,9 +13,9 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_contracts.commands import Reason, SyncDocument
-from kb_shared.drift import find_drift
 from kb_shared.errors import TransientError
 from kb_shared.membership import Action
+from kb_shared.membership.drift import find_drift
 from kb_shared.messaging.index_requests import IndexRequests
 from kb_shared.mongo import document_index, documents, index_jobs, knowledge_bases, vectors
 from kb_shared.mongo.database import Database
@@ -91,7 +91,9 @@ async def _find_indexed(database: Database, kb: KnowledgeBase, after: str | None
 
 
 async def _find_tagged(database: Database, kb: KnowledgeBase, after: str | None) -> list[str]:
-    tagged = documents.iterate_with_tags(database, kb.organization_id, kb.tag_ids, after=after, limit=_PAGE_SIZE)
+    tagged = documents.iterate_with_tags(
+        database, kb.organization_id, tag_ids=kb.tag_ids, after=after, limit=_PAGE_SIZE
+    )
     return [document.document_id async for document in tagged]
 
 

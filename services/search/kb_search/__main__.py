@@ -4,9 +4,10 @@ import asyncio
 
 from kb_search.bootstrap import build
 from kb_search.settings import SearchSettings
-from kb_shared import failpoints, process
+from kb_shared import failpoints
 from kb_shared.http import server
 from kb_shared.observability import logs, metrics
+from kb_shared.service import process
 
 
 async def serve(stop: asyncio.Event) -> None:

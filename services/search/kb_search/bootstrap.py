@@ -11,17 +11,16 @@ from starlette.routing import Route
 from kb_search import insight_routes, routes
 from kb_search.authoring import agent_routes, prompt_routes
 from kb_search.authoring.authoring_checks import AuthoringChecks
+from kb_search.indexes import COLLECTIONS
+from kb_search.log_queries import QueryLog
 from kb_search.mcp.endpoint import McpEndpoint
 from kb_search.mcp.tools import McpTools
-from kb_search.query_log import QueryLog
 from kb_search.retrieval.last_searched import LastSearched
 from kb_search.retrieval.search_knowledge_base import KnowledgeBaseSearch
 from kb_search.runs import routes as run_routes
 from kb_search.runs.conduct_run import Conductor
 from kb_search.runs.prepare_run import Preparation
 from kb_search.settings import SearchSettings
-from kb_search.store import indexes
-from kb_shared import process
 from kb_shared.chat.chat import Chat, create_chat
 from kb_shared.concurrency.fair_queue import FairQueue
 from kb_shared.embedding.bootstrap import create_embedder
@@ -32,6 +31,8 @@ from kb_shared.http.request_limits import RequestLimit, RequestLimits, limit_of_
 from kb_shared.mongo import database as mongo
 from kb_shared.mongo import search_indexes
 from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.mongo.schema import create_indexes
+from kb_shared.service import process
 
 
 @asynccontextmanager
@@ -40,7 +41,7 @@ async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[
     database = mongo.connect(settings)
     embedder = create_embedder(database, settings, patience_s=settings.search_patience_s)
     chat = create_chat(database, settings)
-    # Searches are answered meanwhile: these indexes are of runs, prompts and the query log.
+    # Searches are answered meanwhile: without an index they are slower, not wrong.
     indexing = asyncio.create_task(_create_indexes(database, stop))
     try:
         yield create_app(settings, database=database, embedder=embedder, chat=chat)
@@ -113,7 +114,7 @@ def create_app(settings: SearchSettings, *, database: Database, embedder: Embedd
 async def _create_indexes(database: Database, stop: asyncio.Event) -> None:
     async def create() -> None:
         with mongo_errors():
-            await indexes.ensure(database)
+            await create_indexes(database, COLLECTIONS)
 
     await process.retry_until_done(stop, create)
 

@@ -9,6 +9,7 @@ from kb_search.search_response import SearchResponse, SearchSeveralResponse
 from kb_shared.http.authentication import Caller
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 router = organization_router("search")
 
@@ -36,7 +37,7 @@ async def search(
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)
     answer = await knowledge_base_search.search(
-        caller.organization_id, kb_id, query=query, search_caller=search_caller, key=key
+        KnowledgeBaseKey(caller.organization_id, kb_id), query=query, search_caller=search_caller, key=key
     )
     return SearchResponse.from_answer(query, answer)
 
@@ -58,7 +59,7 @@ async def search_several(
     await limits.count_request("search", caller)
     query, search_caller = body.to_query(), _search_caller(caller, origin)
     answer = await knowledge_base_search.search_several(
-        caller.organization_id, body.kb_ids, query=query, search_caller=search_caller, key=key
+        caller.organization_id, kb_ids=body.kb_ids, query=query, search_caller=search_caller, key=key
     )
     return SearchSeveralResponse.from_answer(query, answer)
 

@@ -157,9 +157,9 @@ def _result(result: Result) -> dict[str, Any]:
     chunk, hit = result.chunk, result.hit
     return {
         "content": result.text,
-        "source": chunk["document_name"],
-        "document_id": chunk["document_id"],
-        "chunk_index": chunk["chunk_index"],
+        "source": chunk.document_name,
+        "document_id": chunk.document_id,
+        "chunk_index": chunk.chunk_index,
         "relevance": None if hit is None else hit.relevance,
         "is_matched": hit is not None,
         "kb_id": result.kb.kb_id,
@@ -168,11 +168,11 @@ def _result(result: Result) -> dict[str, Any]:
             "text": None if hit is None else hit.scores.text,
             "fused": None if hit is None else hit.scores.fused,
         },
-        "page_start": chunk["page_start"],
-        "page_end": chunk["page_end"],
-        "heading_path": chunk["heading_path"],
-        "metadata": chunk["metadata_snapshot"],
+        "page_start": chunk.page_start,
+        "page_end": chunk.page_end,
+        "heading_path": chunk.heading_path,
+        "metadata": chunk.metadata,
         # The id of a chunk always means the same text; a position does not outlive a change of the document.
-        "citation": chunk["_id"],
+        "citation": chunk.chunk_id,
         "truncated": result.truncated,
     }

@@ -12,6 +12,7 @@ from pymongo.errors import PyMongoError
 from kb_shared.chat.completion import Completion, CompletionRequest
 from kb_shared.chat.models import ChatModel
 from kb_shared.chat.provider import estimate_message_tokens
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.errors import TransientError
 from kb_shared.metering.budget import Spending
 from kb_shared.mongo import spu_ledger
@@ -72,7 +73,7 @@ class ChatCharging:
 
     async def close(self) -> None:
         """Wait until all calls that ended are charged."""
-        await asyncio.gather(*self._charging)
+        await run_all(self._charging)
 
     async def _charge(self, reservation: BudgetReservation, model: ChatModel, cost: CallCost) -> None:
         organization_id = reservation.organization_id

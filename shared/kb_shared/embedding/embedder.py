@@ -20,6 +20,7 @@ from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.vector_buyer import VectorBuyer
 from kb_shared.metering.budget import SpendAllowance, Spending
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import Bucket
 from kb_shared.mongo.vector import Vector
 from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS
@@ -201,4 +202,4 @@ class Embedder:
 def _bucket_of_kb(purpose: Purpose, rate_limits: Mapping[str, int] | None) -> Bucket | None:
     if not rate_limits or purpose.kb_id is None:
         return None
-    return Bucket.of_knowledge_base(purpose.organization_id, purpose.kb_id, rate_limits)
+    return Bucket.of_knowledge_base(KnowledgeBaseKey(purpose.organization_id, purpose.kb_id), rate_limits)

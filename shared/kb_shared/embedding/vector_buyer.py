@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.embedding.batch_key import BatchKey
 from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
 from kb_shared.embedding.calls_under_way import CallsUnderWay
@@ -73,7 +74,7 @@ class VectorBuyer:
 
     async def finish(self) -> None:
         """Wait until no purchase is under way."""
-        await asyncio.gather(*(queue.finish() for queue in self._queues.values()))
+        await run_all(queue.finish() for queue in self._queues.values())
 
     async def _wait_for(self, wanted: Sequence[tuple[Wanted, bool]], queue: BatchQueue) -> None:
         """Return when all is delivered; raise the first failure when nothing more is under way."""

@@ -16,6 +16,7 @@ from fastapi import Request
 from pymongo.errors import PyMongoError
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.errors import RequestError, TransientError
 from kb_shared.http.authentication import Caller, CallerWith
 from kb_shared.http.dependencies import get_provided
@@ -68,7 +69,7 @@ class RequestLimits:
             if per_minute
         }
         # Concurrently, for the case that both read MongoDB; most of the time neither does.
-        waits_s = await asyncio.gather(*(meter.count_request() for meter in meters.values()))
+        waits_s = await run_all(meter.count_request() for meter in meters.values())
         refusing = [(holder, wait_s) for holder, wait_s in zip(meters, waits_s, strict=True) if wait_s is not None]
         if not refusing:
             return

@@ -12,7 +12,6 @@ from bson import ObjectId
 from pymongo.errors import PyMongoError
 
 from kb_contracts.cloudevents import CONTENT_TYPE
-from kb_shared import process
 from kb_shared.concurrency.poll_pause import poll_pause_s
 from kb_shared.errors import MessageRefused, TransientError
 from kb_shared.failpoints import reach
@@ -25,6 +24,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.observability import tracing
 from kb_shared.observability.log_limit import LogLimit
 from kb_shared.observability.metrics import OUTBOX_PENDING, OUTBOX_SET_ASIDE
+from kb_shared.service import process
 
 _LEASE = timedelta(seconds=15)
 _RENEW_S = 5.0

@@ -9,7 +9,7 @@ from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, MongoSession, Row
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "agents"
@@ -65,9 +65,9 @@ async def insert(database: Database, agent: Agent) -> None:
     await database[NAME].insert_one(_to_row(agent))
 
 
-async def get(database: Database, organization_id: str, agent_id: str) -> Agent:
+async def get(database: Database, key: AgentKey) -> Agent:
     """Return an agent. Raises NotFound."""
-    return _found(await database[NAME].find_one(_key(organization_id, agent_id)))
+    return _found(await database[NAME].find_one(_key(key)))
 
 
 async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Agent], int]:
@@ -81,21 +81,17 @@ async def count(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id})
 
 
-async def change(
-    database: Database, organization_id: str, agent_id: str, *, fields: Mapping[str, Any], by: str
-) -> Agent:
+async def change(database: Database, key: AgentKey, *, fields: Mapping[str, Any], by: str) -> Agent:
     """Change fields other than the tools. Raises NotFound."""
     return _found(
-        await database[NAME].find_one_and_update(
-            _key(organization_id, agent_id), _update(fields, by), return_document=ReturnDocument.AFTER
-        )
+        await database[NAME].find_one_and_update(_key(key), _update(fields, by), return_document=ReturnDocument.AFTER)
     )
 
 
 async def set_tools(database: Database, agent: Agent, tools: Sequence[KnowledgeBaseTool], *, by: str) -> Agent | None:
     """Replace the tools of an agent; None if it was changed or deleted since it was read."""
     row = await database[NAME].find_one_and_update(
-        {**_key(agent.organization_id, agent.agent_id), "version": agent.version},
+        {**_key(AgentKey(agent.organization_id, agent.agent_id)), "version": agent.version},
         _update({"tools": [asdict(tool) for tool in tools]}, by),
         return_document=ReturnDocument.AFTER,
     )
@@ -115,9 +111,9 @@ async def store_name_of_knowledge_base(
     )
 
 
-async def delete(database: Database, organization_id: str, agent_id: str) -> None:
+async def delete(database: Database, key: AgentKey) -> None:
     """Delete an agent. Raises NotFound."""
-    deleted = await database[NAME].delete_one(_key(organization_id, agent_id))
+    deleted = await database[NAME].delete_one(_key(key))
     if not deleted.deleted_count:
         raise NotFound("agent")
 
@@ -126,8 +122,8 @@ def _update(fields: Mapping[str, Any], by: str) -> Row:
     return {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}, "$inc": {"version": 1}}
 
 
-def _key(organization_id: str, agent_id: str) -> Row:
-    return {"_id": agent_id, "organization_id": organization_id}
+def _key(key: AgentKey) -> Row:
+    return {"_id": key.agent_id, "organization_id": key.organization_id}
 
 
 _PLAIN = (

@@ -153,7 +153,7 @@ async def count_live(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id, **live})
 
 
-async def revoke(database: Database, organization_id: str, key_id: str) -> bool:
+async def revoke(database: Database, organization_id: str, *, key_id: str) -> bool:
     written = await database[NAME].update_one(
         {"_id": key_id, "organization_id": organization_id, "revoked_at": None},
         {"$set": {"revoked_at": datetime.now(UTC)}},

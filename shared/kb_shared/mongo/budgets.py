@@ -6,7 +6,7 @@ that is not settled expires and counts as spent. `used` is an estimate that may 
 sets it from the ledger, which is authoritative. Nothing is counted for an organization without limits.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final, Literal, TypeAlias
@@ -16,6 +16,7 @@ from pymongo import ReturnDocument
 
 from kb_shared.mongo import spu_ledger
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "budgets"
 
@@ -72,6 +73,36 @@ class MonthlyBudget:
 
 
 @dataclass(frozen=True, slots=True)
+class _OpenReservation:
+    """Reservation in a row."""
+
+    id: str
+    count: int
+    nano_usd: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _BudgetRow:
+    """Row of a budget, except its limits."""
+
+    month: str
+    used: int
+    used_nano_usd: int = 0
+    reservations: tuple[_OpenReservation, ...] = ()
+
+
+_RESERVATIONS: Final = RowMapper(_OpenReservation)
+
+
+def _reservations(stored: Iterable[Row]) -> tuple[_OpenReservation, ...]:
+    return tuple(map(_RESERVATIONS.read, stored))
+
+
+_ROWS: Final = RowMapper(_BudgetRow, convert={"reservations": _reservations})
+_BUDGET_LIMITS: Final = RowMapper(BudgetLimits)
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetReservation:
     """Reserved amount. The code that reserved it settles it."""
 
@@ -112,7 +143,7 @@ async def find(database: Database, organization_id: str) -> MonthlyBudget | None
 async def find_limits(database: Database, organization_id: str) -> BudgetLimits:
     """Return the limits of an organization, all of them None where it has no budget. Changes nothing."""
     row = await database[NAME].find_one(_key(organization_id), list(_LIMITS))
-    return _limits(row) if row else BudgetLimits()
+    return _BUDGET_LIMITS.read(row) if row else BudgetLimits()
 
 
 async def reserve(
@@ -147,7 +178,7 @@ async def reserve(
     )
     if row is None:
         return BudgetReservation(organization_id, None, count, nano_usd)
-    if any(each["id"] == reservation.reservation_id for each in row["reservations"]):
+    if any(each.id == reservation.reservation_id for each in _ROWS.read(row).reservations):
         return reservation
     return _from_row(row)
 
@@ -188,9 +219,10 @@ async def recount(database: Database, organization_id: str, *, at_most_every: ti
     if row is None:
         return False
     spent = await spu_ledger.sum_this_month(database, organization_id)
-    more = {"used": spent.spus - row["used"], "used_nano_usd": spent.nano_usd - row["used_nano_usd"]}
+    before = _ROWS.read(row)
+    more = {"used": spent.spus - before.used, "used_nano_usd": spent.nano_usd - before.used_nano_usd}
     # Not if another recount began meanwhile, or the month ended.
-    unchanged = {"recounted_at": row["recounted_at"], "month": row["month"]}
+    unchanged = {"recounted_at": row["recounted_at"], "month": before.month}
     written = await database[NAME].update_one(
         {**_key(organization_id), **unchanged},
         [{"$set": {name: {"$add": [f"${name}", difference]} for name, difference in more.items()}}],
@@ -272,16 +304,13 @@ def _key(organization_id: str) -> Row:
     return {"_id": organization_id, "organization_id": organization_id}
 
 
-def _limits(row: Row) -> BudgetLimits:
-    return BudgetLimits(**{name: row.get(name) for name in _LIMITS})
-
-
 def _from_row(row: Row) -> MonthlyBudget:
+    spending = _ROWS.read(row)
     return MonthlyBudget(
-        limits=_limits(row),
-        used=row["used"],
-        reserved=sum(each["count"] for each in row["reservations"]),
-        used_nano_usd=row["used_nano_usd"],
-        reserved_nano_usd=sum(each.get("nano_usd", 0) for each in row["reservations"]),
-        month=row["month"],
+        limits=_BUDGET_LIMITS.read(row),
+        used=spending.used,
+        reserved=sum(each.count for each in spending.reservations),
+        used_nano_usd=spending.used_nano_usd,
+        reserved_nano_usd=sum(each.nano_usd for each in spending.reservations),
+        month=spending.month,
     )

@@ -1,9 +1,9 @@
 """Looks up many rows by their ids in one query for each organization: what a `BatchLoader` calls."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo.database import Database
 
 Found = TypeVar("Found")
@@ -40,5 +40,5 @@ async def in_parts(
     by_scope: dict[Scope, list[str]] = {}
     for scope, identity in wanted:
         by_scope.setdefault(scope, []).append(identity)
-    parts = await asyncio.gather(*(ask(scope, identities) for scope, identities in by_scope.items()))
+    parts = await run_all_or_cancel(ask(scope, identities) for scope, identities in by_scope.items())
     return {key: found for part in parts for key, found in part.items()}

@@ -48,7 +48,7 @@ class IndexedDocument:
 _ROWS: Final = RowMapper(IndexedDocument, names={"chunk_metadata_digest": "snapshot_digest"})
 
 
-def row_id(kb_id: str, document_id: str) -> str:
+def row_id(*, kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{document_id}"
 
 
@@ -98,7 +98,7 @@ async def acknowledge(
         [
             UpdateOne(
                 {
-                    "_id": row_id(row.kb_id, row.document_id),
+                    "_id": row_id(kb_id=row.kb_id, document_id=row.document_id),
                     "organization_id": row.organization_id,
                     # A write since the row was read has stored a later revision. It was a swap, of a document with at
                     # least the revision acknowledged here, or this acknowledgement, if the response to its commit was
@@ -157,7 +157,10 @@ async def find_by_ids(
 ) -> dict[str, IndexedDocument]:
     """Return the rows of the `document_ids` that are in the KB, by document."""
     rows = database[NAME].find(
-        {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}
+        {
+            "_id": {"$in": [row_id(kb_id=key.kb_id, document_id=i) for i in document_ids]},
+            "organization_id": key.organization_id,
+        }
     )
     return {row["document_id"]: _ROWS.read(row) async for row in rows}
 
@@ -174,10 +177,13 @@ async def find_last_indexed_at(database: Database, key: KnowledgeBaseKey) -> dat
 
 def build_union_stage(key: KnowledgeBaseKey, document_ids: Collection[str]) -> Row:
     """Build the stage of a query on another collection that adds an `indexed_document` for each one in the KB."""
-    rows = {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id}
+    rows = {
+        "_id": {"$in": [row_id(kb_id=key.kb_id, document_id=i) for i in document_ids]},
+        "organization_id": key.organization_id,
+    }
     only_id = {"_id": 0, "indexed_document": "$document_id"}
     return {"$unionWith": {"coll": NAME, "pipeline": [{"$match": rows}, {"$project": only_id}]}}
 
 
 def _filter(key: MembershipKey) -> Row:
-    return {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id}
+    return {"_id": row_id(kb_id=key.kb_id, document_id=key.document_id), "organization_id": key.organization_id}

@@ -5,7 +5,7 @@ contains organization and document, so the `text_ref` of another organization ca
 """
 
 import hashlib
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,6 +22,7 @@ from kb_shared.errors import TransientError
 from kb_shared.mongo.database import Database, Row, upsert_all
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import seen_by_later_reads
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "document_texts"
 _BY_BYTES: Final = {"organization_id": ASCENDING, "bytes": ASCENDING}
@@ -48,6 +49,24 @@ class StoredText:
     text: str
     pages: tuple[tuple[int, int, int], ...]
     """(page, start, end) in characters, in the order of the text."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TextRow:
+    """Row of a text, which has the text itself or names its file."""
+
+    identity: str
+    organization_id: str
+    text: str | None = None
+    file_id: ObjectId | None = None
+    pages: tuple[tuple[int, int, int], ...] = ()
+
+
+def _pages(stored: Iterable[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((page, start, end) for page, start, end in stored)
+
+
+_ROWS: Final = RowMapper(_TextRow, names={"identity": "_id"}, convert={"pages": _pages})
 
 
 class NewText:
@@ -191,26 +210,27 @@ async def find_beginning(database: Database, organization_id: str, identity: str
     row = await database[NAME].find_one({"_id": identity, "organization_id": organization_id}, {"pages": 0})
     if row is None:
         return None
+    stored = _ROWS.read(row)
     most_bytes = characters * _MOST_BYTES_OF_A_CHARACTER
-    text: str = row["text"] if "text" in row else await _read_beginning(database, row["file_id"], most_bytes)
+    text = stored.text if stored.text is not None else await _read_beginning(database, stored.file_id, most_bytes)
     return text[:characters]
 
 
 async def find_all(database: Database, organization_id: str, identities: Collection[str]) -> dict[str, StoredText]:
     """Return the stored texts, by id; a text with a damaged file is absent."""
     rows = database[NAME].find({"_id": {"$in": list(identities)}, "organization_id": organization_id})
-    found = [(row["_id"], await _from_row(database, row)) async for row in rows]
+    found = [(row["_id"], await _from_row(database, _ROWS.read(row))) async for row in rows]
     return {identity: stored for identity, stored in found if stored is not None}
 
 
-async def _from_row(database: Database, row: Row) -> StoredText | None:
+async def _from_row(database: Database, row: _TextRow) -> StoredText | None:
     try:
-        text = row["text"] if "text" in row else await _read_file(database, row["file_id"])
+        text = row.text if row.text is not None else await _read_file(database, row.file_id)
     except (NoFile, CorruptGridFile, UnicodeDecodeError) as error:
         # The query may include intact texts of others.
-        log.warning("text.damaged", organization_id=row["organization_id"], error=type(error).__name__)
+        log.warning("text.damaged", organization_id=row.organization_id, error=type(error).__name__)
         return None
-    return StoredText(text, tuple((page, start, end) for page, start, end in row["pages"]))
+    return StoredText(text, row.pages)
 
 
 async def find_older_than(database: Database, age: timedelta, *, after: str | None, limit: int) -> list[str]:
@@ -256,12 +276,12 @@ def _files(database: Database) -> AsyncGridFSBucket:
     return AsyncGridFSBucket(database, bucket_name=NAME)
 
 
-async def _read_file(database: Database, file_id: ObjectId) -> str:
+async def _read_file(database: Database, file_id: ObjectId | None) -> str:
     stream = await _files(database).open_download_stream(file_id)
     return (await stream.read()).decode()
 
 
-async def _read_beginning(database: Database, file_id: ObjectId, size_bytes: int) -> str:
+async def _read_beginning(database: Database, file_id: ObjectId | None, size_bytes: int) -> str:
     """Read the first bytes of a file, without the stream of the bucket, which fetches 16 MB at once."""
     beginning = bytearray()
     pieces = database[f"{NAME}.chunks"].find({"files_id": file_id}, {"data": 1}).sort("n", ASCENDING).batch_size(1)

@@ -104,8 +104,8 @@ class Document:
         return self.metadata.values if self.metadata else {}
 
 
-def row_id(organization_id: str, document_id: str) -> str:
-    return f"{organization_id}/{document_id}"
+def row_id(key: DocumentKey) -> str:
+    return f"{key.organization_id}/{key.document_id}"
 
 
 async def find(database: Database, key: DocumentKey, *, session: MongoSession | None = None) -> Document | None:
@@ -133,7 +133,7 @@ class DocumentChange:
 
     @property
     def row_id(self) -> str:
-        return row_id(self.document.organization_id, self.document.document_id)
+        return row_id(self.document.key)
 
     @property
     def version(self) -> int:
@@ -202,7 +202,7 @@ async def fence_content(
         return None
     row = await database[NAME].find_one_and_update(
         {
-            "_id": row_id(document.organization_id, document.document_id),
+            "_id": row_id(document.key),
             "organization_id": document.organization_id,
             "alive": True,
             "text_revision": document.text.revision,
@@ -221,7 +221,7 @@ async def fence_projection(database: Database, session: MongoSession, document: 
     """Write the row if it is unchanged since `document` was read; return its fence. None means abort."""
     row = await database[NAME].find_one_and_update(
         {
-            "_id": row_id(document.organization_id, document.document_id),
+            "_id": row_id(document.key),
             "organization_id": document.organization_id,
             "projection_version": document.projection_version,
         },
@@ -240,14 +240,17 @@ async def raise_fences(
 
     An unknown document is absent.
     """
-    rows = {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id}
+    rows = {
+        "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
+        "organization_id": organization_id,
+    }
     await database[NAME].update_many(rows, {"$inc": {"fence": 1}}, session=session)
     raised = database[NAME].find(rows, {"document_id": 1, "fence": 1}, session=session)
     return {row["document_id"]: int(row["fence"]) async for row in raised}
 
 
 async def iterate_with_tags(
-    database: Database, organization_id: str, tag_ids: Sequence[str], *, after: str | None = None, limit: int = 0
+    database: Database, organization_id: str, *, tag_ids: Sequence[str], after: str | None = None, limit: int = 0
 ) -> AsyncIterator[Document]:
     """Yield documents with one of the tags, alive or waiting for their text, in the order of `document_id`."""
     query: Row = {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}}
@@ -259,7 +262,10 @@ async def iterate_with_tags(
 
 async def find_by_ids(database: Database, organization_id: str, document_ids: Collection[str]) -> dict[str, Document]:
     rows = database[NAME].find(
-        {"_id": {"$in": [row_id(organization_id, i) for i in document_ids]}, "organization_id": organization_id},
+        {
+            "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
+            "organization_id": organization_id,
+        },
         _WITHOUT_EVENTS,
     )
     return {row["document_id"]: _from_row(row) async for row in rows}
@@ -272,14 +278,14 @@ async def find_referenced_texts(database: Database, text_ids: Sequence[str]) -> 
     return {row["text_id"] async for row in rows}
 
 
-async def count_with_tags(database: Database, organization_id: str, tag_ids: Sequence[str]) -> int:
+async def count_with_tags(database: Database, organization_id: str, *, tag_ids: Sequence[str]) -> int:
     return await database[NAME].count_documents(
         {"organization_id": organization_id, "tag_ids": {"$in": list(tag_ids)}, "alive": True}
     )
 
 
 def _filter(key: DocumentKey) -> Row:
-    return {"_id": row_id(key.organization_id, key.document_id), "organization_id": key.organization_id}
+    return {"_id": row_id(key), "organization_id": key.organization_id}
 
 
 def _to_fields(document: Document) -> Row:

@@ -26,7 +26,7 @@ _IS_NOT_BLOCKED: Final[Row] = {"$expr": {"$lt": ["$closed_until", "$$NOW"]}}
 _NOT_PAUSED: Final[Row] = {"paused": {"$ne": True}}
 
 
-def row_id(kb_id: str, document_id: str) -> str:
+def row_id(*, kb_id: str, document_id: str) -> str:
     slot = hashlib.sha256(document_id.encode()).digest()[0] % SLOTS_PER_KB
     return f"{kb_id}/{slot}"
 
@@ -70,7 +70,7 @@ async def fence(
     """
     written = await database[NAME].update_one(
         {
-            "_id": row_id(key.kb_id, key.document_id),
+            "_id": row_id(kb_id=key.kb_id, document_id=key.document_id),
             "organization_id": key.organization_id,
             "state": "live",
             "tags_version": tags_version,
@@ -88,7 +88,7 @@ async def fence_paused(database: Database, session: MongoSession, key: Membershi
     """Return whether the KB is paused, and stays so until the transaction of `session` ends. False means abort."""
     written = await database[NAME].update_one(
         {
-            "_id": row_id(key.kb_id, key.document_id),
+            "_id": row_id(kb_id=key.kb_id, document_id=key.document_id),
             "organization_id": key.organization_id,
             "paused": True,
             **_IS_NOT_BLOCKED,
@@ -136,7 +136,7 @@ async def _write_all(database: Database, session: MongoSession, key: KnowledgeBa
     await database[NAME].update_many(_of_kb(key), {"$set": {**fields, "closed_until": None}}, session=session)
 
 
-async def sum_counters(database: Database, organization_id: str, kb_ids: list[str]) -> dict[str, tuple[int, int]]:
+async def sum_counters(database: Database, organization_id: str, *, kb_ids: list[str]) -> dict[str, tuple[int, int]]:
     """Return (documents, live chunks) of each KB."""
     stages = [
         {"$match": {"kb_id": {"$in": kb_ids}, "organization_id": organization_id}},

@@ -1,4 +1,4 @@
-"""Keys of documents, KBs, and documents in KBs: one argument in place of ids that follow each other.
+"""Keys of documents, KBs, documents in KBs, tags and agents: one argument in place of ids that follow each other.
 
 Each contains the organization, because every query on tenant data names it.
 """
@@ -37,3 +37,19 @@ class MembershipKey:
     @property
     def knowledge_base(self) -> KnowledgeBaseKey:
         return KnowledgeBaseKey(self.organization_id, self.kb_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TagKey:
+    """Identifies a tag."""
+
+    organization_id: str
+    tag_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class AgentKey:
+    """Identifies an agent."""
+
+    organization_id: str
+    agent_id: str

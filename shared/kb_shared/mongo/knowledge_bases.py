@@ -144,7 +144,7 @@ async def find_by_ids(database: Database, organization_id: str, kb_ids: Collecti
     return {row["_id"]: ROWS.read(row) async for row in rows}
 
 
-def build_union_stage(organization_id: str, kb_ids: Collection[str]) -> Row:
+def build_union_stage(organization_id: str, *, kb_ids: Collection[str]) -> Row:
     """Build the stage of a query on another collection that adds a `knowledge_base` for each KB that exists."""
     theirs = {"_id": {"$in": list(kb_ids)}, "organization_id": organization_id}
     pipeline = [{"$match": theirs}, {"$project": {"_id": 0, "knowledge_base": "$$ROOT"}}]

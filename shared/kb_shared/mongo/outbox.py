@@ -9,7 +9,7 @@ it in its ordering are published. An operator can redrive it; it is then publish
 """
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -19,7 +19,9 @@ from pymongo import ASCENDING, DESCENDING, IndexModel
 
 from kb_contracts.cloudevents import Payload, encode
 from kb_shared.mongo.database import Database, MongoSession, Row
+from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.majority import MAJORITY
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "outbox"
 BUCKETS = 16
@@ -92,6 +94,36 @@ class NewMessage:
     traceparent: str
 
 
+def _key(stored: str | bytes) -> bytes:
+    return stored.encode() if isinstance(stored, str) else stored
+
+
+def _headers(stored: Iterable[tuple[str, bytes]]) -> tuple[tuple[str, bytes], ...]:
+    return tuple((name, value) for name, value in stored)
+
+
+_MESSAGES: Final = RowMapper(
+    OutboxMessage,
+    names={"id": "_id"},
+    convert={"key": _key, "headers": _headers},
+    # A message without headers of its own has none in its row. Without a trace, receivers begin one.
+    defaults={"headers": None, "traceparent": ""},
+)
+_UNSENDABLE_MESSAGES: Final = RowMapper(
+    Unsendable,
+    names={"message_id": "_id"},
+    convert={"message_id": str},
+    defaults={
+        "organization_id": None,
+        "document_id": None,
+        "traceparent": "",
+        "unsendable_at": None,
+        "redriven_at": None,
+        "redriven_by": None,
+    },
+)
+
+
 async def add(database: Database, session: MongoSession, messages: Sequence[NewMessage]) -> None:
     rows = [
         {
@@ -152,20 +184,7 @@ async def find_unsent(database: Database, buckets: Sequence[int], *, limit: int)
         .sort([("bucket", ASCENDING), ("ordering", ASCENDING), ("seq", ASCENDING), ("_id", ASCENDING)])
         .limit(limit)
     )
-    return [_message(row) async for row in rows]
-
-
-def _message(row: Row) -> OutboxMessage:
-    key, headers = row["key"], row.get("headers")
-    return OutboxMessage(
-        id=row["_id"],
-        topic=row["topic"],
-        key=key.encode() if isinstance(key, str) else key,
-        value=row["value"],
-        headers=None if headers is None else tuple((name, value) for name, value in headers),
-        ordering=row["ordering"],
-        traceparent=row["traceparent"],
-    )
+    return [_MESSAGES.read(row) async for row in rows]
 
 
 async def mark_sent(database: Database, ids: Collection[ObjectId]) -> None:
@@ -218,14 +237,14 @@ async def find_unsendable_page(
     query |= {name: value for name, value in (("topic", topic), ("reason", reason)) if value is not None}
     last_first = [("unsendable_at", DESCENDING), ("_id", ASCENDING)]
     rows = database[NAME].find(query, _WITHOUT_CONTENT).sort(last_first).skip(skip).limit(limit)
-    return [_unsendable(row) async for row in rows], await database[NAME].count_documents(query)
+    return [_UNSENDABLE_MESSAGES.read(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def find_unsendable_of_document(database: Database, organization_id: str, document_id: str) -> list[Unsendable]:
+async def find_unsendable_of_document(database: Database, key: DocumentKey) -> list[Unsendable]:
     """Return the unsendable events of a document, newest first."""
-    query = {"organization_id": organization_id, "document_id": document_id, **_IS_UNSENDABLE}
+    query = {"organization_id": key.organization_id, "document_id": key.document_id, **_IS_UNSENDABLE}
     rows = database[NAME].find(query, _WITHOUT_CONTENT).sort([("unsendable_at", DESCENDING)])
-    return [_unsendable(row) async for row in rows]
+    return [_UNSENDABLE_MESSAGES.read(row) async for row in rows]
 
 
 async def redrive(database: Database, visible: Visible, message_id: ObjectId, *, by: str) -> Unsendable | None:
@@ -242,7 +261,7 @@ async def redrive(database: Database, visible: Visible, message_id: ObjectId, *,
         },
     )
     row = await database[NAME].find_one({**mine, "redriven_at": {"$exists": True}}, _WITHOUT_CONTENT)
-    return None if row is None else _unsendable(row)
+    return None if row is None else _UNSENDABLE_MESSAGES.read(row)
 
 
 async def count_unsendable(database: Database) -> int:
@@ -254,19 +273,3 @@ def _seen_by(visible: Visible) -> Row:
 
 
 _WITHOUT_CONTENT: Final = {"key": False, "value": False, "headers": False}
-
-
-def _unsendable(row: Row) -> Unsendable:
-    return Unsendable(
-        message_id=str(row["_id"]),
-        organization_id=row["organization_id"],
-        document_id=row["document_id"],
-        topic=row["topic"],
-        reason=row["reason"],
-        size_bytes=row["size_bytes"],
-        traceparent=row["traceparent"],
-        created_at=row["created_at"],
-        unsendable_at=row.get("unsendable_at"),
-        redriven_at=row.get("redriven_at"),
-        redriven_by=row.get("redriven_by"),
-    )

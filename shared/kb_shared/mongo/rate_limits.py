@@ -15,6 +15,7 @@ from pymongo import ASCENDING, IndexModel, ReturnDocument, WriteConcern
 from pymongo.errors import DuplicateKeyError
 
 from kb_shared.mongo.database import Collection, Database, Row
+from kb_shared.mongo.keys import KnowledgeBaseKey
 
 NAME = "rate_limits"
 INDEXES = [IndexModel([("at", ASCENDING)], expireAfterSeconds=7 * 24 * 3600)]
@@ -38,8 +39,10 @@ class Bucket:
     """True if it is checked even without a limit: its provider may ask for a pause."""
 
     @classmethod
-    def of_knowledge_base(cls, organization_id: str, kb_id: str, limits: Mapping[str, int]) -> "Bucket":
-        return cls(organization_id, f"kb/{kb_id}", limits.get("requests_per_minute"), limits.get("tokens_per_minute"))
+    def of_knowledge_base(cls, key: KnowledgeBaseKey, limits: Mapping[str, int]) -> "Bucket":
+        return cls(
+            key.organization_id, f"kb/{key.kb_id}", limits.get("requests_per_minute"), limits.get("tokens_per_minute")
+        )
 
     @classmethod
     def of_model(

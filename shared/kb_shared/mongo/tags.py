@@ -2,10 +2,13 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Final
 
 from pymongo import ASCENDING, IndexModel, UpdateOne
 
 from kb_shared.mongo.database import Database, Row, upsert_all
+from kb_shared.mongo.keys import TagKey
+from kb_shared.mongo.rows import RowMapper
 
 NAME = "tags"
 INDEXES = [IndexModel([("organization_id", ASCENDING), ("tag_id", ASCENDING)])]
@@ -18,15 +21,18 @@ class Tag:
     """None for a tag that is known from documents only."""
 
 
-def row_id(organization_id: str, tag_id: str) -> str:
-    return f"{organization_id}/{tag_id}"
+_ROWS: Final = RowMapper(Tag, defaults={"name": None})
 
 
-def _key(organization_id: str, tag_id: str) -> dict[str, str]:
-    return {"_id": row_id(organization_id, tag_id), "organization_id": organization_id}
+def row_id(key: TagKey) -> str:
+    return f"{key.organization_id}/{key.tag_id}"
 
 
-async def register(database: Database, organization_id: str, tag_ids: Collection[str]) -> None:
+def _key(key: TagKey) -> dict[str, str]:
+    return {"_id": row_id(key), "organization_id": key.organization_id}
+
+
+async def register(database: Database, organization_id: str, *, tag_ids: Collection[str]) -> None:
     """Register tags that were seen on a document; known tags, also deleted ones, are not changed."""
     if not tag_ids:
         return
@@ -34,15 +40,15 @@ async def register(database: Database, organization_id: str, tag_ids: Collection
     await upsert_all(
         database[NAME],
         [
-            UpdateOne(_key(organization_id, tag_id), {"$setOnInsert": {"tag_id": tag_id, **first_seen}}, upsert=True)
+            UpdateOne(
+                _key(TagKey(organization_id, tag_id)), {"$setOnInsert": {"tag_id": tag_id, **first_seen}}, upsert=True
+            )
             for tag_id in tag_ids
         ],
     )
 
 
-async def set_state(
-    database: Database, organization_id: str, tag_id: str, *, revision: int, deleted: bool, name: str | None
-) -> None:
+async def set_state(database: Database, key: TagKey, *, revision: int, deleted: bool, name: str | None) -> None:
     """Apply `tag.upserted` or `tag.deleted`: the greatest revision wins; with equal ones, the deletion."""
     newer = {
         "$or": [
@@ -53,18 +59,18 @@ async def set_state(
     }
     values: dict[str, object] = {"deleted": deleted, "name": name, "revision": revision}
     stages: list[Row] = [
-        {"$set": {"tag_id": {"$literal": tag_id}, "_newer": newer}},
+        {"$set": {"tag_id": {"$literal": key.tag_id}, "_newer": newer}},
         {"$set": {field: {"$cond": ["$_newer", {"$literal": value}, f"${field}"]} for field, value in values.items()}},
         {"$unset": "_newer"},
     ]
-    await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag_id), stages, upsert=True)])
+    await upsert_all(database[NAME], [UpdateOne(_key(key), stages, upsert=True)])
 
 
-async def find_unknown(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+async def find_unknown(database: Database, organization_id: str, *, tag_ids: Collection[str]) -> set[str]:
     """Return the `tag_ids` that no event, request or document of the organization has named, or that were deleted."""
     rows = database[NAME].find(
         {
-            "_id": {"$in": [row_id(organization_id, tag_id) for tag_id in tag_ids]},
+            "_id": {"$in": [row_id(TagKey(organization_id, tag_id)) for tag_id in tag_ids]},
             "organization_id": organization_id,
             "deleted": False,
         },
@@ -73,13 +79,13 @@ async def find_unknown(database: Database, organization_id: str, tag_ids: Collec
     return set(tag_ids) - {row["tag_id"] async for row in rows}
 
 
-async def find_deleted(database: Database, organization_id: str, tag_ids: Collection[str]) -> set[str]:
+async def find_deleted(database: Database, organization_id: str, *, tag_ids: Collection[str]) -> set[str]:
     """Return the `tag_ids` that were deleted."""
     if not tag_ids:
         return set()
     rows = database[NAME].find(
         {
-            "_id": {"$in": [row_id(organization_id, tag_id) for tag_id in tag_ids]},
+            "_id": {"$in": [row_id(TagKey(organization_id, tag_id)) for tag_id in tag_ids]},
             "organization_id": organization_id,
             "deleted": True,
         },
@@ -105,11 +111,11 @@ async def put(database: Database, organization_id: str, tag: Tag) -> None:
             }
         }
     ]
-    await upsert_all(database[NAME], [UpdateOne(_key(organization_id, tag.tag_id), stages, upsert=True)])
+    await upsert_all(database[NAME], [UpdateOne(_key(TagKey(organization_id, tag.tag_id)), stages, upsert=True)])
 
 
 async def find_page(database: Database, organization_id: str, *, skip: int, limit: int) -> tuple[list[Tag], int]:
     """Return a page of tags in the order of their ids, and their total number."""
     query = {"organization_id": organization_id, "deleted": False}
     rows = database[NAME].find(query).sort("tag_id", ASCENDING).skip(skip).limit(limit)
-    return [Tag(row["tag_id"], row["name"]) async for row in rows], await database[NAME].count_documents(query)
+    return [_ROWS.read(row) async for row in rows], await database[NAME].count_documents(query)

@@ -7,15 +7,16 @@ are kept for a while: a chunk is live from version `since`, and until version `u
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pymongo import ASCENDING, IndexModel, InsertOne, ReplaceOne, UpdateMany, UpdateOne
 
 from kb_shared.mongo.database import Collection as MongoCollection
 from kb_shared.mongo.database import Database, MongoSession, Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.rows import RowMapper
 
 if TYPE_CHECKING:  # numpy, which the reconciler counts chunks without
     from kb_shared.mongo.vector import Vector
@@ -103,6 +104,39 @@ class EmbeddedChunk:
             "chunk_type": self.chunk_type,
             "token_count": self.token_count,
         }
+
+
+# Not frozen: a frozen one takes twice as long to make, and a search makes one of each result.
+@dataclass(slots=True, kw_only=True)
+class StoredChunk:
+    """Chunk as readers get it, without its vector and versions."""
+
+    chunk_id: str
+    document_id: str
+    chunk_index: int
+    text: str
+    token_count: int
+    start: int
+    end: int
+    upload_date: datetime
+    document_name: str = ""
+    page_start: int | None = None
+    page_end: int | None = None
+    heading_path: list[str] = field(default_factory=list)
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(slots=True, kw_only=True)
+class ListedChunk(StoredChunk):
+    """Chunk with what only the list of a document's chunks shows."""
+
+    indexed_at: datetime
+    chunk_type: str = "text"
+
+
+_STORED_NAMES: Final = {"chunk_id": "_id", "text": "chunk_text", "metadata": "metadata_snapshot"}
+STORED_CHUNKS: Final = RowMapper(StoredChunk, names=_STORED_NAMES)
+_LISTED_CHUNKS: Final = RowMapper(ListedChunk, names=_STORED_NAMES)
 
 
 def chunk_ids(document_id: str, chunks: Iterable[EmbeddedChunk]) -> dict[str, EmbeddedChunk]:
@@ -228,9 +262,9 @@ async def delete_retired(chunks: Chunks, document_id: str, *, up_to_version: int
 
 async def find_page_of_document(
     chunks: Chunks, session: MongoSession, document_id: str, *, skip: int, limit: int
-) -> tuple[list[Row], int]:
+) -> tuple[list[ListedChunk], int]:
     """Return a page of the live chunks of a document in their order, without vectors, and their total number."""
     query = {**chunks.filter_document(document_id), "until": None}
     rows = chunks.collection.find(query, {"embedding": 0}, session=session).sort("chunk_index", ASCENDING)
     page = await rows.skip(skip).limit(limit).to_list()
-    return page, await chunks.collection.count_documents(query, session=session)
+    return [_LISTED_CHUNKS.read(row) for row in page], await chunks.collection.count_documents(query, session=session)

@@ -10,9 +10,10 @@ from pymongo import AsyncMongoClient
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess, SearchNodeProcess
-from kb_shared.mongo import backfills, index_jobs, schema
+from kb_shared.mongo import backfills, index_jobs
 from kb_shared.mongo.database import Database
 from tests.conftest import RunningMongo
+from tests.indexes import create_all_indexes
 from tests.integration.indexer.support import CommandLog, Replica, Tenant, replica
 
 
@@ -38,7 +39,7 @@ async def shared_database(
     async with AsyncMongoClient[dict[str, Any]](
         search_node.uri, tz_aware=True, w="majority", event_listeners=[_commands]
     ) as client:
-        await schema.ensure(client[name])
+        await create_all_indexes(client[name])
         yield client[name]
         await client.drop_database(name)
 
@@ -120,7 +121,7 @@ async def provider(model_server: ModelServerProcess) -> AsyncIterator[ModelContr
 @pytest.fixture
 async def own_database(search_database: Database) -> Database:
     """A database of one test alone, for code that works on the jobs of all organizations."""
-    await schema.ensure(search_database)
+    await create_all_indexes(search_database)
     return search_database
 
 

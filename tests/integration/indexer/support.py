@@ -237,7 +237,7 @@ class Replica:
             await self.handle_commands()
 
     async def retag_kb(self, kb: KnowledgeBase, *tag_ids: str) -> None:
-        await tags.register(self.database, kb.organization_id, tag_ids)
+        await tags.register(self.database, kb.organization_id, tag_ids=tag_ids)
         await change_knowledge_base(
             self.database,
             _caller(kb),
@@ -428,7 +428,7 @@ class Tenant:
                 assert np.array_equal(from_binary(row["embedding"]), wanted), "a vector of another text"
             assert rows[document_id].chunk_count == len(chunks)
             chunk_total += len(chunks)
-        totals = await kb_slots.sum_counters(self.database, self.organization_id, [kb.kb_id])
+        totals = await kb_slots.sum_counters(self.database, self.organization_id, kb_ids=[kb.kb_id])
         assert totals[kb.kb_id] == (len(rows), chunk_total), "the counters differ from what is there"
 
     async def assert_gone(self, kb: KnowledgeBase) -> None:

@@ -129,7 +129,7 @@ async def test_chunks_left_behind_where_no_document_is_do_not_keep_it_out(tenant
     kb = await tenant.create_kb("a")
     await indexer.publish(tenant.ocr("d", TEXT))
     await indexer.work()
-    row_id = document_index.row_id(kb.kb_id, "d")
+    row_id = document_index.row_id(kb_id=kb.kb_id, document_id="d")
     await tenant.database[document_index.NAME].delete_one({"_id": row_id})
     await tenant.database.kb_slots.update_many(
         {"kb_id": kb.kb_id, "documents": 1}, {"$set": {"documents": 0, "chunks": 0}}

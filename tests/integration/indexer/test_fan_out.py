@@ -305,7 +305,7 @@ async def test_tags_seen_on_a_document_register_themselves_and_deleted_ones_stay
         tenant.tagged("d", "gone", revision=2),
     )
 
-    assert await tags.find_unknown(tenant.database, organization_id, {"seen", "gone", "unheard-of"}) == {
+    assert await tags.find_unknown(tenant.database, organization_id, tag_ids={"seen", "gone", "unheard-of"}) == {
         "gone",
         "unheard-of",
     }
@@ -314,7 +314,7 @@ async def test_tags_seen_on_a_document_register_themselves_and_deleted_ones_stay
     assert document.tag_ids == ("gone",), "a deleted tag changes no document"
 
     await indexer.publish(TagUpserted(organization_id=organization_id, tag_id="gone", revision=6, name="back"))
-    assert await tags.find_unknown(tenant.database, organization_id, {"gone"}) == set()
+    assert await tags.find_unknown(tenant.database, organization_id, tag_ids={"gone"}) == set()
 
 
 async def test_each_query_of_a_whole_life_names_the_organization(

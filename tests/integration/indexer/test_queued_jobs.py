@@ -95,7 +95,9 @@ async def test_organizations_take_turns_however_many_knowledge_bases_and_jobs_on
     assert len(live) == LIMITS.of_organization + 2
     # Nothing of the large organization ends. Those of the small one go on all the same.
     for document_id in ("d0", "d1"):
-        await own_database[index_jobs.NAME].delete_one({"_id": index_jobs.row_id(innocent.kb_id, document_id)})
+        await own_database[index_jobs.NAME].delete_one(
+            {"_id": index_jobs.row_id(kb_id=innocent.kb_id, document_id=document_id)}
+        )
     assert await limited.dispatcher.dispatch() == 1
     assert sent(limited, topics.INDEX_BACKFILL) == [(innocent.kb_id, "d2")]
     assert await in_lanes(large) == LIMITS.of_organization

@@ -21,10 +21,10 @@ from kb_local.ports import NO_TLS, free_port
 from kb_local.stack import EMBEDDED_KAFKA
 from kb_reconciler import count_states
 from kb_reconciler.settings import ReconcilerSettings
-from kb_shared import process
 from kb_shared.kafka import group_watch
 from kb_shared.kafka.topics import ensure_topics
 from kb_shared.kafka_connection.connection import KafkaConnection
+from kb_shared.service import process
 from kb_shared.settings import CommonSettings
 from tests.conftest import RunningMongo
 from tests.waiting import DEADLINE_S, until

@@ -17,9 +17,10 @@ from kb_api.settings import ApiSettings
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
 from kb_shared.embedding.bootstrap import create_embedder
-from kb_shared.mongo import api_keys, knowledge_bases, schema
+from kb_shared.mongo import api_keys, knowledge_bases
 from kb_shared.mongo.api_keys import ApiKey, Scope
 from kb_shared.mongo.database import Database
+from tests.indexes import create_all_indexes
 from tests.integration.kb_api.organization import OrganizationClient
 
 MODEL = "hash-16"
@@ -28,7 +29,7 @@ MODEL = "hash-16"
 @pytest.fixture(scope="session")
 async def kb_api_database(search_client: AsyncMongoClient[dict[str, Any]]) -> AsyncIterator[Database]:
     name = f"test_{uuid4().hex[:16]}"
-    await schema.ensure(search_client[name])
+    await create_all_indexes(search_client[name])
     yield search_client[name]
     await search_client.drop_database(name)
 

@@ -79,7 +79,7 @@ class OrganizationClient:
         return kb
 
     async def tag(self, *tag_ids: str) -> None:
-        await tags.register(self.database, self.organization_id, tag_ids)
+        await tags.register(self.database, self.organization_id, tag_ids=tag_ids)
 
     async def finish_scans(self) -> None:
         """As the indexer does when it has asked for all documents."""

@@ -54,7 +54,7 @@ async def test_concurrent_callers_are_authenticated_by_one_query(
 async def test_a_key_that_is_revoked_is_refused_by_the_next_request(organization: OrganizationClient) -> None:
     asked = authentication(organization)
     stored = await asked.read_key(organization.key)
-    await api_keys.revoke(organization.database, organization.organization_id, stored.key.key_id)
+    await api_keys.revoke(organization.database, organization.organization_id, key_id=stored.key.key_id)
     with pytest.raises(RequestError) as refused:
         await asked.read_key(organization.key)
     assert refused.value.status == 401

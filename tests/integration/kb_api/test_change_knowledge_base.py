@@ -18,7 +18,7 @@ from kb_shared.mongo import (
     tags,
 )
 from kb_shared.mongo.chunk_indexes import IndexState
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import KnowledgeBaseKey, TagKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
 from kb_shared.mongo.rate_limits import Bucket
 from tests.integration.kb_api.organization import OrganizationClient
@@ -77,7 +77,9 @@ async def test_new_limits_hold_for_what_waits_for_the_old_ones(organization: Org
         await index_jobs.postpone(
             database, job, delay=timedelta(hours=1), error_type="rate_limited", error_message="m", count_attempt=False
         )
-        bucket = Bucket.of_knowledge_base(organization.organization_id, kb["kb_id"], {"tokens_per_minute": 1})
+        bucket = Bucket.of_knowledge_base(
+            KnowledgeBaseKey(organization.organization_id, kb["kb_id"]), {"tokens_per_minute": 1}
+        )
         await rate_limits.reserve(database, bucket, requests=0, tokens=100, longest_wait_s=10_000)
 
     changed = {"rate_limits": {"tokens_per_minute": 1_000_000}}
@@ -106,7 +108,7 @@ async def test_a_tag_that_was_deleted_is_shown_as_dead_until_it_is_named_again(
     path = f"/knowledge-bases/{kb['kb_id']}"
 
     await tags.set_state(
-        organization.database, organization.organization_id, "dead", revision=2, deleted=True, name=None
+        organization.database, TagKey(organization.organization_id, "dead"), revision=2, deleted=True, name=None
     )
     shown = await organization.ok("GET", path)
     assert (shown["tag_ids"], shown["dead_tag_ids"]) == (["alive", "dead"], ["dead"])

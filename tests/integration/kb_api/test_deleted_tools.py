@@ -7,7 +7,7 @@ import pytest
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from tests.integration.kb_api.organization import OrganizationClient
 from tests.waiting import until
 
@@ -34,7 +34,7 @@ async def test_a_tool_keeps_the_last_name_of_a_knowledge_base_that_is_deleted(or
         return await knowledge_bases.find(database, KnowledgeBaseKey(organization_id, kb_id)) is None
 
     await until(gone)
-    after = await agents.get(database, organization_id, agent.agent_id)
+    after = await agents.get(database, AgentKey(organization_id, agent.agent_id))
     assert [each.kb_name for each in after.tools] == ["Last", "Other"]
     stale = await agents.set_tools(database, agent, [*tools], by="k")
     assert stale is None, "a change that has read the tools before does not bring the old name back"

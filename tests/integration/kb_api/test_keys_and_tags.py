@@ -15,6 +15,7 @@ from kb_api.settings import ApiSettings
 from kb_shared.errors import Misconfigured, PermanentError
 from kb_shared.mongo import api_keys, tags
 from kb_shared.mongo.api_keys import Scope
+from kb_shared.mongo.keys import TagKey
 from tests.integration.kb_api.conftest import make_key
 from tests.integration.kb_api.organization import OrganizationClient
 
@@ -131,10 +132,14 @@ async def test_a_tag_exists_once_it_was_named(organization: OrganizationClient) 
 
 
 async def test_a_deleted_tag_comes_back_when_it_is_named_again(organization: OrganizationClient) -> None:
-    await tags.set_state(organization.database, organization.organization_id, "t", revision=5, deleted=True, name=None)
+    await tags.set_state(
+        organization.database, TagKey(organization.organization_id, "t"), revision=5, deleted=True, name=None
+    )
     assert (await organization.ok("GET", "/tags"))["total_count"] == 0
     await organization.ok("POST", "/tags", json={"tag_id": "t", "name": "T"})
-    await tags.set_state(organization.database, organization.organization_id, "t", revision=5, deleted=True, name=None)
+    await tags.set_state(
+        organization.database, TagKey(organization.organization_id, "t"), revision=5, deleted=True, name=None
+    )
     assert (await organization.ok("GET", "/tags"))["tags"] == [{"tag_id": "t", "name": "T"}]
 
 
@@ -167,7 +172,7 @@ async def test_a_key_of_the_environment_that_is_not_valid_is_warned_of_without_b
     elif changed == "organization":
         organization_id = "another"
     else:
-        assert await api_keys.revoke(api.database, organization_id, key_id)
+        assert await api_keys.revoke(api.database, organization_id, key_id=key_id)
     with structlog.testing.capture_logs() as logged:
         await ensure_admin_key(api.database, bootstrapping(api, whole_key, organization_id))
     [warning] = logged

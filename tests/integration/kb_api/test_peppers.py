@@ -123,7 +123,7 @@ async def test_a_key_that_is_wrong_or_revoked_is_so_with_every_pepper(
 ) -> None:
     key = await key_made_at(api, organization, 0)
     assert await status(api, organization, 2, key[:-1] + ("a" if key[-1] != "a" else "b")) == 401
-    assert await api_keys.revoke(organization.database, organization.organization_id, key.split("_")[1])
+    assert await api_keys.revoke(organization.database, organization.organization_id, key_id=key.split("_")[1])
     assert await status(api, organization, 2, key) == 401
 
 

@@ -209,7 +209,7 @@ async def test_a_page_of_a_document_has_no_more_than_has_room_and_always_gets_on
     pages = []
     while skip is not None:
         page = await read(skip=skip)
-        pages.append([chunk["chunk_text"][0] for chunk in page.chunks])
+        pages.append([chunk.text[0] for chunk in page.chunks])
         skip = page.next_skip
     assert pages == [["a"], ["b", "c"], ["d"]]
 

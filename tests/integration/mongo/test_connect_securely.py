@@ -11,11 +11,12 @@ from pymongo.errors import OperationFailure, ServerSelectionTimeoutError
 from kb_local.ports import free_port
 from kb_shared.errors import TransientError
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import document_texts, schema
+from kb_shared.mongo import document_texts
 from kb_shared.mongo.database import Database, MongoSession, in_transaction, mongo_errors
 from kb_shared.mongo.keys import DocumentKey
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
+from tests.indexes import create_all_indexes
 from tests.integration.mongo.secured import Certificates, SecuredMongod, make_certificates
 
 DATABASE: Final = "kb"
@@ -63,7 +64,7 @@ async def use(uri: str) -> None:
     """Do what services do at their start, and what needs other rights than that."""
     database = mongo.connect(CommonSettings(mongo_uri=uri, mongo_database=DATABASE))
     async with database.client:
-        await schema.ensure(database)
+        await create_all_indexes(database)
         await in_transaction(database, lambda session: _write(database, session))
         await _store_large_text(database)
         await database.create_collection("kb_vectors_of_test", check_exists=False)

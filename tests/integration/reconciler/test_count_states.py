@@ -9,12 +9,13 @@ from prometheus_client import REGISTRY
 from kb_contracts.commands import Reason, SyncDocument
 from kb_reconciler.count_states import count_states
 from kb_shared.identifiers import new_kb_id
-from kb_shared.mongo import circuits, index_jobs, kb_slots, schema
+from kb_shared.mongo import circuits, index_jobs, kb_slots
 from kb_shared.mongo.circuit import Cause, Circuit
 from kb_shared.mongo.circuits import CircuitId
 from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.index_jobs import IndexJobState, SyncRequest
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from tests.indexes import create_all_indexes
 
 TRACE = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 NOW = datetime.now(UTC)
@@ -86,7 +87,7 @@ async def test_counting_states_does_not_scan_all_jobs_and_closed_circuits(databa
         status = await database.command("serverStatus")
         return int(status["metrics"]["queryExecutor"]["scannedObjects"])
 
-    await schema.ensure(database)
+    await create_all_indexes(database)
     await indexed(database, "acme", 1)
     many = range(3_000)
     await database[index_jobs.NAME].insert_many([{"_id": str(n), "state": IndexJobState.FAILED} for n in many])

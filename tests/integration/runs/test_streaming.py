@@ -13,6 +13,7 @@ from kb_local.ports import NO_TLS, free_port
 from kb_local.python_server import GatewayProcess
 from kb_local.server import poll_until
 from kb_search.store import runs
+from kb_search.store.keys import RunKey
 from kb_search.store.runs import RunStatus
 from kb_shared.mongo.database import Database
 from tests.integration.runs.conftest import FENCE, Author, streamed
@@ -140,10 +141,10 @@ async def test_a_caller_who_leaves_stops_the_work_and_the_run_is_kept_as_cancell
     await scripted.wait_until_disconnected()
 
     async def is_cancelled() -> bool:
-        return (await runs.get(search_database, ORGANIZATION, started["run_id"])).status is RunStatus.CANCELLED
+        return (await runs.get(search_database, RunKey(ORGANIZATION, started["run_id"]))).status is RunStatus.CANCELLED
 
     assert await poll_until(is_cancelled, timeout_s=PATIENCE_S)
-    kept = await runs.get(search_database, ORGANIZATION, started["run_id"])
+    kept = await runs.get(search_database, RunKey(ORGANIZATION, started["run_id"]))
     assert kept.completion_tokens > 0, "what broke off was paid for"
 
 

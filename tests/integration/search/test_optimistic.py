@@ -44,7 +44,7 @@ async def library(knowledge: Knowledge) -> Knowledge:
 async def revoke(database: Database, searcher: SearchingCaller) -> None:
     key_id = api_keys.parse_key_id(searcher.key)
     assert key_id is not None
-    assert await api_keys.revoke(database, ORGANIZATION, key_id)
+    assert await api_keys.revoke(database, ORGANIZATION, key_id=key_id)
 
 
 async def delete(database: Database, library: Knowledge) -> None:

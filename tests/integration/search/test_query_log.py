@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from kb_local.ports import NO_TLS
 from kb_local.python_server import ModelServerProcess
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.settings import SearchSettings
 from kb_search.store import query_log
 from kb_search.store.query_log import LoggedQuery
@@ -91,7 +91,7 @@ async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
     searcher: SearchingCaller, knowledge: Knowledge, search_database: Database
 ) -> None:
     await searcher.search(knowledge, "while it was right")
-    await api_keys.revoke(search_database, ORGANIZATION, searcher.key.split("_")[1])
+    await api_keys.revoke(search_database, ORGANIZATION, key_id=searcher.key.split("_")[1])
     assert (await searcher.post(knowledge, {"query": "afterwards"})).status_code == 401
     log = QueryLog(search_database)
     log.note(entry("last"))

@@ -7,7 +7,7 @@ import pytest
 import structlog
 from prometheus_client import REGISTRY, generate_latest
 
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.retrieval.fusion import WEIGHTS, K, QueryShape
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.last_searched import LastSearched
@@ -174,8 +174,7 @@ async def test_a_large_kb_is_searched_by_the_graph(
             vector_within_s=60,
         )
         answer = await search.search(
-            "acme",
-            knowledge.kb.kb_id,
+            KnowledgeBaseKey("acme", knowledge.kb.kb_id),
             query=SearchQuery("one"),
             search_caller=SearchCaller("key", "sdk"),
             key=None,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kb_shared.errors import Parked
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.rate_limits import BURST_S, Bucket
 from kb_shared.providers.rate_limiter import BLOCK_S, FRESH_S, LIFETIME_S, LONGEST_PAUSE_S, RateLimiter
 from tests.unit.embedding.simulated_mongo import SimulatedMongo
@@ -257,7 +258,7 @@ def test_a_provider_can_not_pause_its_requests_for_ever() -> None:
 def test_a_bucket_without_limit_and_pause_costs_no_command() -> None:
     simulation = ReplicaSimulation(replicas=1)
 
-    run(lambda: simulation.spend(0, Bucket.of_knowledge_base("acme", "0" * 24, {}), tokens=10))
+    run(lambda: simulation.spend(0, Bucket.of_knowledge_base(KnowledgeBaseKey("acme", "0" * 24), {}), tokens=10))
     assert simulation.mongo.commands == 0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -38,6 +38,7 @@ from kb_search.runs.passages import PromptDelimiter, RunPassages, remove_invisib
 from kb_shared.chat.completion import WholeCharacters, whole_characters
 from kb_shared.embedding.late_text import LateText
 from kb_shared.http import strict_json
+from kb_shared.mongo.vectors import StoredChunk
 from kb_shared.text.text_normalization import FOLDED, for_model
 from kb_shared.text.tokens import count_tokens, token_starts, tokens_before
 from tests.unit.chunking.chunked import chunked
@@ -56,9 +57,18 @@ Function = Callable[[str], object]
 
 
 def _show_chunk(text: str) -> object:
-    row: dict[str, Any] = {"_id": "d:1:0", "document_id": "d", "document_name": "name", "chunk_index": 0}
-    row |= {"start": 0, "end": len(text), "page_start": None, "chunk_text": text, "token_count": 1}
-    return render_document_chunks(DocumentChunks(KB, [row], 0, 1))
+    chunk = StoredChunk(
+        chunk_id="d:1:0",
+        document_id="d",
+        document_name="name",
+        chunk_index=0,
+        text=text,
+        token_count=1,
+        start=0,
+        end=len(text),
+        upload_date=NOW,
+    )
+    return render_document_chunks(DocumentChunks(KB, [chunk], 0, 1))
 
 
 def _fit(text: str) -> object:

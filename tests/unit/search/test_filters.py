@@ -14,7 +14,7 @@ from kb_search.filters.compile_filter import Criteria, compile_filter, parse
 from kb_search.filters.filter_errors import FilterBuilding, FilterError
 from kb_search.filters.filter_schema import describe_filter
 from kb_search.filters.metadata_filter import MAX_CLAUSES, MAX_VALUES, OPERATORS
-from kb_shared.filter_keys import INSTEAD
+from kb_shared.text.filter_keys import INSTEAD
 from kb_shared.text.metadata_pairs import metadata_pair, metadata_pairs
 from tests.reference_filter import ORDERS, ReferenceDocument, matches_filter
 

@@ -2,31 +2,36 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
 
 from kb_search.mcp.tool_results import render_search_results
 from kb_search.retrieval.fusion import Candidate
-from kb_search.retrieval.results import FittedResults, Result
+from kb_search.retrieval.query import SearchQuery
+from kb_search.retrieval.results import FittedResults, Result, assemble_results
 from kb_search.retrieval.search_knowledge_base import SearchAnswer
 from kb_search.retrieval.selection import Hit, ResultPage
+from kb_search.search_response import SearchResponse
+from kb_shared.mongo.vectors import STORED_CHUNKS
 from tests.knowledge_bases import build_knowledge_base
 
+TIMINGS = dict.fromkeys(("embed", "vector", "text", "read", "total"), 0.0)
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 KB = build_knowledge_base()
 
 
 def result(index: int, text: str, *, start: int, score: float | None = None, document_id: str = "d") -> Result:
-    chunk: dict[str, Any] = {
+    row = {
         "_id": f"{document_id}:{index}",
         "document_id": document_id,
         "document_name": "a.pdf",
+        "upload_date": NOW,
         "chunk_index": index,
+        "chunk_text": text,
+        "token_count": 1,
         "start": start,
         "end": start + len(text),
-        "page_start": None,
     }
-    hit = None if score is None else Hit("kb", chunk, Candidate(chunk["_id"], score, None, 1.0))
-    return Result(KB, chunk, hit, text, 1, truncated=False, similarity=1.0)
+    hit = None if score is None else Hit("kb", row, Candidate(f"{document_id}:{index}", score, None, 1.0))
+    return Result(KB, STORED_CHUNKS.read(row), hit, text, 1, truncated=False, similarity=1.0)
 
 
 def shown(*results: Result) -> str:
@@ -75,3 +80,23 @@ def test_each_passage_is_a_block_of_its_own() -> None:
         "[document e · chunk 0",
     ]
     assert blocks[2:] == ["(2 more passages did not fit.)"]
+
+
+def test_a_chunk_from_before_a_field_was_stored_is_a_result_with_the_default() -> None:
+    row = {
+        "_id": "d:1:0",
+        "document_id": "d",
+        "upload_date": NOW,
+        "chunk_index": 0,
+        "chunk_text": "One.",
+        "token_count": 1,
+        "start": 0,
+        "end": 4,
+    }
+    hit = Hit(KB.kb_id, row, Candidate("d:1:0", 0.5, None, 1.0))
+    fitted = assemble_results([hit], {}, kbs={KB.kb_id: KB}, query=SearchQuery("one"), now=NOW)
+    answer = SearchAnswer([KB], {}, ResultPage([hit], 1, total_count_is_exact=True), fitted, 0, None, TIMINGS)
+    [shown_over_mcp] = render_search_results(answer)[1]["results"]
+    assert (shown_over_mcp["title"], shown_over_mcp["page_start"]) == ("", None)
+    [shown_over_http] = SearchResponse.from_answer(SearchQuery("one"), answer).results
+    assert (shown_over_http.page_end, shown_over_http.heading_path, shown_over_http.metadata) == (None, [], {})

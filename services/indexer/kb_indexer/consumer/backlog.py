@@ -1,12 +1,12 @@
 """Finds knowledge bases with a long backlog: their further jobs are queued and delay those of no other KB."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from kb_shared.concurrency.batch_loader import BatchLoader
 from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.mongo import index_jobs
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.index_jobs import LANE_LIMITS, LaneLimits
@@ -37,8 +37,8 @@ class Backlog:
 
     async def is_long(self, kb: KnowledgeBaseKey) -> bool:
         """Return whether the next job of `kb` has to be queued. If not, the job is counted until the next count."""
-        of_kb, of_organization = await asyncio.gather(
-            self._of_kb.find(kb), self._of_organization.find(kb.organization_id)
+        of_kb, of_organization = await run_all_or_cancel(
+            [self._of_kb.find(kb), self._of_organization.find(kb.organization_id)]
         )
         if of_kb.left <= 0 or of_organization.left <= 0:
             return True
@@ -74,4 +74,4 @@ class _Allowances(Generic[Owner]):
         return known
 
     async def _count_all(self, owners: Sequence[Owner]) -> Mapping[Owner, int]:
-        return dict(zip(owners, await asyncio.gather(*map(self._count, owners)), strict=True))
+        return dict(zip(owners, await run_all_or_cancel(map(self._count, owners)), strict=True))

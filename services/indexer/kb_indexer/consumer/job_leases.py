@@ -55,7 +55,7 @@ class JobLeases:
         ended. A command that asks for something newer would be lost otherwise, until it is published again after
         `UNCLAIMED_GRACE`.
         """
-        key = index_jobs.row_id(command.kb_id, command.document_id)
+        key = index_jobs.row_id(kb_id=command.kb_id, document_id=command.document_id)
         async with self._locks.lock(key):
             asked_at = monotonic()
             job = await self._claim_or_release(command)
@@ -130,7 +130,7 @@ class JobLeases:
         Raises:
             LeaseLost: another process has taken the job.
         """
-        held = self._held[index_jobs.row_id(job.kb_id, job.document_id)]
+        held = self._held[index_jobs.row_id(kb_id=job.kb_id, document_id=job.document_id)]
         asked_at = monotonic()
         if asked_at > held.until:
             self._load.lease_ran_out()

@@ -11,7 +11,7 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import api_keys
 from kb_shared.mongo.api_keys import ApiKey, Scope
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 router = organization_router("API keys")
 
@@ -98,6 +98,6 @@ async def list_all(database: Database, caller: Admin, skip: Skip = 0, limit: Lim
 @router.delete("/api-keys/{key_id}", summary="Revoke an API key", response_model=MessageResponse)
 async def revoke(database: Database, caller: Admin, key_id: str) -> MessageResponse:
     """Revoke a key. The next request with it is refused."""
-    if not await api_keys.revoke(database, caller.organization_id, key_id):
+    if not await api_keys.revoke(database, caller.organization_id, key_id=key_id):
         raise NotFound("API key")
     return MessageResponse(message="API key revoked successfully")

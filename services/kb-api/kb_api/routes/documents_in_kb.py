@@ -14,10 +14,11 @@ from kb_shared.errors import NotFound
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, Skip
 from kb_shared.http.routing import organization_router
 from kb_shared.mongo import document_index, knowledge_bases, vectors
-from kb_shared.mongo.database import MongoSession, Row, in_transaction
+from kb_shared.mongo.database import MongoSession, in_transaction
 from kb_shared.mongo.documents import AppliedEvent, Document
 from kb_shared.mongo.index_jobs import IndexJobState
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
+from kb_shared.mongo.vectors import ListedChunk
 from kb_shared.observability import tracing
 
 router = organization_router("documents of a knowledge base")
@@ -168,9 +169,8 @@ class ChunkView(BaseModel):
     indexed_at: datetime
 
     @classmethod
-    def from_row(cls, row: Row) -> "ChunkView":
-        fields = {name: row[name] for name in cls.model_fields if name in row}
-        return cls(chunk_id=row["_id"], content=row["chunk_text"], **fields)
+    def from_chunk(cls, chunk: ListedChunk) -> "ChunkView":
+        return cls(content=chunk.text, **{name: getattr(chunk, name) for name in cls.model_fields if name != "content"})
 
 
 class ChunkList(BaseModel):
@@ -202,11 +202,11 @@ async def list_chunks(
         if indexed is None:
             raise NotFound("document")
         chunks = vectors.chunks_of(database, kb)
-        rows, total_count = await vectors.find_page_of_document(chunks, session, document_id, skip=skip, limit=limit)
+        listed, total_count = await vectors.find_page_of_document(chunks, session, document_id, skip=skip, limit=limit)
         return ChunkList(
             document_id=document_id,
             version=indexed.version,
-            chunks=[ChunkView.from_row(row) for row in rows],
+            chunks=[ChunkView.from_chunk(chunk) for chunk in listed],
             total_count=total_count,
         )
 

@@ -117,8 +117,10 @@ async def delete(database: Database, life_cycle: LifeCycle, caller: Writer, kb_i
 
 
 async def views(database: Database, organization_id: str, kbs: list[KnowledgeBase]) -> list[KnowledgeBaseView]:
-    totals = await kb_slots.sum_counters(database, organization_id, [kb.kb_id for kb in kbs])
-    dead_tags = await tags.find_deleted(database, organization_id, {tag_id for kb in kbs for tag_id in kb.tag_ids})
+    totals = await kb_slots.sum_counters(database, organization_id, kb_ids=[kb.kb_id for kb in kbs])
+    dead_tags = await tags.find_deleted(
+        database, organization_id, tag_ids={tag_id for kb in kbs for tag_id in kb.tag_ids}
+    )
     nothing: Final = (0, 0)
     return [
         KnowledgeBaseView.from_knowledge_base(kb, documents=counted[0], chunks=counted[1], dead_tags=dead_tags)
@@ -217,12 +219,12 @@ class KnowledgeBaseStats(BaseModel):
 async def stats(database: Database, caller: Reader, kb_id: str) -> KnowledgeBaseStats:
     """Return counts of the knowledge base, the SPUs charged for it, and the state of its search indexes."""
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, kb_id))
-    totals = await kb_slots.sum_counters(database, kb.organization_id, [kb.kb_id])
+    totals = await kb_slots.sum_counters(database, kb.organization_id, kb_ids=[kb.kb_id])
     document_count, chunk_count = totals.get(kb.kb_id, (0, 0))
     return KnowledgeBaseStats(
         document_count=document_count,
         chunk_count=chunk_count,
-        total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, kb.tag_ids),
+        total_documents_with_tags=await documents.count_with_tags(database, kb.organization_id, tag_ids=kb.tag_ids),
         last_indexed_at=await document_index.find_last_indexed_at(database, kb.key),
         spus=await spu_ledger.sum_spus(database, kb.organization_id, kb_id=kb.kb_id),
         search_indexes=[

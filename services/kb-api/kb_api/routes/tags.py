@@ -32,7 +32,7 @@ class TagList(BaseModel):
 )
 async def put(database: Database, settings: Settings, caller: Writer, body: PutTag) -> TagView:
     """Create a tag, so that a knowledge base can use it before any document does, or rename an existing one."""
-    if await tags.find_unknown(database, caller.organization_id, [body.tag_id]):
+    if await tags.find_unknown(database, caller.organization_id, tag_ids=[body.tag_id]):
         await require_quota(
             lambda: tags.count(database, caller.organization_id),
             settings.max_tags,

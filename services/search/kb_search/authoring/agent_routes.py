@@ -15,9 +15,9 @@ from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, kb_slots, knowledge_bases
 from kb_shared.mongo.agents import Agent, KnowledgeBaseTool
-from kb_shared.mongo.keys import KnowledgeBaseKey
+from kb_shared.mongo.keys import AgentKey, KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase, Status
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 ATTEMPTS: Final = 10
 
@@ -112,7 +112,7 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
 @router.get("/agents/{agent_id}", summary="Get an agent")
 async def get(database: Database, caller: Reader, agent_id: str) -> AgentView:
     """Return an agent with its tools."""
-    return (await _views(database, caller, [await agents.get(database, caller.organization_id, agent_id)]))[0]
+    return (await _views(database, caller, [await agents.get(database, AgentKey(caller.organization_id, agent_id))]))[0]
 
 
 @router.put("/agents/{agent_id}", summary="Change an agent")
@@ -120,24 +120,24 @@ async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, agent_id: str, body: ChangeAgent
 ) -> AgentView:
     """Change the given fields of an agent. Its tools do not change."""
-    await agents.get(database, caller.organization_id, agent_id)
+    await agents.get(database, AgentKey(caller.organization_id, agent_id))
     fields = body.model_dump(exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
-    changed = await agents.change(database, caller.organization_id, agent_id, fields=fields, by=caller.key_id)
+    changed = await agents.change(database, AgentKey(caller.organization_id, agent_id), fields=fields, by=caller.key_id)
     return (await _views(database, caller, [changed]))[0]
 
 
 @router.delete("/agents/{agent_id}", summary="Delete an agent")
 async def delete(database: Database, caller: Writer, agent_id: str) -> MessageResponse:
-    await agents.delete(database, caller.organization_id, agent_id)
+    await agents.delete(database, AgentKey(caller.organization_id, agent_id))
     return MessageResponse(message="Agent deleted successfully")
 
 
 @router.post("/agents/{agent_id}/knowledge-base-tools", status_code=201, summary="Add a knowledge base to an agent")
 async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddTool) -> AgentView:
     """Add a tool that searches a knowledge base."""
-    await agents.get(database, caller.organization_id, agent_id)
+    await agents.get(database, AgentKey(caller.organization_id, agent_id))
     kb = await knowledge_bases.get(database, KnowledgeBaseKey(caller.organization_id, body.kb_id))
     tool_id = new_id()
     return await _change_tools(
@@ -173,9 +173,9 @@ async def remove_tool(database: Database, caller: Writer, agent_id: str, tool_id
 @router.get("/agents/{agent_id}/available-knowledge-bases", summary="List knowledge bases for an agent")
 async def available(database: Database, caller: Reader, agent_id: str) -> AvailableKnowledgeBases:
     """List the knowledge bases of the organization with their size, and whether the agent has them."""
-    agent = await agents.get(database, caller.organization_id, agent_id)
+    agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
     kbs = await knowledge_bases.find_of_organization(database, caller.organization_id)
-    totals = await kb_slots.sum_counters(database, caller.organization_id, [kb.kb_id for kb in kbs])
+    totals = await kb_slots.sum_counters(database, caller.organization_id, kb_ids=[kb.kb_id for kb in kbs])
     linked = {tool.kb_id for tool in agent.tools}
     shown = [
         AvailableKnowledgeBase(
@@ -208,7 +208,7 @@ async def _change_tools(
     database: Database, caller: Caller, *, agent_id: str, change: Callable[[Tools], Tools]
 ) -> AgentView:
     for _ in range(ATTEMPTS):
-        agent = await agents.get(database, caller.organization_id, agent_id)
+        agent = await agents.get(database, AgentKey(caller.organization_id, agent_id))
         changed = await agents.set_tools(database, agent, change(agent.tools), by=caller.key_id)
         if changed is not None:
             return (await _views(database, caller, [changed]))[0]

@@ -7,12 +7,13 @@ from pydantic import BaseModel, Field
 from kb_search.authoring.requests import ChangePrompt, CreatePrompt
 from kb_search.dependencies import AuthoringChecks, Database, Reader, Writer
 from kb_search.store import prompts
+from kb_search.store.keys import PromptKey
 from kb_search.store.prompts import Prompt
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip
 from kb_shared.http.problems import responses
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 router = organization_router("prompts")
 
@@ -81,7 +82,7 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
 
 @router.get("/prompts/{prompt_id}", summary="Get a prompt")
 async def get(database: Database, caller: Reader, prompt_id: str) -> PromptView:
-    return PromptView.from_prompt(await prompts.get(database, caller.organization_id, prompt_id))
+    return PromptView.from_prompt(await prompts.get(database, PromptKey(caller.organization_id, prompt_id)))
 
 
 @router.put("/prompts/{prompt_id}", summary="Change a prompt")
@@ -89,7 +90,7 @@ async def change(
     database: Database, checks: AuthoringChecks, caller: Writer, prompt_id: str, body: ChangePrompt
 ) -> PromptView:
     """Change the given fields of a prompt. A `schema` of null removes the schema."""
-    await prompts.get(database, caller.organization_id, prompt_id)
+    await prompts.get(database, PromptKey(caller.organization_id, prompt_id))
     fields: dict[str, Any] = body.model_dump(include={"name", "content"}, exclude_none=True)
     if body.model is not None:
         fields["model"] = await checks.usable_model(caller, body.model)
@@ -100,11 +101,13 @@ async def change(
     # Null takes the schema away.
     if "answer_schema" in body.model_fields_set:
         fields["schema"] = await checks.stored_schema(caller, body.answer_schema)
-    changed = await prompts.change(database, caller.organization_id, prompt_id, fields=fields, by=caller.key_id)
+    changed = await prompts.change(
+        database, PromptKey(caller.organization_id, prompt_id), fields=fields, by=caller.key_id
+    )
     return PromptView.from_prompt(changed)
 
 
 @router.delete("/prompts/{prompt_id}", summary="Delete a prompt")
 async def delete(database: Database, caller: Writer, prompt_id: str) -> MessageResponse:
-    await prompts.delete(database, caller.organization_id, prompt_id)
+    await prompts.delete(database, PromptKey(caller.organization_id, prompt_id))
     return MessageResponse(message="Prompt deleted successfully")

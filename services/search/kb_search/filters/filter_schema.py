@@ -12,7 +12,7 @@ from kb_search.filters.metadata_filter import (
     MAX_VALUES,
     METADATA_KEY_PATTERN,
 )
-from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
+from kb_shared.text.filter_keys import INSTEAD, UNSAFE_NAMES
 
 Schema = dict[str, Any]
 

@@ -27,8 +27,8 @@ from kb_search.filters.filter_clauses import (
     Scalar,
 )
 from kb_search.filters.filter_errors import FilterError
-from kb_shared.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.http.model import Timestamp
+from kb_shared.text.filter_keys import INSTEAD, UNSAFE_NAMES
 from kb_shared.text.metadata_pairs import metadata_pair
 
 MAX_CLAUSES: Final = 50

@@ -6,9 +6,10 @@ from itertools import accumulate
 
 from kb_shared.errors import NotFound
 from kb_shared.mongo import document_index, knowledge_bases, vectors
-from kb_shared.mongo.database import Database, MongoSession, Row, in_transaction
+from kb_shared.mongo.database import Database, MongoSession, in_transaction
 from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.vectors import StoredChunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,7 @@ class DocumentChunks:
     """A page of the chunks of a document in a KB."""
 
     kb: KnowledgeBase
-    chunks: Sequence[Row]
+    chunks: Sequence[StoredChunk]
     """Chunks in the order of the document, all of one version."""
     skip: int
     total_count: int
@@ -41,16 +42,16 @@ async def read_document_chunks(
     async def read(session: MongoSession) -> DocumentChunks:
         if await document_index.find(database, membership, session=session) is None:
             raise NotFound("document")
-        chunks = vectors.chunks_of(database, kb)
-        rows, total_count = await vectors.find_page_of_document(
-            chunks, session, membership.document_id, skip=skip, limit=limit
+        chunks_of_kb = vectors.chunks_of(database, kb)
+        chunks, total_count = await vectors.find_page_of_document(
+            chunks_of_kb, session, membership.document_id, skip=skip, limit=limit
         )
-        return DocumentChunks(kb, _take_within(rows, max_tokens), skip, total_count)
+        return DocumentChunks(kb, _take_within(chunks, max_tokens), skip, total_count)
 
     return await in_transaction(database, read)
 
 
-def _take_within(rows: Sequence[Row], max_tokens: int) -> Sequence[Row]:
-    """Return the first rows that fit; at least one, so that a reader can always continue."""
-    sums = accumulate(row["token_count"] for row in rows)
-    return rows[: max(1, sum(1 for tokens in sums if tokens <= max_tokens))]
+def _take_within(chunks: Sequence[StoredChunk], max_tokens: int) -> Sequence[StoredChunk]:
+    """Return the first chunks that fit; at least one, so that a reader can always continue."""
+    sums = accumulate(chunk.token_count for chunk in chunks)
+    return chunks[: max(1, sum(1 for tokens in sums if tokens <= max_tokens))]

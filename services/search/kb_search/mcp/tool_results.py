@@ -40,8 +40,8 @@ def render_search_results(answer: SearchAnswer) -> tuple[Blocks, dict[str, Any]]
 def render_document_chunks(read: DocumentChunks) -> tuple[Blocks, dict[str, Any]]:
     """Render chunks of a document like passages of a search, and say where to continue."""
     results = [
-        Result(read.kb, row, None, row["chunk_text"], row["token_count"], truncated=False, similarity=0)
-        for row in read.chunks
+        Result(read.kb, chunk, None, chunk.text, chunk.token_count, truncated=False, similarity=0)
+        for chunk in read.chunks
     ]
     blocks = [_block(passage) for passage in _passages(results)]
     position = f"(Chunks of this document: {read.total_count}."
@@ -79,12 +79,12 @@ def _passages(results: Sequence[Result]) -> list[list[Result]]:
 
 
 def _follows(result: Result, before: Result) -> bool:
-    places = [(one.kb.kb_id, one.chunk["document_id"], one.chunk["chunk_index"]) for one in (result, before)]
+    places = [(one.kb.kb_id, one.chunk.document_id, one.chunk.chunk_index) for one in (result, before)]
     return places[0] == (*places[1][:2], places[1][2] + 1) and not before.truncated
 
 
 def _block(passage: Sequence[Result]) -> str:
-    content = merge_pieces([Piece(one.text, one.chunk["start"], one.chunk["end"]) for one in passage])
+    content = merge_pieces([Piece(one.text, one.chunk.start, one.chunk.end) for one in passage])
     body = _HEADER_LIKE_LINE.sub(r"\1\\[document", remove_invisible_characters(content))
     return f"{_header(passage)}\n{body}"
 
@@ -92,23 +92,23 @@ def _block(passage: Sequence[Result]) -> str:
 def _header(passage: Sequence[Result]) -> str:
     first, last = passage[0].chunk, passage[-1].chunk
     alone = len(passage) == 1
-    chunks = f"chunk {first['chunk_index']}" if alone else f"chunks {first['chunk_index']}-{last['chunk_index']}"
+    chunks = f"chunk {first.chunk_index}" if alone else f"chunks {first.chunk_index}-{last.chunk_index}"
     best = max((one.hit.relevance for one in passage if one.hit and one.hit.relevance is not None), default=None)
     score = "-" if best is None else f"{best:.3f}"
-    return f"[document {first['document_id']} · {chunks} · score {score}] {_one_line(first['document_name'])}"
+    return f"[document {first.document_id} · {chunks} · score {score}] {_one_line(first.document_name)}"
 
 
 def _fields(result: Result) -> dict[str, Any]:
     chunk = result.chunk
     return {
         "kb_id": result.kb.kb_id,
-        "document_id": chunk["document_id"],
-        "chunk_index": chunk["chunk_index"],
+        "document_id": chunk.document_id,
+        "chunk_index": chunk.chunk_index,
         # The relevance; a neighbour of a match has none.
         "score": None if result.hit is None else result.hit.relevance,
-        "title": _one_line(chunk["document_name"]),
-        "citation": chunk["_id"],
-        "page_start": chunk["page_start"],
+        "title": _one_line(chunk.document_name),
+        "citation": chunk.chunk_id,
+        "page_start": chunk.page_start,
         "truncated": result.truncated,
         "content": remove_invisible_characters(result.text),
     }

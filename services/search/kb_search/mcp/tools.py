@@ -168,7 +168,7 @@ class McpTools:
         )
         answer = await self._search.search_several(
             caller.organization_id,
-            arguments.kb_ids,
+            kb_ids=arguments.kb_ids,
             query=query,
             search_caller=SearchCaller(caller.key_id, "mcp"),
             key=None,

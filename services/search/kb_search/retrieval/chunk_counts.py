@@ -19,7 +19,7 @@ class ChunkCounts:
     async def count_chunks(self, kb: KnowledgeBase) -> int:
         if (known := self._known.find(kb.kb_id)) is not None:
             return known
-        totals = await kb_slots.sum_counters(self._database, kb.organization_id, [kb.kb_id])
+        totals = await kb_slots.sum_counters(self._database, kb.organization_id, kb_ids=[kb.kb_id])
         _, count = totals.get(kb.kb_id, (0, 0))
         self._known.put(kb.kb_id, count)
         return count

@@ -6,6 +6,7 @@ import structlog
 from pymongo.errors import PyMongoError
 
 from kb_shared.concurrency.bounded_cache import BoundedCache
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo import knowledge_bases
 from kb_shared.mongo.database import Database
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
@@ -41,4 +42,4 @@ class LastSearched:
 
     async def close(self) -> None:
         """Wait until the writes in progress have ended."""
-        await asyncio.gather(*self._writing)
+        await run_all(self._writing)

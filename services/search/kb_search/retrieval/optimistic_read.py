@@ -56,7 +56,7 @@ class OptimisticRead:
     def extra_stages(self) -> list[Row]:
         """Return stages that add the rows for `check` to a query on any collection, read in its snapshot."""
         of_key = [] if self._key is None else [api_keys.build_union_stage(self._key.stored.key)]
-        of_kbs = [knowledge_bases.build_union_stage(self._organization_id, [*self.kbs])] if self.kbs else []
+        of_kbs = [knowledge_bases.build_union_stage(self._organization_id, kb_ids=[*self.kbs])] if self.kbs else []
         return [*of_key, *of_kbs]
 
     @property
@@ -89,7 +89,7 @@ class OptimisticRead:
             with mongo_errors():
                 if self._key is not None:
                     await self._key.read_again()
-                kbs = await self._cache.read_current(self._organization_id, [*self.kbs])
+                kbs = await self._cache.read_current(self._organization_id, kb_ids=[*self.kbs])
             self._set_confirmed(same=_without_last_searched(kbs) == _without_last_searched(self.kbs))
 
     async def is_current(self) -> bool:

@@ -10,12 +10,13 @@ from kb_search.retrieval.query import SearchQuery
 from kb_search.retrieval.selection import Hit
 from kb_shared.mongo.database import Row
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
+from kb_shared.mongo.vectors import STORED_CHUNKS, StoredChunk
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
     kb: KnowledgeBase
-    chunk: Row
+    chunk: StoredChunk
     hit: Hit | None
     """The hit; None for a neighbour."""
     text: str
@@ -58,8 +59,7 @@ def assemble_results(
     if query.max_tokens is None:
         return FittedResults(results, 0, sum(result.tokens for result in results))
     passages = [
-        BudgetedPassage(result.text, result.tokens, result.similarity, result.chunk["upload_date"])
-        for result in results
+        BudgetedPassage(result.text, result.tokens, result.similarity, result.chunk.upload_date) for result in results
     ]
     fitted = fit_passages(passages, max_tokens=query.max_tokens, prioritize_by=query.prioritize_by, now=now)
     kept = [
@@ -101,9 +101,17 @@ def _order_results(
             if hit is None and (chunk["_id"] in matches or chunk["_id"] in returned_neighbours):
                 continue
             returned_neighbours.add(chunk["_id"])
-            text, tokens = chunk["chunk_text"], chunk["token_count"]
+            stored = STORED_CHUNKS.read(chunk)
             results.append(
-                Result(kbs[position.kb_id], chunk, hit, text, tokens, truncated=False, similarity=similarity)
+                Result(
+                    kbs[position.kb_id],
+                    stored,
+                    hit,
+                    stored.text,
+                    stored.token_count,
+                    truncated=False,
+                    similarity=similarity,
+                )
             )
     return results
 

@@ -19,7 +19,7 @@ from kb_search.filters.compile_filter import compile_filter, parse
 from kb_search.filters.filter_clauses import Clause
 from kb_search.filters.filter_errors import FilterError
 from kb_search.filters.text_filter import to_operator
-from kb_search.query_log import QueryLog
+from kb_search.log_queries import QueryLog
 from kb_search.retrieval.chunk_counts import ChunkCounts
 from kb_search.retrieval.hit_finder import HitFinder
 from kb_search.retrieval.knowledge_base_cache import KnowledgeBaseCache
@@ -40,6 +40,7 @@ from kb_shared.http.problems import as_request_error
 from kb_shared.identifiers import is_kb_id
 from kb_shared.mongo import knowledge_bases, vectors
 from kb_shared.mongo.database import Database
+from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 from kb_shared.observability.metrics import (
     SEARCH_FILTER_REJECTED,
@@ -116,8 +117,7 @@ class KnowledgeBaseSearch:
 
     async def search(
         self,
-        organization_id: str,
-        kb_id: str,
+        kb: KnowledgeBaseKey,
         *,
         query: SearchQuery,
         search_caller: SearchCaller,
@@ -126,8 +126,7 @@ class KnowledgeBaseSearch:
         """Find the chunks of a KB that match a query best, read at one point in time.
 
         Args:
-            organization_id: Organization of the KB.
-            kb_id: KB to search.
+            kb: KB to search.
             query: The query.
             search_caller: Caller, for the query log.
             key: API key of the caller, which is checked again when the hits are read; None if the caller of this
@@ -140,13 +139,15 @@ class KnowledgeBaseSearch:
                 filterable key; 422 if the provider refuses the query.
             TransientError: The provider or the database is not available.
         """
-        return await self.search_several(organization_id, [kb_id], query=query, search_caller=search_caller, key=key)
+        return await self.search_several(
+            kb.organization_id, kb_ids=[kb.kb_id], query=query, search_caller=search_caller, key=key
+        )
 
     async def search_several(
         self,
         organization_id: str,
-        kb_ids: Sequence[str] | None,
         *,
+        kb_ids: Sequence[str] | None,
         query: SearchQuery,
         search_caller: SearchCaller,
         key: CachedKey | None,
@@ -158,7 +159,7 @@ class KnowledgeBaseSearch:
         outcome: LoggedOutcome = "failed"
         began = perf_counter()
         try:
-            answer = await self._search_with_restarts(organization_id, kb_ids, query=query, key=key)
+            answer = await self._search_with_restarts(organization_id, kb_ids=kb_ids, query=query, key=key)
             outcome = _outcome_of_answer(answer)
         except Exception as error:
             outcome = _outcome_of_error(error)
@@ -210,12 +211,14 @@ class KnowledgeBaseSearch:
         )
 
     async def _search_with_restarts(
-        self, organization_id: str, kb_ids: Sequence[str] | None, *, query: SearchQuery, key: CachedKey | None
+        self, organization_id: str, *, kb_ids: Sequence[str] | None, query: SearchQuery, key: CachedKey | None
     ) -> SearchAnswer:
         stopwatch = Stopwatch()
         with tally_spus() as tally:
             for attempt in range(_MAX_ATTEMPTS):
-                optimistic_read = await self._begin_optimistic_read(organization_id, kb_ids, key=key, again=attempt > 0)
+                optimistic_read = await self._begin_optimistic_read(
+                    organization_id, kb_ids=kb_ids, key=key, again=attempt > 0
+                )
                 try:
                     return await self._search_once(
                         optimistic_read, kb_ids, query=query, stopwatch=stopwatch, tally=tally
@@ -230,10 +233,10 @@ class KnowledgeBaseSearch:
         raise TransientError("the API key or the knowledge base changed during each attempt of this search")
 
     async def _begin_optimistic_read(
-        self, organization_id: str, kb_ids: Sequence[str] | None, *, key: CachedKey | None, again: bool
+        self, organization_id: str, *, kb_ids: Sequence[str] | None, key: CachedKey | None, again: bool
     ) -> OptimisticRead:
-        cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids)
-        kbs = await self._cache.read_current(organization_id, kb_ids) if cached is None else cached
+        cached = None if again or kb_ids is None else self._cache.find_cached(organization_id, kb_ids=kb_ids)
+        kbs = await self._cache.read_current(organization_id, kb_ids=kb_ids) if cached is None else cached
         return OptimisticRead(self._cache, organization_id, kbs=kbs, key=key, is_confirmed=cached is None)
 
     async def _search_once(

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from pymongo.errors import PyMongoError
@@ -96,7 +97,7 @@ def run_finished_event(run: Run) -> Mapping[str, Any]:
         "status": str(run.status),
         "answer": run.answer,
         "error": run.error,
-        "citations": run.citations,
+        "citations": [asdict(citation) for citation in run.citations],
         "dropped_citations": run.dropped_citations,
         "iterations": run.iterations,
         "prompt_tokens": run.prompt_tokens,

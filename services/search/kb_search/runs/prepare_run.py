@@ -16,6 +16,7 @@ from kb_search.runs.plan import Plan
 from kb_search.runs.run_request import RunRequest
 from kb_search.settings import SearchSettings
 from kb_search.store import prompts, runs
+from kb_search.store.keys import PromptKey, ThreadKey
 from kb_search.store.runs import Run
 from kb_shared.chat.chat import Chat
 from kb_shared.chat.completion import Message
@@ -29,7 +30,7 @@ from kb_shared.identifiers import new_id
 from kb_shared.mongo import agents, knowledge_bases
 from kb_shared.mongo.agents import Agent
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.keys import DocumentKey, KnowledgeBaseKey
+from kb_shared.mongo.keys import AgentKey, DocumentKey, KnowledgeBaseKey
 
 RUNS_REMEMBERED: Final = 20
 """Number of runs of a thread whose messages the next run gets."""
@@ -84,7 +85,7 @@ class Preparation:
             instructions=source.instructions,
             history=await self._read_history(
                 organization_id,
-                request.thread_id,
+                thread_id=request.thread_id,
                 delimiter=delimiter,
                 max_tokens=int(limits.max_tokens * HISTORY_SHARE),
             ),
@@ -96,7 +97,7 @@ class Preparation:
             thread_id=request.thread_id,
             prompt_id=request.prompt_id,
             agent_id=request.agent_id,
-            document=await self._read_document(organization_id, request.document_id),
+            document=await self._read_document(organization_id, document_id=request.document_id),
             clean_strings=request.clean_strings,
         )
 
@@ -130,19 +131,18 @@ class Preparation:
 
     async def _source(self, organization_id: str, request: RunRequest) -> _Source:
         if request.agent_id is not None:
-            return _source_from_agent(await agents.get(self._database, organization_id, request.agent_id))
+            return _source_from_agent(await agents.get(self._database, AgentKey(organization_id, request.agent_id)))
         if request.prompt_id is not None:
-            return await self._source_from_prompt(organization_id, request.prompt_id, kb_ids=request.named_kb_ids)
+            prompt = PromptKey(organization_id, request.prompt_id)
+            return await self._source_from_prompt(prompt, kb_ids=request.named_kb_ids)
         kb_ids = request.named_kb_ids or []
-        await self._check_knowledge_bases(organization_id, kb_ids)
+        await self._check_knowledge_bases(organization_id, kb_ids=kb_ids)
         return _Source(model=request.model or self._settings.chat_model, tools=_build_tools(kb_ids))
 
-    async def _source_from_prompt(
-        self, organization_id: str, prompt_id: str, *, kb_ids: Sequence[str] | None
-    ) -> _Source:
-        prompt = await prompts.get(self._database, organization_id, prompt_id)
+    async def _source_from_prompt(self, key: PromptKey, *, kb_ids: Sequence[str] | None) -> _Source:
+        prompt = await prompts.get(self._database, key)
         if kb_ids is not None:
-            await self._check_knowledge_bases(organization_id, kb_ids)
+            await self._check_knowledge_bases(key.organization_id, kb_ids=kb_ids)
         return _Source(
             model=prompt.model,
             tools=_build_tools(prompt.kb_ids if kb_ids is None else kb_ids),
@@ -150,20 +150,21 @@ class Preparation:
             question=[{"role": "user", "content": prompt.content}],
         )
 
-    async def _check_knowledge_bases(self, organization_id: str, kb_ids: Sequence[str]) -> None:
+    async def _check_knowledge_bases(self, organization_id: str, *, kb_ids: Sequence[str]) -> None:
         for kb_id in kb_ids:
             await knowledge_bases.get(self._database, KnowledgeBaseKey(organization_id, kb_id))
 
     async def _read_history(
-        self, organization_id: str, thread_id: str | None, *, delimiter: PromptDelimiter, max_tokens: int
+        self, organization_id: str, *, thread_id: str | None, delimiter: PromptDelimiter, max_tokens: int
     ) -> list[Message]:
         if thread_id is None:
             return []
-        await runs.get_thread(self._database, organization_id, thread_id)
-        earlier = await runs.find_latest_of_thread(self._database, organization_id, thread_id, at_most=RUNS_REMEMBERED)
+        thread = ThreadKey(organization_id, thread_id)
+        await runs.get_thread(self._database, thread)
+        earlier = await runs.find_latest_of_thread(self._database, thread, at_most=RUNS_REMEMBERED)
         return select_newest_messages([_messages_of_run(run, delimiter) for run in earlier], max_tokens=max_tokens)
 
-    async def _read_document(self, organization_id: str, document_id: str | None) -> DiscussedDocument | None:
+    async def _read_document(self, organization_id: str, *, document_id: str | None) -> DiscussedDocument | None:
         if document_id is None:
             return None
         max_tokens = self._settings.run_document_tokens

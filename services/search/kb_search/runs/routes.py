@@ -21,6 +21,7 @@ from kb_search.runs.run_request import RunRequest
 from kb_search.runs.run_response import RunList, RunSummary, RunView
 from kb_search.runs.streaming import cancel_on_disconnect, stream_events
 from kb_search.store import runs
+from kb_search.store.keys import RunKey, ThreadKey
 from kb_search.store.runs import Thread
 from kb_shared.http.admission import long_running
 from kb_shared.http.model import DEFAULT_LIMIT, Limit, MessageResponse, Skip, StrictModel
@@ -29,7 +30,7 @@ from kb_shared.http.quotas import require_quota
 from kb_shared.http.routing import organization_router
 from kb_shared.identifiers import new_id
 from kb_shared.mongo.api_keys import Scope
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 EVENT_STREAM: Final = "text/event-stream"
 
@@ -103,7 +104,7 @@ async def list_all(database: Database, caller: Reader, skip: Skip = 0, limit: Li
 @router.get("/runs/{run_id}", summary="Get a run")
 async def get(database: Database, caller: Reader, run_id: str) -> RunView:
     """Return a run with its messages and tool calls."""
-    return RunView.from_run(await runs.get(database, caller.organization_id, run_id))
+    return RunView.from_run(await runs.get(database, RunKey(caller.organization_id, run_id)))
 
 
 @router.post("/threads", status_code=201, summary="Create a conversation", responses=responses(409))
@@ -134,7 +135,7 @@ async def get_thread(
     database: Database, caller: Reader, thread_id: str, skip: Skip = 0, limit: Limit = DEFAULT_LIMIT
 ) -> ThreadWithRuns:
     """Return a conversation with its runs and their citations."""
-    thread = await runs.get_thread(database, caller.organization_id, thread_id)
+    thread = await runs.get_thread(database, ThreadKey(caller.organization_id, thread_id))
     found, total_count = await runs.page(database, caller.organization_id, thread_id=thread_id, skip=skip, limit=limit)
     summaries = [RunSummary.from_run(run) for run in found]
     return ThreadWithRuns(**ThreadView.from_thread(thread).model_dump(), runs=summaries, total_count=total_count)
@@ -143,5 +144,5 @@ async def get_thread(
 @router.delete("/threads/{thread_id}", summary="Delete a conversation")
 async def delete_thread(database: Database, caller: Writer, thread_id: str) -> MessageResponse:
     """Delete a conversation with its runs."""
-    await runs.delete_thread(database, caller.organization_id, thread_id)
+    await runs.delete_thread(database, ThreadKey(caller.organization_id, thread_id))
     return MessageResponse(message="Thread deleted successfully")

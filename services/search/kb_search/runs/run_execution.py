@@ -22,14 +22,14 @@ from kb_search.runs.loop import AskModel, CallTools, ModelAnswered, RunState, St
 from kb_search.runs.plan import Plan
 from kb_search.runs.run_errors import invalid_answer, run_budget_exhausted
 from kb_search.runs.run_tools import RunTools, ToolResult
-from kb_search.store.runs import Run, RunStatus
+from kb_search.store.runs import Run, RunStatus, StoredCitation
 from kb_shared.chat.chat import Chat, was_paid_for
 from kb_shared.chat.completion import Completion, CompletionRequest, ToolCall
 from kb_shared.chat.provider import broken_off, estimate_message_tokens
 from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 from kb_shared.concurrency.fair_queue import pause_turn
 from kb_shared.errors import RequestError
-from kb_shared.stored_time import now
+from kb_shared.mongo.stored_time import now
 
 _TOO_MANY_CALLS: Final = f"Not made: at most {loop.MAX_CALLS_AT_ONCE} calls at once are allowed."
 
@@ -77,7 +77,7 @@ class RunExecution:
             error={"type": failure.slug, "detail": failure.detail, **failure.extra} if failure else None,
             messages=[dict(message) for message in state.messages],
             tool_calls=self._calls,
-            citations=[passage.as_citation() for passage in citations.passages],
+            citations=tuple(StoredCitation(**passage.as_citation()) for passage in citations.passages),
             dropped_citations=citations.dropped,
             iterations=state.iterations,
             prompt_tokens=state.prompt_tokens,

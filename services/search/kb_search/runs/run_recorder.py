@@ -7,6 +7,7 @@ from pymongo.errors import PyMongoError
 
 from kb_search.store import runs
 from kb_search.store.runs import Run
+from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import RUN_SECONDS, RUNS
 
@@ -33,7 +34,7 @@ class RunRecorder:
 
     async def close(self) -> None:
         """Wait until all runs that ended are stored."""
-        await asyncio.gather(*self._storing)
+        await run_all(self._storing)
 
     async def _store(self, run: Run) -> None:
         RUNS.labels(run.status).inc()

@@ -1,5 +1,6 @@
 """Responses about runs."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
@@ -58,7 +59,7 @@ class RunSummary(BaseModel):
     def from_run(cls, run: Run) -> "RunSummary":
         return cls(
             **{name: getattr(run, name) for name in RunSummary.model_fields if name != "citations"},
-            citations=[CitationView(**each) for each in run.citations],
+            citations=[CitationView(**asdict(each)) for each in run.citations],
         )
 
 

@@ -110,7 +110,7 @@ class RunTools:
             self._tallies.append(tally)
             try:
                 answer = await self._search.search_several(
-                    self._organization_id, kb_ids, query=query, search_caller=self._search_caller, key=None
+                    self._organization_id, kb_ids=kb_ids, query=query, search_caller=self._search_caller, key=None
                 )
             except (KbError, PyMongoError) as error:
                 log.warning("run.search_failed", run_id=self._search_caller.run_id, error_type=type(error).__name__)
@@ -150,13 +150,13 @@ def _passage_from(result: Result) -> CitedPassage:
     chunk = result.chunk
     return CitedPassage(
         number=0,
-        citation=chunk["_id"],
+        citation=chunk.chunk_id,
         kb_id=result.kb.kb_id,
-        document_id=chunk["document_id"],
-        document_name=chunk["document_name"],
-        chunk_index=chunk["chunk_index"],
-        page_start=chunk["page_start"],
-        page_end=chunk["page_end"],
+        document_id=chunk.document_id,
+        document_name=chunk.document_name,
+        chunk_index=chunk.chunk_index,
+        page_start=chunk.page_start,
+        page_end=chunk.page_end,
         relevance=result.hit.relevance if result.hit is not None else None,
         truncated=result.truncated,
         text=result.text,

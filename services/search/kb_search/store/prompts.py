@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel, ReturnDocument
 
+from kb_search.store.keys import PromptKey
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.rows import RowMapper
@@ -42,9 +43,9 @@ async def insert(database: Database, prompt: Prompt) -> None:
     await database[NAME].insert_one(_to_row(prompt))
 
 
-async def get(database: Database, organization_id: str, prompt_id: str) -> Prompt:
+async def get(database: Database, key: PromptKey) -> Prompt:
     """Raises NotFound."""
-    row = await database[NAME].find_one(_key(organization_id, prompt_id))
+    row = await database[NAME].find_one(_key(key))
     return _found(row)
 
 
@@ -59,27 +60,25 @@ async def count(database: Database, organization_id: str) -> int:
     return await database[NAME].count_documents({"organization_id": organization_id})
 
 
-async def change(
-    database: Database, organization_id: str, prompt_id: str, *, fields: Mapping[str, Any], by: str
-) -> Prompt:
+async def change(database: Database, key: PromptKey, *, fields: Mapping[str, Any], by: str) -> Prompt:
     """Raises NotFound."""
     row = await database[NAME].find_one_and_update(
-        _key(organization_id, prompt_id),
+        _key(key),
         {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}},
         return_document=ReturnDocument.AFTER,
     )
     return _found(row)
 
 
-async def delete(database: Database, organization_id: str, prompt_id: str) -> None:
+async def delete(database: Database, key: PromptKey) -> None:
     """Raises NotFound."""
-    deleted = await database[NAME].delete_one(_key(organization_id, prompt_id))
+    deleted = await database[NAME].delete_one(_key(key))
     if not deleted.deleted_count:
         raise NotFound("prompt")
 
 
-def _key(organization_id: str, prompt_id: str) -> Row:
-    return {"_id": prompt_id, "organization_id": organization_id}
+def _key(key: PromptKey) -> Row:
+    return {"_id": key.prompt_id, "organization_id": key.organization_id}
 
 
 _UNCHANGED_FIELDS = (

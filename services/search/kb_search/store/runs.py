@@ -3,6 +3,7 @@
 A run is written when it begins and again when it ends, with or without an answer. It is kept for 90 days.
 """
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -10,6 +11,7 @@ from typing import Any, Final
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 
+from kb_search.store.keys import RunKey, ThreadKey
 from kb_shared.errors import NotFound
 from kb_shared.mongo.database import Database, Row
 from kb_shared.mongo.keys import KnowledgeBaseKey
@@ -38,6 +40,23 @@ class RunStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class StoredCitation:
+    """A passage that the answer of a run cites as `[number]`."""
+
+    number: int
+    citation: str
+    """Id of the chunk."""
+    kb_id: str
+    document_id: str
+    source: str
+    """Name of the document."""
+    chunk_index: int
+    page_start: int | None = None
+    page_end: int | None = None
+    relevance: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One question to a chat model."""
 
@@ -60,7 +79,7 @@ class Run:
     messages: list[dict[str, Any]] = field(default_factory=list)
     """All messages that the model was sent or wrote."""
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
-    citations: list[dict[str, Any]] = field(default_factory=list)
+    citations: tuple[StoredCitation, ...] = ()
     dropped_citations: int = 0
     """Number of citations in the answer that no search of the run returned."""
     iterations: int = 0
@@ -78,7 +97,14 @@ class Run:
     """True if the answer follows a schema."""
 
 
-_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus})
+_CITATIONS: Final = RowMapper(StoredCitation)
+
+
+def _citations_of(stored: Iterable[Row]) -> tuple[StoredCitation, ...]:
+    return tuple(map(_CITATIONS.read, stored))
+
+
+_RUNS: Final = RowMapper(Run, names={"run_id": "_id"}, convert={"status": RunStatus, "citations": _citations_of})
 
 
 async def begin(database: Database, run: Run) -> None:
@@ -87,12 +113,12 @@ async def begin(database: Database, run: Run) -> None:
 
 async def finish(database: Database, run: Run) -> None:
     """Replace the row by the complete run."""
-    await database[NAME].replace_one(_key(run.organization_id, run.run_id), _to_row(run))
+    await database[NAME].replace_one(_run_key(RunKey(run.organization_id, run.run_id)), _to_row(run))
 
 
-async def get(database: Database, organization_id: str, run_id: str) -> Run:
+async def get(database: Database, key: RunKey) -> Run:
     """Raises NotFound."""
-    row = await database[NAME].find_one(_key(organization_id, run_id))
+    row = await database[NAME].find_one(_run_key(key))
     if row is None:
         raise NotFound("run")
     return _from_row(row)
@@ -108,9 +134,9 @@ async def page(
     return [_from_row(row) async for row in rows], await database[NAME].count_documents(query)
 
 
-async def find_latest_of_thread(database: Database, organization_id: str, thread_id: str, *, at_most: int) -> list[Run]:
+async def find_latest_of_thread(database: Database, key: ThreadKey, *, at_most: int) -> list[Run]:
     """Return the newest completed runs of a thread, oldest first, without messages."""
-    query = {"organization_id": organization_id, "thread_id": thread_id, "status": RunStatus.COMPLETED}
+    query = {"organization_id": key.organization_id, "thread_id": key.thread_id, "status": RunStatus.COMPLETED}
     rows = database[NAME].find(query, {"messages": 0, "tool_calls": 0}).sort("_id", DESCENDING).limit(at_most)
     return [_from_row(row) async for row in rows][::-1]
 
@@ -202,9 +228,9 @@ async def insert_thread(database: Database, thread: Thread) -> None:
     await database[THREADS].insert_one({"_id": row.pop("thread_id"), **row})
 
 
-async def get_thread(database: Database, organization_id: str, thread_id: str) -> Thread:
+async def get_thread(database: Database, key: ThreadKey) -> Thread:
     """Raises NotFound."""
-    row = await database[THREADS].find_one(_key(organization_id, thread_id))
+    row = await database[THREADS].find_one(_thread_key(key))
     if row is None:
         raise NotFound("thread")
     return _THREADS.read(row)
@@ -221,16 +247,20 @@ async def count_threads(database: Database, organization_id: str) -> int:
     return await database[THREADS].count_documents({"organization_id": organization_id})
 
 
-async def delete_thread(database: Database, organization_id: str, thread_id: str) -> None:
+async def delete_thread(database: Database, key: ThreadKey) -> None:
     """Delete a thread and its runs. Raises NotFound."""
-    deleted = await database[THREADS].delete_one(_key(organization_id, thread_id))
+    deleted = await database[THREADS].delete_one(_thread_key(key))
     if not deleted.deleted_count:
         raise NotFound("thread")
-    await database[NAME].delete_many({"organization_id": organization_id, "thread_id": thread_id})
+    await database[NAME].delete_many({"organization_id": key.organization_id, "thread_id": key.thread_id})
 
 
-def _key(organization_id: str, row_id: str) -> Row:
-    return {"_id": row_id, "organization_id": organization_id}
+def _run_key(key: RunKey) -> Row:
+    return {"_id": key.run_id, "organization_id": key.organization_id}
+
+
+def _thread_key(key: ThreadKey) -> Row:
+    return {"_id": key.thread_id, "organization_id": key.organization_id}
 
 
 def _to_row(run: Run) -> Row:

@@ -90,7 +90,7 @@ class IndexJob:
         )
 
 
-def row_id(kb_id: str, document_id: str) -> str:
+def row_id(*, kb_id: str, document_id: str) -> str:
     return f"{kb_id}/{document_id}"
 
 

@@ -17,7 +17,7 @@ lane."""
 
 async def find(database: Database, key: MembershipKey) -> IndexJob | None:
     row = await database[NAME].find_one(
-        {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id}
+        {"_id": row_id(kb_id=key.kb_id, document_id=key.document_id), "organization_id": key.organization_id}
     )
     return ROWS.read(row) if row else None
 
@@ -39,7 +39,10 @@ async def find_states(
 async def find_open_ids(database: Database, key: KnowledgeBaseKey, document_ids: Collection[str]) -> set[str]:
     """Return the `document_ids` with a job in the KB, whatever its state."""
     rows = database[NAME].find(
-        {"_id": {"$in": [row_id(key.kb_id, i) for i in document_ids]}, "organization_id": key.organization_id},
+        {
+            "_id": {"$in": [row_id(kb_id=key.kb_id, document_id=i) for i in document_ids]},
+            "organization_id": key.organization_id,
+        },
         {"document_id": 1},
     )
     return {row["document_id"] async for row in rows}

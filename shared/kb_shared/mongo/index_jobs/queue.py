@@ -55,7 +55,7 @@ async def queue_all(database: Database, jobs: list[IndexJob]) -> None:
         return
     await database[NAME].update_many(
         {
-            "_id": {"$in": [row_id(job.kb_id, job.document_id) for job in jobs]},
+            "_id": {"$in": [row_id(kb_id=job.kb_id, document_id=job.document_id) for job in jobs]},
             "organization_id": {"$in": sorted({job.organization_id for job in jobs})},
             # A job that was requested again or claimed since is not changed.
             "publication": {"$in": [job.publication for job in jobs]},

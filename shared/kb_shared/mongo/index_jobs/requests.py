@@ -68,7 +68,7 @@ async def note_published(database: Database, publications: Mapping[MembershipKey
         return
     await database[NAME].update_many(
         {
-            "_id": {"$in": [row_id(key.kb_id, key.document_id) for key in publications]},
+            "_id": {"$in": [row_id(kb_id=key.kb_id, document_id=key.document_id) for key in publications]},
             "organization_id": {"$in": sorted({key.organization_id for key in publications})},
             "publication": {"$in": list(publications.values())},
             # A claim, its return and a postponement each set another time. The command of a row without `publish_by`,
@@ -86,7 +86,7 @@ def _key(command: SyncDocument) -> MembershipKey:
 def _renewal(command: SyncDocument, request: SyncRequest, opened: Opened) -> UpdateOne:
     key = _key(command)
     return UpdateOne(
-        {"_id": row_id(key.kb_id, key.document_id), "organization_id": key.organization_id},
+        {"_id": row_id(kb_id=key.kb_id, document_id=key.document_id), "organization_id": key.organization_id},
         [
             {
                 "$set": {

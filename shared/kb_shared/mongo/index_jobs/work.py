@@ -20,7 +20,7 @@ async def claim_all(
     Returns:
         Jobs by command. A job that is done, failed, waits for its text, or is held by another worker is absent.
     """
-    wanted = {row_id(command.kb_id, command.document_id): command for command in commands}
+    wanted = {row_id(kb_id=command.kb_id, document_id=command.document_id): command for command in commands}
     of_commands = {
         "_id": {"$in": list(wanted)},
         "organization_id": {"$in": sorted({command.organization_id for command in commands})},
@@ -73,7 +73,7 @@ async def note_alone(database: Database, job: IndexJob) -> None:
     """Note that the holder of the lease works on this job alone: if it dies now, this job is the cause."""
     await database[NAME].update_one(
         {
-            "_id": row_id(job.kb_id, job.document_id),
+            "_id": row_id(kb_id=job.kb_id, document_id=job.document_id),
             "organization_id": job.organization_id,
             "lease_owner": job.lease_owner,
         },
@@ -88,7 +88,7 @@ async def extend(database: Database, jobs: Sequence[IndexJob], *, owner: str, le
     until = {"$add": ["$$NOW", milliseconds(lease)]}
     extended = await database[NAME].update_many(
         {
-            "_id": {"$in": [row_id(job.kb_id, job.document_id) for job in jobs]},
+            "_id": {"$in": [row_id(kb_id=job.kb_id, document_id=job.document_id) for job in jobs]},
             "organization_id": {"$in": list({job.organization_id for job in jobs})},
             "lease_owner": owner,
         },
@@ -113,7 +113,11 @@ async def finish(database: Database, job: IndexJob, session: MongoSession | None
 async def give_back(database: Database, job: IndexJob, *, owner: str, uncount_attempt: bool = False) -> None:
     """Release the job, so that another worker can claim it, or this one for a request that came meanwhile."""
     await database[NAME].update_one(
-        {"_id": row_id(job.kb_id, job.document_id), "organization_id": job.organization_id, "lease_owner": owner},
+        {
+            "_id": row_id(kb_id=job.kb_id, document_id=job.document_id),
+            "organization_id": job.organization_id,
+            "lease_owner": owner,
+        },
         [
             {
                 "$set": {
@@ -207,7 +211,7 @@ async def _close_job(database: Database, job: IndexJob, fields: Row) -> None:
 def _as_claimed(job: IndexJob) -> Row:
     """Build the filter for the row, provided that it was not requested again since the job was claimed."""
     return {
-        "_id": row_id(job.kb_id, job.document_id),
+        "_id": row_id(kb_id=job.kb_id, document_id=job.document_id),
         "organization_id": job.organization_id,
         "token": job.token,
     }

@@ -1,16 +1,16 @@
 """Connects a service to MongoDB and Kafka, and waits until both are ready."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
-from kb_shared import process
 from kb_shared.kafka.bootstrap import create_producer, prepare_topics
 from kb_shared.kafka.producer import Producer
 from kb_shared.mongo import database as mongo
-from kb_shared.mongo import schema
 from kb_shared.mongo.database import Database, mongo_errors
+from kb_shared.mongo.schema import CollectionIndexes, create_indexes
+from kb_shared.service import process
 from kb_shared.settings import CommonSettings
 
 
@@ -24,14 +24,19 @@ class Connections:
 
 @asynccontextmanager
 async def connect(
-    settings: CommonSettings, stop: asyncio.Event, *, note: Callable[[str], None]
+    settings: CommonSettings,
+    stop: asyncio.Event,
+    *,
+    note: Callable[[str], None],
+    collections: Iterable[CollectionIndexes],
 ) -> AsyncIterator[Connections]:
-    """Wait until both answer and all collections and topics exist, then connect. Disconnects at the end.
+    """Wait until both answer and all indexes and topics exist, then connect. Disconnects at the end.
 
     Args:
         settings: addresses and credentials.
         stop: ends the waiting.
         note: called with the reason for each retry.
+        collections: those that the service uses, with their indexes.
 
     Raises:
         Stopped: `stop` was set before both were ready.
@@ -44,7 +49,7 @@ async def connect(
         async def prepare() -> None:
             await prepare_topics(settings)
             with mongo_errors():
-                await schema.ensure(database)
+                await create_indexes(database, collections)
             await producer.start()
 
         if not await process.retry_until_done(stop, prepare, note=note):

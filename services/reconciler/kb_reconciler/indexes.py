@@ -1,0 +1,27 @@
+"""The collections that this service uses, with their indexes, which it creates at its start.
+
+The collections of chunks are not among them: each gets its indexes with its KB.
+"""
+
+from typing import Final
+
+from kb_shared.mongo import (
+    circuits,
+    document_index,
+    document_texts,
+    documents,
+    index_jobs,
+    kb_slots,
+    knowledge_bases,
+)
+from kb_shared.mongo.schema import CollectionIndexes
+
+COLLECTIONS: Final[tuple[CollectionIndexes, ...]] = (
+    (circuits.NAME, circuits.INDEXES),
+    (document_index.NAME, document_index.INDEXES),
+    (document_texts.NAME, document_texts.INDEXES),
+    (documents.NAME, documents.INDEXES),
+    (index_jobs.NAME, index_jobs.INDEXES),
+    (kb_slots.NAME, kb_slots.INDEXES),
+    (knowledge_bases.NAME, knowledge_bases.INDEXES),
+)
