@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,14 +90,30 @@ async def test_what_was_indexed_is_found_again_after_down_and_up(
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
-async def test_the_demo_prints_its_figures_and_leaves_nothing_running(kb: CommandLine) -> None:
+@pytest.mark.timeout(1_800)
+@pytest.mark.parametrize("busy_processes", [0, 2 * (os.cpu_count() or 1)])
+async def test_the_demo_answers_its_questions_and_leaves_nothing_running(kb: CommandLine, busy_processes: int) -> None:
     before = {process.pid for process in psutil.Process().children(recursive=True)}
-    status, figures = await kb.run("demo")
+    with keep_cores_busy(busy_processes):
+        status, figures = await kb.run("demo")
     assert status == 0
-    assert figures["total_s"] < 180
-    assert all(each["run"]["citations"] for each in figures["questions"])
+    first, *others = figures["questions"]
+    # The question of the README, through an agent whose tool has the defaults.
+    assert any(citation["source"].startswith("stamina ") for citation in first["run"]["citations"])
+    assert all(each["run"]["citations"] for each in others)
     assert {process.pid for process in psutil.Process().children(recursive=True)} <= before
+
+
+@contextmanager
+def keep_cores_busy(processes: int) -> Iterator[None]:
+    """Run processes that never wait, as if the machine had much else to do."""
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
 
 
 def _http(base_url: str, kb: CommandLine) -> httpx.AsyncClient:

@@ -230,6 +230,25 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
+        "tags-of-documents-have-no-quota",
+        "services/kb-api/kb_api/document_tags.py",
+        old="            await self._require_quota(organization_id, new=len(new))\n",
+        new="",
+        caught_by=in_file(
+            _LIMITS_OF_API,
+            "test_beyond_the_limit_of_tags_no_document_brings_new_ones_and_those_with_known_tags_are_taken",
+        ),
+    ),
+    Mutant(
+        "large-bodies-are-parsed-on-the-event-loop",
+        "shared/kb_shared/http/routing.py",
+        old="await large_bodies.thread.work(organization_id, validate) if is_large else validate()",
+        new="validate()",
+        caught_by=in_file(
+            "tests/integration/kb_api/test_before_the_body.py", "test_only_large_bodies_are_parsed_in_another_thread"
+        ),
+    ),
+    Mutant(
         "stored-texts-have-no-quota",
         "services/kb-api/kb_api/store_text.py",
         old="    await stored_bytes.require_quota(organization_id)\n",

@@ -59,10 +59,16 @@ class Api:
     async def search(self, kb_id: str, query: str, **options: Any) -> dict[str, Any]:
         return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", body={"query": query, **options})
 
-    async def run(self, kb_id: str, question: str) -> dict[str, Any]:
-        """Ask the chat model of this stack, which searches the knowledge base."""
+    async def create_agent(self, name: str, *, kb_id: str) -> str:
+        """Create an agent with one tool, which searches the knowledge base; all its settings are the defaults."""
+        created = await self._ask("POST", "/agents", body={"name": name})
+        await self._ask("POST", f"/agents/{created['agent_id']}/knowledge-base-tools", body={"kb_id": kb_id})
+        return str(created["agent_id"])
+
+    async def run(self, agent_id: str, question: str) -> dict[str, Any]:
+        """Let an agent answer; it uses the chat model of this stack."""
         return await self._ask(
-            "POST", "/runs", body={"messages": [{"role": "user", "content": question}], "kb_id": kb_id}
+            "POST", "/runs", body={"messages": [{"role": "user", "content": question}], "agent_id": agent_id}
         )
 
     async def wait_until_active(self, kb_id: str) -> None:

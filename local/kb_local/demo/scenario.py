@@ -158,7 +158,11 @@ class DemoScenario:
         return monotonic() - began
 
     async def _ask(self, bases: DemoKnowledgeBases) -> None:
-        self._output.print_step("Asking three questions")
+        self._output.print_step("Asking three questions, each in a search and through an agent")
+        agents = {
+            kb_id: await self._api.create_agent(f"Guide to {name}", kb_id=kb_id)
+            for kb_id, name in ((bases.permissive, PERMISSIVE_NAME), (bases.network, NETWORK_NAME))
+        }
         for question, kb_id, name in zip(
             QUESTIONS,
             (bases.permissive, bases.permissive, bases.network),
@@ -167,7 +171,7 @@ class DemoScenario:
         ):
             found = await self._api.search(kb_id, question, top_k=3)
             self._output.print_results(question, name, results=found["results"])
-            run = await self._api.run(kb_id, question)
+            run = await self._api.run(agents[kb_id], question)
             self._output.print_answer(run)
             self._figures.questions.append(
                 {

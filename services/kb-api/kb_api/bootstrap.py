@@ -10,6 +10,7 @@ from fastapi import FastAPI
 
 from kb_api.admin_key import ensure_admin_key
 from kb_api.create_knowledge_base import KnowledgeBaseCreator
+from kb_api.document_tags import DocumentTags
 from kb_api.indexes import COLLECTIONS
 from kb_api.life_cycle import LifeCycle
 from kb_api.message_limits import MessageLimits
@@ -132,7 +133,12 @@ def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
         api.message_limits,
         RequestLimits(api.database, {"administration": limit_of_administration(api.settings)}),
         KnowledgeBaseCreator(api.settings, api.database, embedder=api.embedder, life_cycle=api.life_cycle),
-        DocumentEventPublisher(api.database, stored_bytes=api.stored_bytes, message_limits=api.message_limits),
+        DocumentEventPublisher(
+            api.database,
+            stored_bytes=api.stored_bytes,
+            document_tags=DocumentTags(api.database, limit=api.settings.max_tags),
+            message_limits=api.message_limits,
+        ),
         ProviderKeys(
             api.database,
             models=models,

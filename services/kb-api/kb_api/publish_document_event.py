@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kb_api import document_revisions
+from kb_api.document_tags import DocumentTags
 from kb_api.may_change import facets_of, may_change
 from kb_api.message_limits import MessageLimits
 from kb_api.source import SOURCE
@@ -37,8 +38,16 @@ class Published:
 class DocumentEventPublisher:
     """Stores document events in the outbox."""
 
-    def __init__(self, database: Database, *, stored_bytes: StoredBytes, message_limits: MessageLimits) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        stored_bytes: StoredBytes,
+        document_tags: DocumentTags,
+        message_limits: MessageLimits,
+    ) -> None:
         self._database = database
+        self._document_tags = document_tags
         self._stored_bytes = stored_bytes
         self._message_limits = message_limits
 
@@ -101,6 +110,8 @@ class DocumentEventPublisher:
                     "unknown-text-ref",
                     "No text is stored under this text_ref for this document; PUT /documents/{document_id}/text first.",
                 )
+        if isinstance(event, OcrCompleted | TagsChanged):
+            await self._document_tags.register(event.organization_id, tag_ids=event.tag_ids)
 
     def _check_size(self, event: DocumentEvent) -> None:
         """Refuse an event that could not be published: Kafka limits the record, the contract its value."""

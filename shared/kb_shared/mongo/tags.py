@@ -79,6 +79,18 @@ async def find_unknown(database: Database, organization_id: str, *, tag_ids: Col
     return set(tag_ids) - {row["tag_id"] async for row in rows}
 
 
+async def find_unregistered(database: Database, organization_id: str, *, tag_ids: Collection[str]) -> set[str]:
+    """Return the `tag_ids` without a row: no event, request or document of the organization has ever named them."""
+    rows = database[NAME].find(
+        {
+            "_id": {"$in": [row_id(TagKey(organization_id, tag_id)) for tag_id in tag_ids]},
+            "organization_id": organization_id,
+        },
+        {"tag_id": 1},
+    )
+    return set(tag_ids) - {row["tag_id"] async for row in rows}
+
+
 async def find_deleted(database: Database, organization_id: str, *, tag_ids: Collection[str]) -> set[str]:
     """Return the `tag_ids` that were deleted."""
     if not tag_ids:

@@ -1,9 +1,11 @@
 """What a request costs before its key is known to be right, and how many there may be at once."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ import pytest
 
 from kb_api.bootstrap import KbApi, create_app
 from kb_shared.errors import RequestError
+from kb_shared.http import routing, strict_json
 from kb_shared.http.admission import Admission, long_running
 from kb_shared.http.large_bodies import LARGE_BYTES, MAX_IN_MEMORY_OF_ORGANIZATION
 from kb_shared.http.routing import MAX_BODY_BYTES, MAX_ERRORS
@@ -80,6 +83,23 @@ async def test_a_large_body_is_taken_as_a_small_one_is(organization: Organizatio
         f"{organization.base}/tags", content=large.replace(b"name", b"nome"), headers=with_key(organization)
     )
     assert [found["field"] for found in wrong.json()["fields"]] == ["name", "nome"]
+
+
+async def test_only_large_bodies_are_parsed_in_another_thread(
+    organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+
+    def parse(body: bytes) -> Any:
+        threads.append(threading.current_thread().name)
+        return strict_json.parse(body)
+
+    monkeypatch.setattr(routing, "strict_json", SimpleNamespace(**{**vars(strict_json), "parse": parse}))
+    tag = httpx.Request("POST", "http://x", json={"tag_id": "x", "name": "X"}).content
+    for body in (tag, b" " * LARGE_BYTES + tag):
+        answer = await organization.http.post(f"{organization.base}/tags", content=body, headers=with_key(organization))
+        assert answer.status_code == 201
+    assert [name.startswith("large-bodies") for name in threads] == [False, True]
 
 
 async def test_a_body_with_very_many_errors_is_refused_without_a_list_of_them(organization: OrganizationClient) -> None:

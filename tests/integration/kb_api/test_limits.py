@@ -8,10 +8,11 @@ import httpx
 import pytest
 
 from kb_api.bootstrap import KbApi, create_app
+from kb_api.document_tags import DocumentTags
 from kb_api.stored_bytes import StoredBytes
-from kb_shared.mongo import document_texts
+from kb_shared.mongo import document_texts, tags
 from kb_shared.mongo.database import Database
-from kb_shared.mongo.keys import DocumentKey
+from kb_shared.mongo.keys import DocumentKey, TagKey
 from tests.integration.kb_api.organization import OrganizationClient
 
 
@@ -81,7 +82,41 @@ async def test_beyond_the_limit_of_tags_none_is_made_and_those_that_are_there_ca
         await small.ok("POST", "/tags", json={"tag_id": tag_id, "name": "T"})
     assert await small.refused("POST", "/tags", json={"tag_id": "c", "name": "T"}) == (409, "quota-exceeded")
     await small.ok("POST", "/tags", json={"tag_id": "b", "name": "Renamed"})
-    await small.tag("seen-on-a-document")
+
+
+async def test_beyond_the_limit_of_tags_no_document_brings_new_ones_and_those_with_known_tags_are_taken(
+    small: OrganizationClient,
+) -> None:
+    document = {"document_name": "D", "upload_date": "2026-01-01T00:00:00Z", "text": "x"}
+    too_many = {**document, "tag_ids": ["a", "b", "c"]}
+    assert await small.refused("PUT", "/documents/d", json=too_many) == (409, "quota-exceeded")
+    await small.ok("PUT", "/documents/d", json={**document, "tag_ids": ["a", "b"]})
+    await small.ok("PUT", "/documents/e", json={**document, "tag_ids": ["b"]})
+    assert await small.refused("PUT", "/documents/f", json={**document, "tag_ids": ["c"]}) == (409, "quota-exceeded")
+    assert await small.refused("PATCH", "/documents/d/tags", json={"tag_ids": ["c"]}) == (409, "quota-exceeded")
+    await small.ok("PATCH", "/documents/d/tags", json={"tag_ids": ["b", "a"]})
+    await small.ok("PATCH", "/documents/d/metadata", json={"metadata": {"n": 1}})
+    assert {tag["tag_id"] for tag in (await small.ok("GET", "/tags"))["tags"]} == {"a", "b"}
+
+
+async def test_a_tag_that_was_deleted_may_be_named_by_documents_beyond_the_limit(
+    small: OrganizationClient, api: KbApi
+) -> None:
+    document = {"document_name": "D", "upload_date": "2026-01-01T00:00:00Z", "text": "x"}
+    await small.ok("PUT", "/documents/d", json={**document, "tag_ids": ["a", "gone"]})
+    gone = TagKey(small.organization_id, "gone")
+    await tags.set_state(api.database, gone, revision=5, deleted=True, name=None)
+    await small.ok("POST", "/tags", json={"tag_id": "b", "name": "T"})
+    await small.ok("PUT", "/documents/d", json={**document, "tag_ids": ["gone"]})
+
+
+async def test_known_tags_of_a_document_are_not_looked_up_again(
+    organization: OrganizationClient, api: KbApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document_tags = DocumentTags(api.database, limit=1)
+    await document_tags.register(organization.organization_id, tag_ids=["a"])
+    monkeypatch.delattr(tags, "find_unregistered")
+    await document_tags.register(organization.organization_id, tag_ids=["a"])
 
 
 async def test_beyond_the_limit_of_stored_bytes_no_text_is_taken_and_other_changes_are(
