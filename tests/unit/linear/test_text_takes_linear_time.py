@@ -183,6 +183,12 @@ def test_four_times_the_text_takes_about_four_times_as_long(function: Function) 
     assert not {shape: found for shape in SHAPES if (found := complaint(function, shape.text))}
 
 
+@pytest.mark.parametrize("function", OF_INDEXING.values(), ids=OF_INDEXING)
+def test_no_function_on_whole_documents_is_quadratic_with_a_small_constant(function: Function) -> None:
+    # Documents are a thousand times as long as a chunk, so that less harm at the length of a chunk is harm there.
+    assert not {shape: found for shape in SHAPES[::4] if (found := complaint(function, shape.text, longest=64_000))}
+
+
 @pytest.mark.parametrize("chunker", CHUNKERS.values(), ids=CHUNKERS)
 def test_chunking_four_times_the_text_takes_about_four_times_as_long(chunker: Function) -> None:
     # That the work of chunkers is linear on text of every script is counted in `chunking/test_work_is_linear.py`.
@@ -191,5 +197,5 @@ def test_chunking_four_times_the_text_takes_about_four_times_as_long(chunker: Fu
 
 @given(mixed)
 def test_no_mixture_of_characters_takes_more_than_linear_time(shape: Shape) -> None:
-    tried = OF_SEARCH | PATTERNS
+    tried = OF_SEARCH | OF_INDEXING | PATTERNS
     assert not {name: found for name, function in tried.items() if (found := complaint(function, shape.text))}
