@@ -1,4 +1,4 @@
-"""How fast a core is right now. Virtual ones change by half from minute to minute, and every figure with them."""
+"""Speed of a core right now. Virtual ones change by half from minute to minute, and every figure with them."""
 
 from time import process_time
 from typing import Final

@@ -44,7 +44,7 @@ async def _measure(folder: Path, options: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _embedding_s(system: System, options: argparse.Namespace) -> float:
-    """How long the server takes for a document's text when it is asked directly."""
+    """Measure how long the server takes for the text of a document."""
     body = {
         "model": f"hash-{options.dims}",
         "input": list(corpus.texts(documents=1, words=options.words)),

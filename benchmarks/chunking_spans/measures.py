@@ -1,4 +1,4 @@
-"""How well the chunks that were found match the passages that answer a question, in tokens."""
+"""Measures of how well the chunks that were found match the passages that answer a question, in tokens."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

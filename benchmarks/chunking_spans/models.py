@@ -1,4 +1,4 @@
-"""What makes vectors here: the words of a text, or the model that comes with the local stack."""
+"""Models that make vectors here: the words of a text, or the model that comes with the local stack."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""How good a ranking is, against judgements."""
+"""Measures of a ranking against judgements."""
 
 import math
 from collections.abc import Sequence

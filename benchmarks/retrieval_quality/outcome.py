@@ -1,4 +1,4 @@
-"""What became of each query, as a file of JSON lines."""
+"""Outcome of each query, as a file of JSON lines."""
 
 import json
 from collections.abc import Sequence

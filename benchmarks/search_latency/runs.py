@@ -1,4 +1,4 @@
-"""What the loop of a run adds to the model's and the searches' own time, as the service itself counts them."""
+"""Time that the loop of a run adds to the time of its model and its searches, as the service counts them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

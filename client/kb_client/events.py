@@ -23,7 +23,7 @@ MAX_REQUEST_BYTES: Final = MAX_EVENT_BYTES + 10_000
 # The client library's 16 KB are less than one event with its text: each would be a request of its own.
 MAX_BATCH_BYTES: Final = 256 * 1024
 AT_ONCE_BYTES: Final = 16 * 1024 * 1024
-"""How much `publish_all` hands to the producer at once, which has a minute to deliver it."""
+"""Number of bytes that `publish_all` hands to the producer at once, which has a minute to deliver it."""
 
 
 class EventTooLarge(ValueError):

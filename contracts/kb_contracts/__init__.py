@@ -1,4 +1,4 @@
-"""What travels between services: CloudEvents 1.0 in JSON. These models are the source of docs/schemas.
+"""Messages between services: CloudEvents 1.0 in JSON. These models are the source of docs/schemas.
 
 Evolve by adding optional fields. Every example under tests/contract/examples must parse for ever.
 """

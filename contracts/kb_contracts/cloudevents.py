@@ -101,7 +101,7 @@ def describe(error: ValidationError) -> str:
 
 
 def _where(location: tuple[int | str, ...]) -> str:
-    """The path of a field. A key that a sender made up may be any text, which is not ours to repeat."""
+    """Return the path of a field, without keys that the sender made up: they may be any text and are not repeated."""
     parts = (str(part) for part in location)
     return ".".join(part if _PLAIN.fullmatch(part) else "?" for part in parts) or "value"
 

@@ -33,7 +33,7 @@ class SyncDocument(Payload):
     document_id: Identifier
     reason: Reason
     force: bool = False
-    """Index even if nothing seems to have changed."""
+    """True to index the document even if nothing seems to have changed."""
 
 
 INDEX_REQUESTS: Final[dict[str, type[SyncDocument]]] = {SyncDocument.TYPE: SyncDocument}

@@ -40,7 +40,7 @@ def _storable_number(number: float) -> float:
 
 Text = Annotated[str, AfterValidator(_storable)]
 Revision = Annotated[StrictInt, AfterValidator(_within_64_bits)]
-"""Any integer that rises with each change of the document; milliseconds will do."""
+"""Revision: any integer that rises with each change of the document; milliseconds will do."""
 TagIds = Annotated[list[Identifier], Field(max_length=MAX_TAGS)]
 MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.-]{1,64}$")]
 
@@ -91,7 +91,7 @@ class OcrCompleted(DocumentEvent):
     text_ref: Annotated[str, Field(max_length=512)] | None = None
     """Reference of a text stored earlier through kb-api for the same organization and document."""
     metadata: Metadata | None = None
-    """Left as it was when absent."""
+    """Field that is left as it was if it is absent."""
     pages: list[Page] = Field(default_factory=list, max_length=20_000)
     content_type: Annotated[str, Field(max_length=128)] | None = None
 
@@ -158,7 +158,7 @@ DOCUMENT_EVENTS: Final[dict[str, type[Payload]]] = {**ABOUT_DOCUMENTS, **ABOUT_T
 
 
 def key_of(event: Payload) -> bytes:
-    """The Kafka key, which keeps what concerns one document or tag in one partition."""
+    """Return the Kafka key, which keeps what concerns one document or tag in one partition."""
     match event:
         case DocumentEvent():
             return f"{event.organization_id}/{event.document_id}".encode()

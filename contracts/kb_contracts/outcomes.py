@@ -1,4 +1,4 @@
-"""What became of documents and KBs (`kb-events`), and what was charged (`kb-usage`)."""
+"""Outcomes of documents and KBs (`kb-events`), and charges (`kb-usage`)."""
 
 from typing import ClassVar, Final, Literal
 
@@ -47,7 +47,7 @@ class DocumentRejected(Payload):
     event_id: str | None = None
     """`id` of the rejected event, as far as it could be read."""
     event_type: str | None = None
-    """Its `type`, likewise."""
+    """Type of the event, as far as it could be read."""
     topic: str | None = None
     """Topic of the record, without the prefix of the deployment."""
     partition: int | None = None
@@ -90,7 +90,7 @@ class BudgetSoftExceeded(Payload):
 
     organization_id: Identifier
     month: str
-    """In UTC, such as `2026-01`."""
+    """Month in UTC, such as `2026-01`."""
     unit: Literal["spu", "usd"]
     soft: float
     """The limit, in this unit."""
@@ -119,7 +119,7 @@ USAGE: Final[dict[str, type[SpuCharged]]] = {SpuCharged.TYPE: SpuCharged}
 
 
 def key_of(outcome: Outcome) -> str:
-    """The Kafka key: what happens in a KB stays in one partition."""
+    """Return the Kafka key: what happens in a KB stays in one partition."""
     if isinstance(outcome, SpuCharged | BudgetSoftExceeded):
         return outcome.organization_id
     return f"{outcome.organization_id}/{outcome.kb_id}"

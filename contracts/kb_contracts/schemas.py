@@ -38,7 +38,7 @@ class _Channel:
     key: str
     types: Iterable[type[Payload]]
     actions: tuple[Literal["send", "receive"], ...]
-    """As this system does them."""
+    """Operations of this system."""
 
 
 _CHANNELS: Final = (
@@ -89,7 +89,7 @@ class _WithoutTitles(GenerateJsonSchema):
 
 
 def json_schemas() -> dict[str, dict[str, Any]]:
-    """The schema of each message, envelope included, by type."""
+    """Return the schema of each message, envelope included, by type."""
     payloads = {payload.TYPE: payload for channel in _CHANNELS for payload in channel.types}
     return {name: _schema(payload) for name, payload in sorted(payloads.items())}
 
@@ -185,7 +185,7 @@ def _kafka(topic: Topic) -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """Text by file name."""
+    """Return the text of each file by its name."""
     documents = {f"{name}.json": schema for name, schema in json_schemas().items()} | {ASYNCAPI_FILE: asyncapi()}
     return {name: json.dumps(document, indent=2, ensure_ascii=False) + "\n" for name, document in documents.items()}
 

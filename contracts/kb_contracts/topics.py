@@ -9,7 +9,7 @@ from typing import Final
 class Topic:
     name: str
     partitions: int
-    """Never changed once in use: keys would move."""
+    """Number of partitions. It never changes once the topic is in use, because keys would move."""
     retention: timedelta
     max_message_bytes: int = 1_048_576
 

@@ -12,11 +12,12 @@ from kb_local.errors import UnusablePort
 LOOPBACK = "127.0.0.1"
 LAST_PORT = 65535
 NO_TLS: Final = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-"""For clients of servers on this machine. Without it httpx reads all certificates for each client: 30 ms of the CPU."""
+"""TLS setting for clients of servers on this machine. Without it, httpx reads all certificates for each client: 30 ms
+of CPU."""
 
 
 _RANGE: Final = range(20_000, 32_000)
-"""Below the ephemeral ports of outgoing connections (Linux from 32768, macOS from 49152), which on a busy machine
+"""Ports below the ephemeral ports of outgoing connections (Linux from 32768, macOS from 49152), which on a busy machine
 would often take a port between the moment it is found free and the moment a server listens there."""
 
 

@@ -73,7 +73,7 @@ class SearchNodeProcess(PythonServer):
 
     @property
     def uri(self) -> str:
-        """This node alone, also where it is one of several."""
+        """Return the address of this node alone, also if it is one of several."""
         return f"mongodb://{self.address}/?directConnection=true"
 
     def _arguments(self) -> Sequence[str]:

@@ -75,12 +75,12 @@ class ReplicaSet:
 
     @property
     def addresses(self) -> list[str]:
-        """`host:port` of each member."""
+        """Return `host:port` of each member."""
         return [member.address for member in self.members]
 
     @property
     def uri(self) -> str:
-        """The set itself, without search."""
+        """Return the set itself, without search."""
         return f"mongodb://{','.join(self.addresses)}/?replicaSet={REPLICA_SET}"
 
     def member(self, name: str) -> Mongod:

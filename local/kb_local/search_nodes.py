@@ -53,7 +53,7 @@ class SearchNodes:
 
     @property
     def uri(self) -> str:
-        """The deployment with search."""
+        """Return the deployment with search."""
         if len(self.nodes) == 1:
             return self.nodes[0].uri
         return f"mongodb://{','.join(node.address for node in self.nodes)}/?replicaSet={self._set_name}"

@@ -17,7 +17,7 @@ from kb_local.progress_deadline import ProgressDeadline
 POLL_INTERVAL_S = 0.02
 CPU_STEP_S = 5.0
 MOST_CPU_OF_A_START_S = 120.0
-"""More is no progress: it goes in circles."""
+"""Limit of CPU seconds that count as progress during a start."""
 
 
 async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: float) -> bool:
@@ -48,7 +48,7 @@ class Server(ABC):
     """
 
     start_timeout_s = 300.0
-    """How long a start may take in which the process does next to nothing."""
+    """Time limit of a start in which the process does next to nothing."""
 
     def __init__(self, name: str, *, port: int, log: Path) -> None:
         self.name = name
@@ -140,7 +140,7 @@ class Server(ABC):
 
     @property
     def pid(self) -> int:
-        """The process id, of the last run if it has ended."""
+        """Return the process id, of the last run if it has ended."""
         return self._launched_child.pid
 
     @property
@@ -159,7 +159,7 @@ class Server(ABC):
 
     @property
     def returncode(self) -> int | None:
-        """How the last run ended, negative for a signal; None while it runs or before the first."""
+        """Return the exit status of the last run, negative for a signal; None while it runs or before the first run."""
         return None if self._child is None else self._child.poll()
 
     async def stop(self, *, timeout_s: float = 60.0) -> int:
@@ -173,7 +173,7 @@ class Server(ABC):
         return self.returncode or 0
 
     async def kill(self) -> None:
-        """SIGKILL, and wait until the process is gone."""
+        """Send SIGKILL, and wait until the process is gone."""
         self._is_wanted = False
         if self.running:
             self._launched_child.send_signal(signal.SIGKILL)
@@ -185,7 +185,7 @@ class Server(ABC):
         return self.returncode or 0
 
     async def pause(self) -> None:
-        """SIGSTOP: its connections stay open and, from the return on, nothing answers, as on a frozen machine."""
+        """Send SIGSTOP: connections stay open, but nothing answers after this returns, as on a frozen machine."""
         self.paused = True
         self._launched_child.send_signal(signal.SIGSTOP)
         await poll_until(self._is_stopped, timeout_s=math.inf)

@@ -120,23 +120,23 @@ class Stack:
 
     @property
     def base_url(self) -> str:
-        """The one address of all HTTP."""
+        """Return the one address of all HTTP services."""
         assert self.gateway is not None, "the stack has not been started"
         return self.gateway.url
 
     @property
     def mongo_uri(self) -> str:
-        """MongoDB as the services see it, with Atlas search."""
+        """Return the URI of MongoDB as the services see it, with Atlas search."""
         return self._mongo_uri
 
     @property
     def mongod_uri(self) -> str:
-        """MongoDB without the search node in between; the same where there is none."""
+        """Return the URI of MongoDB without the search node in between; the same one if there is no search node."""
         return self._mongod_uri
 
     @property
     def kafka(self) -> str:
-        """The bootstrap server."""
+        """Return the bootstrap server."""
         if self.broker is not None:
             return self.broker.bootstrap
         assert isinstance(self._given_kafka, str), "the stack has not been started"
@@ -144,7 +144,7 @@ class Stack:
 
     @property
     def kafka_connection(self) -> KafkaConnection:
-        """The bootstrap server and, for a cluster that was given, the security settings."""
+        """Return the bootstrap server and, for a cluster that was given, the security settings."""
         return KafkaConnection.from_environment({**self._env, "KB_KAFKA": self.kafka})
 
     @property
@@ -156,7 +156,7 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The settings that every service gets."""
+        """Return the settings that every service gets."""
         secrets = self.home.read_secrets()
         return {
             **LOCAL_DEFAULTS,
@@ -179,7 +179,7 @@ class Stack:
 
     @property
     def api_key(self) -> str:
-        """The first admin key of `organization_id`."""
+        """Return the first admin key of `organization_id`."""
         return self.environment["KB_BOOTSTRAP_ADMIN_KEY"]
 
     @property
@@ -236,11 +236,11 @@ class Stack:
         return service
 
     async def stop_service(self, name: str) -> int:
-        """SIGTERM one service, wait for its end and return its exit status."""
+        """Send SIGTERM to a service, wait for its end, and return its exit status."""
         return await self.services[name].stop()
 
     async def kill(self, name: str) -> None:
-        """SIGKILL a server or service by its name, such as `mongod` or `kb_indexer`."""
+        """Send SIGKILL to a server or service by its name, such as `mongod` or `kb_indexer`."""
         await self.server(name).kill()
 
     def server(self, name: str) -> Server:

@@ -114,7 +114,7 @@ class Home:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Be the only supervisor of this folder; the lock ends with the process.
+        """Become the only supervisor of this folder; the lock ends with the process.
 
         Raises:
             UnusableHome: another one runs.

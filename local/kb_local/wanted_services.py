@@ -1,4 +1,4 @@
-"""Which services a stack runs, as `KB_LOCAL_SERVICES` names them."""
+"""Services that a stack runs, as `KB_LOCAL_SERVICES` names them."""
 
 import importlib.util
 import re

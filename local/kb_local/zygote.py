@@ -113,7 +113,7 @@ class Zygote(Server):
         return self._forked.pop()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Ask the zygote process for something; `zygote_process` says for what."""
+        """Send a request to the zygote process; `zygote_process` lists them."""
         if self._connection is None:
             raise self._died()
         try:

@@ -41,9 +41,10 @@ class CommonSettings(BaseSettings):
     kafka_replication_factor: int | None = None
     """Replication factor of topics that a service creates; default 3, or the number of brokers if that is lower."""
     kafka_idempotence: bool = True
-    """Idempotent producer. False only for a broker that does not support it, such as the local one."""
+    """True if the producer is idempotent. False only for a broker that does not support it, such as the local one."""
     kafka_leave_group: bool = True
-    """Leaving of consumer groups at the end. False only for a broker whose groups then fail, such as the local one."""
+    """True if consumers leave their groups at the end. False only for a broker whose groups then fail, such as the
+    local one."""
     kafka_session_timeout_ms: int = 30_000
     kafka_fetch_max_wait_ms: int = 500
     http_host: str = "127.0.0.1"
@@ -135,7 +136,7 @@ class ChatSettings(EmbeddingSettings):
     chat_timeout_s: float = 60.0
     """Time limit of one call, until the end of its answer."""
     chat_patience_s: float = 10.0
-    """How long a call is repeated while its provider fails, and how long it waits for the limits of its model."""
+    """Time for which a call is repeated while its provider fails, or waits for the limits of its model."""
     chat_models: Annotated[tuple[str, ...] | None, NoDecode] = None
     """Names or patterns, joined by commas, of the chat models that organizations may use; None: all."""
 

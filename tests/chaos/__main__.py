@@ -116,7 +116,7 @@ class Runs:
     results: Path | None
     logs: Path | None
     found: int = 0
-    """How many of them found something."""
+    """Count of those that found something."""
 
     async def at_once(self, number: int) -> None:
         async with asyncio.TaskGroup() as group:

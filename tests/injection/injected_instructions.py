@@ -57,7 +57,7 @@ class InjectedInstructions:
     is_endless: bool
     """True if the calls are to be made as long as the model is asked."""
     times: int
-    """How often each is to be done at once."""
+    """Number of times that each is to be done at once."""
 
 
 def find_instructions(*texts: str) -> InjectedInstructions:

@@ -67,7 +67,7 @@ class RebalanceStorm:
 
 @dataclass
 class Commits:
-    """When the groups of the indexer committed."""
+    """Times at which the groups of the indexer committed."""
 
     gaps_s: list[float] = field(default_factory=list)
 

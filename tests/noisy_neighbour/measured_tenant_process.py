@@ -49,7 +49,7 @@ class CallerConfig:
 
 @dataclass(slots=True)
 class Calls:
-    """How the calls of some time went."""
+    """Outcomes of the calls of some time."""
 
     search_s: list[float] = field(default_factory=list)
     publish_s: list[float] = field(default_factory=list)

@@ -7,7 +7,7 @@ MOST = 32
 SHARPEST = 0.125
 
 ends = st.one_of(st.none(), st.floats(0, 1_000))
-"""How long work took; None: it was given up."""
+"""Duration of work; None if it was given up."""
 
 
 def limit(*, first: int = 4, doubling: bool = True) -> AdaptiveLimit:

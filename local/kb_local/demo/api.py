@@ -1,4 +1,4 @@
-"""What the demo asks of the system over HTTP, as any client would."""
+"""HTTP calls of the demo, as any client would make them."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from kb_local.errors import LocalStackError
 from kb_local.progress_deadline import ProgressDeadline
 
 NO_PROGRESS_TIMEOUT_S: Final = 180.0
-"""How long the demo waits while nothing comes of it: a busy machine may take as long as it needs."""
+"""Time that the demo waits without progress: a busy machine may take as long as it needs."""
 
 
 class DemoFailed(LocalStackError):

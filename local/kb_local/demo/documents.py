@@ -33,7 +33,7 @@ class LibraryDocument:
 
 
 def installed_libraries() -> list[LibraryDocument]:
-    """The first 6,000 characters of up to 120 descriptions, by name."""
+    """Return the first 6,000 characters of up to 120 descriptions, by name."""
     found = {document.document_id: document for each in distributions() if (document := _document(each)) is not None}
     return [found[document_id] for document_id in sorted(found)][:MOST_DOCUMENTS]
 

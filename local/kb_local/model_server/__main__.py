@@ -13,7 +13,7 @@ from kb_shared.http.keep_alive import KEEP_ALIVE_S
 
 
 def main() -> None:
-    """Serve, having printed the base URL; on port 0 the system chooses one."""
+    """Print the base URL, then serve; on port 0 the system chooses a port."""
     options = _options()
     # uvicorn raises the signal again after its clean stop; this makes that, and one before it serves, an exit 0.
     for stop in (signal.SIGTERM, signal.SIGINT):

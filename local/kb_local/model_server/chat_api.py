@@ -57,11 +57,11 @@ class ChatRequest(BaseModel):
         return sum(len(text_of(message).split()) for message in self.messages)
 
     def last(self, role: str) -> str:
-        """The text of the last message of a role; "" if there is none."""
+        """Return the text of the last message of a role; "" if there is none."""
         return next((text_of(each) for each in reversed(self.messages) if each.get("role") == role), "")
 
     def after_last(self, role: str) -> list[dict[str, Any]]:
-        """The messages that follow the last one of a role."""
+        """Return the messages that follow the last one of a role."""
         positions = [number for number, each in enumerate(self.messages) if each.get("role") == role]
         return self.messages[positions[-1] + 1 :] if positions else list(self.messages)
 
@@ -95,7 +95,7 @@ class ChatReply:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     is_cut: bool = False
-    """It had come to the end of what it may say."""
+    """True if the answer reached its limit of tokens."""
 
     @property
     def finish_reason(self) -> str:
@@ -113,7 +113,7 @@ class ChatReply:
 
 
 def chat_body(model: str, reply: ChatReply) -> dict[str, Any]:
-    """The whole answer."""
+    """Return the whole answer."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text}
     if reply.tool_calls:
         message["tool_calls"] = [call.body() for call in reply.tool_calls]
@@ -133,7 +133,7 @@ def encoded(body: dict[str, Any]) -> str:
 
 
 def chat_events(request: ChatRequest, reply: ChatReply) -> Iterator[str]:
-    """The same answer as server-sent events: a few words at a time, then the calls, the end, and the usage if asked."""
+    """Return the same answer as server-sent events: a few words each, then calls, end, and usage if asked."""
     yield _event(request.model, {"role": "assistant", "content": ""})
     for piece in _pieces(reply.text or ""):
         yield _event(request.model, {"content": piece})

@@ -38,7 +38,7 @@ _STOP_WORDS = frozenset(
 @dataclass(frozen=True, slots=True)
 class Quote:
     citation: str
-    """Such as `[1]`, as the passage came; "" of a document, which is not cited."""
+    """Mark such as `[1]`, as it came with the passage; "" for a document, which is not cited."""
     text: str
 
 
@@ -90,7 +90,7 @@ def _data_in(content: str) -> Any:
 
 
 def best_quotes(question: str, passages: Sequence[Quote]) -> list[Quote]:
-    """The sentences that share most with the question, a word counting more the rarer it is in the passages."""
+    """Return the sentences that share most with the question, a word counting more the rarer it is in the passages."""
     wanted = set(_words(question))
     sentences = list(dict.fromkeys(chain.from_iterable(map(_sentences, passages))))
     seen_in = Counter(chain.from_iterable(set(_words(each.text)) for each in sentences))

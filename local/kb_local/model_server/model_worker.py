@@ -16,7 +16,7 @@ from kb_shared.concurrency.concurrent_tasks import run_all_or_cancel
 
 TEXTS_TOKENIZED_AT_ONCE = 64
 NICENESS_OF_FURTHER_THREADS = 5
-"""Added to that of the process: on a busy core it makes such a thread's share a quarter instead of a half."""
+"""Niceness that is added to that of the process: the share of a busy core is a quarter instead of a half."""
 
 Given = TypeVar("Given")
 Result = TypeVar("Result")
@@ -29,7 +29,7 @@ class ModelWorker:
     """
 
     def __init__(self, model: type[TextModel], *, threads: int | None = None) -> None:
-        """Begin nothing yet.
+        """Prepare a worker that loads its model later.
 
         Args:
             model: loaded once for all threads.

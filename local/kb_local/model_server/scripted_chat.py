@@ -28,7 +28,7 @@ class ScriptedCall(BaseModel):
     name: str
     arguments: str
     id: str | None = None
-    """None: one that was not given before."""
+    """Id of the call; None: an id that was not given before."""
 
 
 class ScriptedAnswer(BaseModel):
@@ -43,22 +43,22 @@ class ScriptedAnswer(BaseModel):
     text: str | None = None
     tool_calls: list[ScriptedCall] = []
     obey: bool = False
-    """Make the calls in the messages since the last answer: `CALL <name> <arguments> END`, anywhere in the result of a
-    tool or the message of a user."""
+    """True to make the calls in the messages since the last answer: `CALL <name> <arguments> END`, anywhere in the
+    result of a tool or the message of a user."""
     status: int | None = Field(default=None, ge=400, le=599)
     code: str | None = None
     """Code of the error."""
     retry_after_s: float | None = Field(default=None, ge=0)
     delay_s: float = Field(default=0.0, ge=0)
-    """Before the answer, or until `release` is called."""
+    """Seconds before the answer. It ends when `release` is called."""
     stall_s: float = Field(default=0.0, ge=0)
-    """In the middle of a streamed answer."""
+    """Seconds of a pause in the middle of a streamed answer."""
     cut: bool = False
     """End a streamed answer in the middle, without a word."""
     is_too_long: bool = False
     """The answer came to the end of what may be said: its reason to finish is `length`."""
     garbage: bool = False
-    """Answer 200 with a body that is not a chat completion."""
+    """True for an answer with status 200 and a body that is not a chat completion."""
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
@@ -79,7 +79,7 @@ class _Running:
     calls: int = 0
     releases: int = 0
     left: int = 0
-    """Answers whose caller did not wait for their end."""
+    """Number of answers whose caller did not wait for their end."""
 
 
 class ScriptedChat:
@@ -142,7 +142,7 @@ class ScriptedChat:
     async def events(
         self, request: ChatRequest, turn: ScriptedAnswer, *, is_disconnected: Callable[[], Awaitable[bool]]
     ) -> AsyncIterator[str]:
-        """The streamed answer, with what goes wrong in its middle."""
+        """Return the streamed answer, with what goes wrong in its middle."""
         events = list(chat_events(request, self.reply(request, turn)))
         middle = len(events) // 2
         for event in events[:middle]:

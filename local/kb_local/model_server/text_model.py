@@ -1,4 +1,4 @@
-"""What the models that read texts have in common."""
+"""Common parts of the models that read texts."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Protocol, Self

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("kb_local.search_node")
 
 _COLLECT_AFTER: Final = 10_000
-"""Allocations after which Python collects garbage; with the default of 700, it finds almost none."""
+"""Number of allocations after which Python collects garbage; with the default of 700, it finds almost none."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

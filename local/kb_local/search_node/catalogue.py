@@ -296,7 +296,7 @@ class Catalogue:
                 self._forget_and_remove(index)
 
     def _on_gap(self) -> None:
-        """Changes may have been missed: build everything again; what was built serves meanwhile."""
+        """Build everything again, because changes may have been missed; what was built serves meanwhile."""
         log.warning("feed.gap indexes=%d", len(self._table.all))
         for index in self._table.all:
             self._builds.rebuild(index)

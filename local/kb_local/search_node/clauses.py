@@ -1,4 +1,4 @@
-"""What a `$search` stage asks for, as a tree of clauses."""
+"""The query of a `$search` stage as a tree of clauses."""
 
 import re
 from dataclasses import dataclass

@@ -124,7 +124,7 @@ def _snowball(source: Arguments) -> TokenFilter:
 
 
 def _regex(source: Arguments) -> TokenFilter:
-    """Patterns are Java's, of which most are Python's too; references to groups are written otherwise."""
+    """Translate a pattern of Java: most are valid in Python, but references to groups differ."""
     pattern, replacement = source.required("pattern"), source.required("replacement")
     matches = source.choice("matches", ("all", "first"), default="")
     if not isinstance(pattern, str) or not isinstance(replacement, str) or not matches:

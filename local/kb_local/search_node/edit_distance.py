@@ -1,4 +1,4 @@
-"""How many edits make one term another, for thousands of terms at once."""
+"""Number of edits between a term and thousands of others, computed at once."""
 
 from collections.abc import Sequence
 

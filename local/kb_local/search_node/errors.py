@@ -17,7 +17,7 @@ class CommandError(Exception):
 
 
 def search_error(message: str) -> CommandError:
-    """A query that the search process refused: Atlas wraps its text and has no better code than 8."""
+    """Build the error of a query that the search process refused. Atlas wraps its text, too, and uses code 8."""
     return CommandError(8, "UnknownError", f"PlanExecutor error during aggregation :: caused by :: {message}")
 
 

@@ -1,4 +1,4 @@
-"""What a search finds: ids and scores, for mongod to fetch the documents."""
+"""Hits of a search: ids and scores, for mongod to fetch the documents."""
 
 from typing import Any, NamedTuple
 

@@ -1,4 +1,4 @@
-"""Which rows of a text index a clause matches, and how well, put together as Lucene's queries do it."""
+"""Matches a clause with the rows of a text index and scores them, combined as Lucene's queries do it."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
@@ -38,7 +38,7 @@ class Searchable(Protocol):
 
     @property
     def live(self) -> Mask:
-        """For each row whether it still counts."""
+        """Return for each row whether it still counts."""
 
     def text_fields(self, path: TextPath) -> Sequence[tuple[TextField, Callable[[str], Terms]]]:
         """Return the fields of a path, each with what analyzes a query for it."""

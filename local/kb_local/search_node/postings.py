@@ -1,4 +1,4 @@
-"""Which rows hold which filter value: an inverted index for each declared filter path."""
+"""Inverted indexes: the rows with each filter value, for each declared filter path."""
 
 import operator
 from collections.abc import Callable, Iterable, Mapping

@@ -1,4 +1,4 @@
-"""When a committed change becomes searchable: at once, or late and in pieces as on a real deployment."""
+"""Delays until a committed change is searchable: none, or late and in pieces as on a real deployment."""
 
 import random
 from collections import deque
@@ -21,7 +21,7 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """How late the node is on purpose.
+    """Delay of the node on purpose.
 
     Args:
         lag_s: the age at which a change can be found.
@@ -51,7 +51,7 @@ class RefreshQueue:
 
     @property
     def deletions(self) -> int:
-        """How many of them take a document away."""
+        """Count the changes that take a document away."""
         return sum(change.document is None for change in self._waiting)
 
     def push(self, change: RowChange) -> None:

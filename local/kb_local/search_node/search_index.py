@@ -45,7 +45,7 @@ class SearchIndex:
 
     @property
     def status(self) -> str:
-        """While an update is built: BUILDING, although the old definition can be queried."""
+        """Return the status. During an update it is BUILDING, although the old definition can be queried."""
         if self.staged is None:
             return _status(self.main) if self.main is not None else GenerationState.PENDING
         if self.staged.state is GenerationState.FAILED or (

@@ -1,4 +1,4 @@
-"""How often a text has a phrase whose words may be moved, as Lucene's SloppyPhraseMatcher counts it."""
+"""Counts a phrase whose words may be moved in a text, as Lucene's SloppyPhraseMatcher does."""
 
 import heapq
 from collections.abc import Sequence

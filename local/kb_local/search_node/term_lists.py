@@ -1,4 +1,4 @@
-"""Which rows have a term, and how often: sorted runs that are merged as they grow, like a log-structured tree's.
+"""Rows of each term with its frequency: sorted runs that are merged as they grow, as in a log-structured tree.
 
 A list of its own for each term would be searched faster, but made a hundred times slower: most terms are rare.
 """

@@ -40,7 +40,7 @@ class NumberField:
 
 @dataclass(frozen=True, slots=True)
 class DocumentMapping:
-    """How the fields of a document are indexed; those not named, by their types when it is dynamic."""
+    """Mapping of the fields of a document; if it is dynamic, other fields are indexed by their types."""
 
     dynamic: bool = False
     fields: Mapping[str, "FieldMapping"] = field(default_factory=dict)
@@ -79,11 +79,11 @@ class TextDefinition:
     analyzer: str | None = field(compare=False)
     search_analyzer: str | None = field(compare=False)
     custom: Mapping[str, Analyzer] = field(compare=False)
-    """Analyzers of its own."""
+    """Custom analyzers of the definition."""
 
     @property
     def top_fields(self) -> list[str] | None:
-        """The fields of a document that indexing needs; None for all."""
+        """Return the fields of a document that indexing needs; None for all."""
         return None if self.mapping.dynamic else list(self.mapping.fields)
 
     def index_analyzer(self, of: StringField) -> Analyzer:

@@ -18,7 +18,7 @@ UNSUPPORTED_SWITCHES = ("returnStoredSource", "scoreDetails")
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How matches are counted: exactly, or exactly only up to a threshold."""
+    """Count of matches: exact, or exact only up to a threshold."""
 
     exact: bool = False
     threshold: int = DEFAULT_THRESHOLD

@@ -63,7 +63,7 @@ class VectorColumn:
         return scores
 
     def _score(self, vectors: NDArray[np.float32], query: Vector) -> NDArray[np.float32]:
-        """Lucene's functions, whose scores are what Atlas returns."""
+        """Compute the scores by Lucene's functions, as Atlas does."""
         if self.field.similarity == "euclidean":
             difference = vectors - query
             scores: NDArray[np.float32] = 1 / (1 + np.einsum("ij,ij->i", difference, difference))

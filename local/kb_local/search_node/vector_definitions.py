@@ -37,7 +37,7 @@ class VectorDefinition:
 
     @property
     def top_fields(self) -> list[str]:
-        """The fields of a document that indexing needs."""
+        """Return the fields of a document that indexing needs."""
         return list(dict.fromkeys(path.split(".")[0] for path in (*self.vectors, *self.filters)))
 
 

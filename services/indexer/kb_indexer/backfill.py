@@ -61,7 +61,7 @@ class BackfillRunner:
                 await asyncio.sleep(poll_pause_s(_PAUSE_S, poll_took_s=monotonic() - began))
 
     async def turn(self) -> bool:
-        """One stretch of each scan there is; False if none could move on."""
+        """Work on one stretch of each scan; return False if none could advance."""
         moved = False
         seen: list[str] = []
         while (
@@ -138,7 +138,7 @@ class BackfillRunner:
 
 
 async def _candidates(database: Database, scan: Backfill, kb: KnowledgeBase, *, limit: int) -> list[str]:
-    """The next documents of the scan's phase."""
+    """Return the next documents of the scan's phase."""
     match scan.phase:
         case Phase.DOCUMENTS:
             tagged = documents.iterate_with_tags(

@@ -30,7 +30,7 @@ class DeletedKnowledgeBases:
 
     @asynccontextmanager
     async def interrupting(self, kb: KnowledgeBase) -> AsyncIterator[None]:
-        """Work for `kb` within this until it is deleted. Calls to its provider are cancelled with its last work.
+        """Work for `kb` in the block until it is deleted. Calls to its provider are cancelled with its last work.
 
         Raises:
             StaleDecision: the KB was deleted.

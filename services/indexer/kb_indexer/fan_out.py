@@ -113,7 +113,7 @@ class FanOut:
                 await self._tag_event(envelope, event)
 
     async def _tag_event(self, envelope: Envelope, event: TagUpserted | TagDeleted) -> None:
-        """Changes no document: a KB that names a deleted tag shows it as dead."""
+        """Store the state of a tag. No document changes: a KB that names a deleted tag shows it as dead."""
         revision = event.revision if event.revision is not None else int(envelope.time.timestamp() * 1000)
         await tags.set_state(
             self._database,

@@ -27,7 +27,7 @@ _GIVE_UP_S: Final = 55.0
 _AT_ONCE: Final = 8
 _SAMPLED_EVERY_S: Final = 1.0
 _WATCHED_AT_MOST: Final = 64
-"""Beyond, the TTL deletes what was retired."""
+"""Greatest number of probes. The chunks of other documents are deleted by the TTL index."""
 
 log = structlog.get_logger()
 

@@ -7,8 +7,8 @@ class IndexerSettings(EmbeddingSettings):
     max_in_flight: int = 32
     """Documents worked on at once at most; the bulk lane gets what the live one leaves, at least a tenth."""
     job_lease_s: float = 15.0
-    """After a crash of its worker a document or a scan is taken up again within this and a sweep."""
+    """Length of a lease. After a crash of its worker, a document or scan waits for this time and for a sweep."""
     sweep_interval_s: float = 1.0
     max_documents_of_knowledge_base: int = Field(default=1_000_000, ge=0)
-    """0, here and below: no limit."""
+    """Greatest number of documents of a KB. 0, here and below, means no limit."""
     max_chunks_of_knowledge_base: int = Field(default=5_000_000, ge=0)

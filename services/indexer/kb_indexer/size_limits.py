@@ -11,7 +11,7 @@ from kb_shared.mongo.keys import MembershipKey
 from kb_shared.mongo.knowledge_bases import KnowledgeBase
 
 COUNTED_FOR_S: Final = 5.0
-"""How long a count is used: a KB can exceed its limit by the work of a few seconds."""
+"""Time for which a count is used: a KB can exceed its limit by the work of a few seconds."""
 _MOST_KNOWN: Final = 10_000
 _WHAT_TO_DO: Final = "Raise the limit or take documents away, then POST .../retry-failed."
 
@@ -26,7 +26,7 @@ class SizeLimits:
     """Checks the limits. One for a process."""
 
     def __init__(self, database: Database, *, max_documents: int, max_chunks: int) -> None:
-        """Wire it; 0 is no limit."""
+        """Construct it; 0 is no limit."""
         self._database = database
         self._max_documents = max_documents
         self._max_chunks = max_chunks

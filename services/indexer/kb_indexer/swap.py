@@ -173,7 +173,7 @@ async def pause_job(database: Database, job: IndexJob) -> bool:
 
 @contextmanager
 def _count_outcome(swap: _Swap) -> Iterator[None]:
-    """Count how the transaction within this ends, and log how often its chunks were written for nothing."""
+    """Count how the transaction of the block ends, and log how often its chunks were written for nothing."""
     committed = 0
     try:
         yield

@@ -80,7 +80,7 @@ class SyncDocumentHandler:
         size_limits: SizeLimits,
         lifetime_s: float = TRANSACTION_LIFETIME_S,
     ) -> None:
-        """Wire it; `lifetime_s` is after how long MongoDB ends a transaction."""
+        """Construct it; `lifetime_s` is after how long MongoDB ends a transaction."""
         self._database = database
         self._state_reader = state_reader
         self._embedder = embedder
@@ -257,7 +257,7 @@ class SyncDocumentHandler:
 
     @asynccontextmanager
     async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
-        """Swap within this, holding the lease. Documents that share a slot follow each other instead of conflicting."""
+        """Hold the lease for a swap in the block. Documents that share a slot follow each other and do not conflict."""
         async with (
             self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
             self._leases.for_swap(job),

@@ -73,7 +73,7 @@ class SyncFailures:
 
     @asynccontextmanager
     async def requeue_or_fail(self, job: IndexJob) -> AsyncIterator[None]:
-        """Work on `job` within this: whatever the work raises ends here, and decides what becomes of the job."""
+        """Work on `job` in the block: whatever the work raises ends here, and decides what becomes of the job."""
         try:
             with self._load.noticing_overload(), mongo_errors():
                 yield

@@ -103,7 +103,7 @@ class KbApi:
 
 
 def create_app(api: KbApi, *, ready: Ready | None = None) -> FastAPI:
-    """Wire the routes to the parts of the service."""
+    """Connect the routes to the parts of the service."""
     app = application.create_app(
         "Knowledge bases",
         api.settings,

@@ -27,7 +27,7 @@ from kb_shared.text import text_normalization
 
 # As in the indexer's chunkers; a test compares them.
 MIN_OWN_TOKENS: Final = 16
-"""Least number of tokens of a chunk beside the overlap."""
+"""Smallest number of tokens of a chunk beside the overlap."""
 HEADING_TOKENS: Final = 64
 """Greatest number of tokens of headings that are embedded with a chunk, in addition to `chunk_size`."""
 LATE: Final = "late"

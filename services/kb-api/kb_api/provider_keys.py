@@ -33,7 +33,7 @@ class ProviderKeys:
     def __init__(
         self, database: Database, *, models: OrganizationModels, key_ring: KeyRing | None, allow_private: bool
     ) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
             key_ring: seals the keys; None if this deployment stores none.

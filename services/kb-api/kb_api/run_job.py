@@ -22,7 +22,7 @@ CANCELLABLE: Final = frozenset({Kind.REINDEX, Kind.RETRY_FAILED})
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
-    """How far a job has come, in documents."""
+    """Progress of a job, in documents."""
 
     job: Backfill
     status: JobStatus
@@ -31,13 +31,13 @@ class JobProgress:
     """Number of documents of `total` that are indexed, removed or failed by now."""
     failed: int
     eta_s: float | None
-    """None while nothing is done yet, and when it is over."""
+    """Estimated seconds until the end; None while nothing is done yet, and when the job is over."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStart:
     job: Backfill | None
-    """None: there is nothing to do."""
+    """Job that runs now; None if there is nothing to do."""
     is_new: bool
 
 

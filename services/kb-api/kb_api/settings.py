@@ -11,7 +11,7 @@ class ApiSettings(EmbeddingSettings, HttpSettings):
     default_chunk_size: int = 512
     default_chunk_overlap: int = 128
     max_knowledge_bases: int = 20
-    """An organization may have: each takes two search indexes, of which a cluster has few."""
+    """Greatest number of KBs of an organization: each takes two search indexes, of which a cluster has few."""
     max_chunks_per_document: Annotated[int, Field(ge=1, le=1_000_000)] = 2_000
     """Limit of every KB; a KB can only set a lower one."""
     max_text_bytes: int = 20_000_000

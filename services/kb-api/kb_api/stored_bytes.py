@@ -27,7 +27,7 @@ class StoredBytes:
     """Counts the bytes of each organization; there is one for a process."""
 
     def __init__(self, database: Database, *, limit: int) -> None:
-        """Wire it. A limit of 0 means no limit."""
+        """Construct it. A limit of 0 means no limit."""
         self._database = database
         self._limit = limit
         self._known: BoundedCache[str, _Counted] = BoundedCache(_MOST_KNOWN)

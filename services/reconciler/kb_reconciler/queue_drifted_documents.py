@@ -75,7 +75,7 @@ async def _queue_kb(
 
 
 Scan = Callable[[Database, KnowledgeBase, str | None], Awaitable[list[str]]]
-"""Reads ids of documents that may concern a KB, in order, after a given id."""
+"""Function that reads ids of documents that may concern a KB, in order, after a given id."""
 
 
 async def _read_pages(scan: Scan, database: Database, kb: KnowledgeBase) -> AsyncIterator[list[str]]:

@@ -13,7 +13,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.majority import majority_reads
 
 UNREFERENCED_FOR: Final = timedelta(days=1)
-"""Since it was put: work that began with it has ended by then."""
+"""Age of an unreferenced text from which it is deleted: work that began with it has ended by then."""
 _STRETCH: Final = 500
 
 log = structlog.get_logger()

@@ -54,7 +54,7 @@ async def build(settings: SearchSettings, stop: asyncio.Event) -> AsyncIterator[
 
 
 def create_app(settings: SearchSettings, *, database: Database, embedder: Embedder, chat: Chat) -> FastAPI:
-    """Wire the routes to clients that exist already."""
+    """Connect the routes to clients that exist already."""
     last_searched, query_log = LastSearched(database), QueryLog(database)
     fair_queue = FairQueue(max_active=settings.http_max_active_of_organization)
 

@@ -1,4 +1,4 @@
-"""What people can learn from the searches and runs of their organization."""
+"""Insights into the searches and runs of an organization."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta

@@ -10,13 +10,13 @@ class SearchSettings(ChatSettings, HttpSettings):
     uses_kafka: ClassVar[bool] = False
 
     search_exact_up_to_chunks: int = 10_000
-    """In KBs up to this size a query is compared with every vector; beyond, the index walks its graph."""
+    """Number of chunks of a KB up to which a query is compared with every vector. Above, the index walks its graph."""
     search_patience_s: float = 3.0
-    """How long a search waits for an embedding provider that fails, before it says so."""
+    """Time that a search waits for a failing embedding provider before it answers with an error."""
     search_vector_wait_s: float = 5.0
-    """How long a hybrid search waits for the vector of its query, before it answers by words."""
+    """Time that a hybrid search waits for the vector of its query before it answers from the text index."""
     searches_per_minute_of_key: int = Field(default=6_000, ge=0)
-    """0, here and below: no limit."""
+    """Limit of searches. 0, here and below, means no limit."""
     searches_per_minute_of_organization: int = Field(default=30_000, ge=0)
     runs_per_minute_of_key: int = Field(default=1_200, ge=0)
     runs_per_minute_of_organization: int = Field(default=6_000, ge=0)

@@ -21,7 +21,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.mongo.spu_ledger import Charge
 
 _LONGEST_ANSWER_TOKENS: Final = 100_000
-"""Reserved where neither the request nor the model says how long an answer may be."""
+"""Number of tokens that is reserved where neither the request nor the model says how long an answer may be."""
 
 log = structlog.get_logger()
 
@@ -53,7 +53,7 @@ class ChatCharging:
     async def charge_call(
         self, organization_id: str, request: CompletionRequest, model: ChatModel
     ) -> AsyncIterator[CallCost]:
-        """Make one call within this: money is reserved before it, and the cost that it records is charged after it.
+        """Make one call in the block: money is reserved before it, and the cost that it records is charged after it.
 
         A crash in between charges nothing and leaves the reservation to lapse, which counts as spent until the next
         recount.

@@ -20,7 +20,7 @@ from kb_shared.providers.rate_limiter import RateLimiter
 from kb_shared.settings import ChatSettings
 
 _CIRCUITS: Final = "chat/"
-"""Before the model's name: an outage of its embeddings says nothing about its chat."""
+"""Prefix of the model's name in circuits: an outage of its embeddings says nothing about its chat."""
 _AFTER_WORK: Final = frozenset({"provider_timeout", "bad_answer"})
 """Errors of a provider that has read the prompt."""
 
@@ -38,7 +38,7 @@ class Chat:
         guard: ProviderGuard,
         timeout_s: float,
     ) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
             catalogue: the models by name.
@@ -78,7 +78,7 @@ class Chat:
         model: ChatModel,
         on_text: OnText | None = None,
     ) -> Completion:
-        """Ask, and repeat for some seconds while the provider is unavailable and no text of an answer has come.
+        """Ask a model, and repeat for some seconds while the provider is unavailable and no text of an answer has come.
 
         Args:
             organization_id: whose limits and circuit count.
@@ -169,7 +169,7 @@ class _HeardText:
 
 
 def create_chat(database: Database, settings: ChatSettings) -> Chat:
-    """Wire it; close it when the service stops. Raises UnusableKeyRing."""
+    """Construct it; close it when the service stops. Raises UnusableKeyRing."""
     return Chat(
         ChatCatalogue(
             bundled_chat_models(),

@@ -1,4 +1,4 @@
-"""What is said to a chat model and what it says: values that know nothing of LiteLLM."""
+"""Requests to a chat model and its answers: values that know nothing of LiteLLM."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 Message: TypeAlias = Mapping[str, Any]
-"""As OpenAI has it: `role`, `content`, `tool_calls`, `tool_call_id`."""
+"""Message in OpenAI's form: `role`, `content`, `tool_calls`, `tool_call_id`."""
 Tool: TypeAlias = Mapping[str, Any]
-"""As OpenAI has it: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
+"""Tool in OpenAI's form: `{"type": "function", "function": {"name", "description", "parameters"}}`."""
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 def whole_characters(text: str) -> str:
-    """`text` with surrogate pairs joined to the character they mean, and halves without the other replaced.
+    """Return `text` with surrogate pairs joined to their character, and single halves replaced.
 
     JSON can say half of a pair, so models do; nothing here can store or send one.
     """
@@ -45,7 +45,7 @@ class ToolCall:
     call_id: str
     name: str
     arguments: str
-    """As the model wrote them: should be a JSON object."""
+    """Arguments as the model wrote them: should be a JSON object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +55,9 @@ class Completion:
     prompt_tokens: int
     completion_tokens: int
     cost_usd: float | None
-    """None where the prices of the model are not known."""
+    """Cost in USD; None if the prices of the model are not known."""
     tokens_are_counted: bool
-    """By the provider; else they are estimated here, because it said nothing."""
+    """True if the provider counted the tokens; otherwise they are estimated here."""
     is_cut: bool
     """The model came to the end of what it may say."""
 

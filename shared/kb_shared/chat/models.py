@@ -41,18 +41,18 @@ class ChatModel:
     """All that a call to the provider takes, but the messages."""
 
     name: str
-    """As the user gave it."""
+    """Name as the user gave it."""
     label: str
-    """For metrics: of a closed set."""
+    """Label in metrics, from a closed set."""
     route: str
-    """As LiteLLM wants it."""
+    """Model name as LiteLLM expects it."""
     api_base: str | None
     api_key: str = field(repr=False)
     max_input_tokens: int | None
     max_output_tokens: int | None
-    """It never writes more, and refuses to be allowed more; None where there is no such limit."""
+    """Greatest number of tokens that the model writes or may be allowed; None if there is no such limit."""
     usd_per_prompt_token: float | None
-    """None where the price is not known."""
+    """Price of a token of the prompt; None if it is not known."""
     usd_per_completion_token: float | None
     takes_schema: bool
     fingerprint: str

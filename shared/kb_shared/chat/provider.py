@@ -24,7 +24,7 @@ from kb_shared.providers.provider_errors import StatusClass, bad_answer, classif
 from kb_shared.providers.quiet_litellm import LITELLM_ERRORS, failure_of, litellm
 
 OnText: TypeAlias = Callable[[str], Awaitable[None]]
-"""Told each piece of the text as it comes."""
+"""Callback that gets each piece of the text as it comes."""
 
 _BYTES_PER_TOKEN: Final = 3
 _LONGEST_TOKEN_BYTES: Final = 64
@@ -44,7 +44,7 @@ class _MalformedCompletion(Exception):
 
 @cache
 def bundled_chat_models() -> Mapping[str, BundledChatModel]:
-    """The chat models that litellm brings a description of, by name."""
+    """Return the chat models that litellm brings a description of, by name."""
     return {
         name: BundledChatModel(
             provider=described["litellm_provider"],
@@ -63,13 +63,13 @@ class ChatProvider:
     """Asks providers for completions: one request a call."""
 
     def __init__(self, *, private_addresses: bool = False) -> None:
-        """Wire it; `private_addresses` says whether organizations may name addresses that are not public."""
+        """Construct it; `private_addresses` says whether organizations may name addresses that are not public."""
         self._named_addresses = NamedAddresses(private=private_addresses)
 
     async def complete(
         self, request: CompletionRequest, *, model: ChatModel, timeout_s: float, on_text: OnText | None = None
     ) -> Completion:
-        """Ask once.
+        """Ask the provider once.
 
         Args:
             request: what is said, and with what the model may answer.

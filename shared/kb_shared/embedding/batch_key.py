@@ -1,4 +1,4 @@
-"""What the texts of one request to a provider have in common."""
+"""Common properties of the texts of one request to a provider."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,7 +28,7 @@ class BatchKey:
 
     @property
     def dimensions(self) -> int | None:
-        """Number to ask for; None: as many as the model gives by itself."""
+        """Return the number of dimensions to ask for; None means the default of the model."""
         return self.space.dimensions or None
 
     @property
@@ -37,7 +37,7 @@ class BatchKey:
 
     @property
     def lifetime_from_use(self) -> timedelta | None:
-        """Lifetime that another use gives to a stored vector; None: a short-lived one is not kept longer."""
+        """Return the lifetime that another use gives to a stored vector; None: a short-lived one is not kept longer."""
         return None if self.short_lived else LIFETIME
 
 

@@ -18,12 +18,12 @@ from kb_shared.settings import EmbeddingSettings
 
 
 def create_key_ring(settings: EmbeddingSettings) -> KeyRing | None:
-    """None: no organization's keys are kept. Raises UnusableKeyRing."""
+    """Create the key ring; None if no organization's keys are kept. Raises UnusableKeyRing."""
     return KeyRing.parse(settings.provider_keys.get_secret_value()) if settings.provider_keys else None
 
 
 def create_embedder(database: Database, settings: EmbeddingSettings, *, patience_s: float = 15.0) -> Embedder:
-    """Wire an embedder; close it when the service stops.
+    """Construct an embedder; close it when the service stops.
 
     Args:
         database: that holds cache, ledger and outbox.

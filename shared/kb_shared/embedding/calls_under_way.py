@@ -17,7 +17,7 @@ class CallsUnderWay:
 
     @asynccontextmanager
     async def call_for(self, batch: Sequence[Wanted]) -> AsyncIterator[None]:
-        """Make a call for `batch` within this.
+        """Make a call for `batch` in the block.
 
         Raises:
             TransientError: it was cancelled. A caller that has wanted one of its texts since then asks again.

@@ -54,7 +54,7 @@ class Embedder:
         spending: Spending,
         cache_scope: Literal["organization", "global"],
     ) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
             database: that holds cache, ledger and outbox.

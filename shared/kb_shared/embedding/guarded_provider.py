@@ -17,7 +17,7 @@ from kb_shared.mongo.vector import Vector
 from kb_shared.providers.provider_guard import GuardedModel, ProviderGuard, guarded_model
 
 QUERIES: Final = "queries/"
-"""Before the model's name in circuits: an outage that documents meet does not refuse queries."""
+"""Prefix of the model's name in circuits: an outage that documents meet does not refuse queries."""
 MAX_PACES: Final = 1_000
 
 

@@ -28,14 +28,14 @@ class TokenModel(Protocol):
     """Loaded model; its methods block."""
 
     max_tokens: int
-    """It reads at once."""
+    """Greatest number of tokens that the model reads at once."""
 
     def offsets(self, text: str) -> Sequence[tuple[int, int]]:
         """Return the position of each token of `text`, without those that the model adds."""
         ...
 
     def token_vectors(self, text: str) -> tuple[Sequence[tuple[int, int]], NDArray[np.float32]]:
-        """Tokens of `text`, no more than `max_tokens`, and the vector of each in this text; (0, 0) for added ones."""
+        """Return the tokens of `text`, at most `max_tokens`, with their vectors in it; (0, 0) for added ones."""
         ...
 
     def query_vector(self, text: str) -> Vector: ...
@@ -79,13 +79,13 @@ class LateModels:
 
 
 def vectors_of_pieces(model: TokenModel, pieces: Sequence[LateText]) -> list[Vector]:
-    """The vector of each piece in its window; a window is read once for all of its pieces."""
+    """Return the vector of each piece in its window; a window is read once for all of its pieces."""
     windows = {window: _read(model, window) for window in dict.fromkeys(piece.window for piece in pieces)}
     return [_mean(*windows[piece.window], piece) for piece in pieces]
 
 
 def _read(model: TokenModel, window: str) -> tuple[NDArray[np.intp], NDArray[np.float32]]:
-    """Begin and end of each token of a window, and its vector: in parts, where the model can't read it at once."""
+    """Return begin and end of each token of a window, and its vector: in parts if the model can't read it at once."""
     bounds, vectors = [np.zeros((0, 2), np.intp)], []
     for start, end in _parts(model, window):
         offsets, found = model.token_vectors(window[start:end])

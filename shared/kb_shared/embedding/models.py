@@ -34,7 +34,7 @@ class BundledModel:
     max_input_tokens: int | None
     dimensions: int | None
     usd_per_token: float | None = None
-    """None where the list has no price."""
+    """Price of a token; None if the list has none."""
 
 
 LOCAL: Final = "local"
@@ -60,15 +60,15 @@ class EmbeddingModel:
     """All that a call to the provider takes, but the texts."""
 
     name: str
-    """As the user gave it."""
+    """Name as the user gave it."""
     label: str
-    """For metrics: of a closed set."""
+    """Label in metrics, from a closed set."""
     route: str
-    """As LiteLLM wants it."""
+    """Model name as LiteLLM expects it."""
     api_base: str | None
     api_key: str = field(repr=False)
     max_input_tokens: int | None
-    """Longer texts are cut or refused by the provider; None where that is not known."""
+    """Number of tokens above which the provider cuts or refuses a text; None if it is not known."""
     default_dimensions: int | None
     """Dimensions that the model returns by default; None if unknown."""
     fingerprint: str
@@ -82,7 +82,7 @@ class EmbeddingModel:
     late_source: str | None = None
     """Source of a late model: the folder or the name at the hub. It is not called through LiteLLM."""
     price: EmbeddingPrice | None = None
-    """None where it is not known."""
+    """Price of the model; None if it is not known."""
 
     def nano_usd(self, tokens: int) -> int | None:
         """Return what the embedding of a text of so many tokens costs; None where the price is not known."""
@@ -162,13 +162,13 @@ class ModelCatalogue:
         return replace(self._of_provider(name, bundled, used), access=access, price=price)
 
     def provider_of(self, name: str) -> str | None:
-        """The provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
+        """Return the provider whose key a model takes; None of a local one, which takes none. Raises UnknownModel."""
         if name in self._late or name in LOCAL_MODELS or _HASH_MODEL.fullmatch(name):
             return None
         return self._bundled_model(name).provider
 
     def described(self) -> list[ModelDescription]:
-        """All models that take a name of their own, by name; the `hash-<dimensions>` of tests are not among them."""
+        """Return all models with a fixed name, by name; the `hash-<dimensions>` of tests are not among them."""
         known = {name: bundled for name, bundled in self._bundled.items() if bundled.provider in PROVIDERS}
         if self._local_api_base is not None:
             known |= LOCAL_MODELS
@@ -246,7 +246,7 @@ def _late(name: str, source: str) -> EmbeddingModel:
 
 
 def access_of_environment(name: str, provider: str, environment: Mapping[str, str]) -> Access:
-    """The deployment's own way to the provider of the model `name`. Raises ProviderKeyMissing."""
+    """Return the deployment's own access to the provider of the model `name`. Raises ProviderKeyMissing."""
     described = PROVIDERS[provider]
     if missing := _missing(described.keys, environment):
         raise ProviderKeyMissing(f"{name!r} needs {' and '.join(missing)} in the environment of the services")

@@ -10,7 +10,7 @@ class OrganizationModels:
     """Models by organization and name."""
 
     def __init__(self, database: Database, catalogue: ModelCatalogue, key_ring: KeyRing | None) -> None:
-        """Wire it; without a key ring no organization's key can be read."""
+        """Construct it; without a key ring no organization's key can be read."""
         self.catalogue = catalogue
         self._keys = OrganizationKeys(database, key_ring)
 

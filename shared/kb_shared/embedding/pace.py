@@ -14,7 +14,7 @@ FIRST_TEXTS: Final = 8
 """Texts of the first requests, before anything is known. At one text a second, two of them end in 16 s."""
 FIRST_AT_ONCE: Final = 2
 MOST_NEARBY: Final = 4
-"""Most concurrent requests to a quick provider: with more, each one would only be smaller."""
+"""Greatest number of concurrent requests to a quick provider: with more, each one would only be smaller."""
 MOST_AT_ONCE: Final = 32
 KEPT_FOR_FULL: Final = 2
 """Number of the concurrent requests that only full batches may begin; others wait for more texts."""
@@ -26,7 +26,7 @@ _FASTER: Final = 0.5
 _FORGOTTEN: Final = 1.02
 """Factor by which the soonest answer grows with each later one: a provider may become slower for good."""
 GATHERED_FOR_S: Final = 0.02
-"""How long a text waits for others to fill its request. More than one new request in this time is of no use."""
+"""Time that a text waits for others to fill its request. More than one new request in this time is of no use."""
 
 
 class Pace:

@@ -31,7 +31,7 @@ _BYTES_AROUND_VECTORS: Final = 65_536
 
 
 def bundled_models() -> dict[str, BundledModel]:
-    """The embedding models that litellm brings a description of, by name."""
+    """Return the embedding models that litellm brings a description of, by name."""
     return {
         name: BundledModel(
             # Some providers are listed twice, once as `<provider>-embedding-models`.
@@ -49,7 +49,7 @@ class Provider:
     """Asks providers for embeddings: one request a call."""
 
     def __init__(self, *, timeout_s: float, private_addresses: bool = False) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
             timeout_s: of a whole call, the last byte of its answer included.

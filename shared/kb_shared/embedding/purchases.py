@@ -26,7 +26,7 @@ from kb_shared.observability.metrics import EMBEDDINGS_GENERATED, EMBEDDINGS_LOS
 
 SOURCE: Final = "/kb/embedding"
 STORE_PATIENCE_S: Final = 12.0
-"""How long storing is tried. A caller over HTTP that waits for it gets its 503 within 15 s."""
+"""Time limit of storing. A caller over HTTP that waits for it gets its 503 within 15 s."""
 _SHORTEST_ATTEMPT_S: Final = 1.0
 
 

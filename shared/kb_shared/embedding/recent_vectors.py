@@ -11,9 +11,9 @@ from kb_shared.mongo.embedding_cache import VectorSpace
 from kb_shared.mongo.vector import Vector
 
 MOST_KEPT: Final = 2_000
-"""12 MB of vectors of 1536 dimensions."""
+"""Number of cached vectors: 12 MB with 1536 dimensions."""
 LIFETIME_S: Final = 600.0
-"""By how much a vector may outlive its row."""
+"""Time by which a vector may outlive its row."""
 
 
 class RecentVectors:

@@ -5,7 +5,8 @@ from typing import Final
 
 MAX_TEXTS: Final = 100
 MAX_CHARACTERS: Final = 200_000
-"""Under the 300,000 tokens a request may have at OpenAI, even at one token a character."""
+"""Greatest number of characters of a request: under the 300,000 tokens of a request to OpenAI, even at one token for
+each character."""
 
 
 def sub_batches(

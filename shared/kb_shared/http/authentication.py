@@ -42,7 +42,7 @@ class Caller:
         return bool(self.scopes & {scope, Scope.ADMIN})
 
     def check(self, scope: Scope) -> None:
-        """Raises RequestError 403 unless the key has the scope."""
+        """Check that the key has the scope. Raises RequestError 403."""
         if not self.may(scope):
             raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
 

@@ -31,7 +31,7 @@ class Exchange:
 
     @property
     def route(self) -> str:
-        """Template of the path; the path itself contains ids."""
+        """Return the template of the path; the path itself contains ids."""
         route = self._scope.get("route")
         if route is None and (endpoint := self._scope.get("endpoint")) is not None:
             # FastAPI sets only routes of its own.

@@ -106,7 +106,7 @@ class Producer:
         self._stopped = False
 
     async def start(self) -> None:
-        """Connect.
+        """Connect to the cluster.
 
         Raises:
             TransientError: no broker answers.

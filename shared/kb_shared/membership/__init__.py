@@ -1,4 +1,4 @@
-"""Which documents belong to which KBs, and what has drift there."""
+"""Membership of documents in KBs, and their drift."""
 
 from kb_shared.membership.decision import (
     Action,

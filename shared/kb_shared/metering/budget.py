@@ -13,13 +13,14 @@ from kb_shared.mongo.database import Database
 from kb_shared.prices import NANO_USD
 
 LIFETIME: Final = timedelta(minutes=10)
-"""Longer than any document's embedding takes; a crash keeps its reservation from others for so long."""
+"""Lifetime of a reservation: longer than any document's embedding. After a crash, others wait so long for it."""
 RECOUNT_EVERY: Final = timedelta(minutes=1)
 KNOWN_UNLIMITED_S: Final = 5.0
-"""How long a process assumes that an organization has no limit: after that it heeds a new one."""
+"""Time for which a process assumes that an organization has no limit; then it notices a new one."""
 _MOST_KNOWN: Final = 10_000
 PRICE_RETRY_AFTER_S: Final = 600.0
-"""A price comes with a setting and so with a new process; a budget that is changed makes waiting work due at once."""
+"""Delay of work without a price. A price comes with a setting and so with a new process; a changed budget makes waiting
+work due at once."""
 
 
 class Spending:

@@ -44,7 +44,7 @@ class Agent:
     max_iterations: int | None
     tools: tuple[KnowledgeBaseTool, ...]
     version: int
-    """Raised by each change."""
+    """Version that rises with each change."""
     created_at: datetime
     updated_at: datetime
     created_by: str

@@ -69,7 +69,7 @@ class MonthlyBudget:
     used_nano_usd: int
     reserved_nano_usd: int
     month: str
-    """Such as `2026-01`."""
+    """Month, such as `2026-01`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class BudgetReservation:
 
     organization_id: str
     reservation_id: str | None
-    """None: the organization has no limit, and nothing is written down."""
+    """Id of the reservation; None if the organization has no limit, and nothing is stored."""
     count: int
     """SPUs."""
     nano_usd: int = 0

@@ -37,7 +37,7 @@ class IndexState(StrEnum):
 
     FAILED = "failed"
     MISSING = "missing"
-    """One does not exist, or its definition differs from the one that the KB needs."""
+    """State in which an index does not exist, or has another definition than the KB needs."""
     BUILDING = "building"
     READY = "ready"
 

@@ -40,7 +40,7 @@ class Circuit:
     openings: int = 0
     """Number of openings without a success between them."""
     cause: Cause | None = None
-    """None while closed."""
+    """Cause of the opening; None while closed."""
     open_until: datetime | None = None
     probe_until: datetime | None = None
     """Time by which the probe in progress has ended or is given up."""

@@ -38,13 +38,13 @@ class DeadLetter:
     organization_id: str | None
     document_id: str | None
     topic: str
-    """Without the prefix of the deployment."""
+    """Topic without the prefix of the deployment."""
     partition: int
     offset: int
     key: bytes | None
     headers: tuple[tuple[str, bytes], ...]
     size_bytes: int | None
-    """None: the record had no value at all."""
+    """Value of the record; None if it had none."""
     reason: str
     detail: str
     traceparent: str

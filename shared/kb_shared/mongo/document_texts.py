@@ -48,7 +48,7 @@ log = structlog.get_logger()
 class StoredText:
     text: str
     pages: tuple[tuple[int, int, int], ...]
-    """(page, start, end) in characters, in the order of the text."""
+    """Pages as (page, start, end) in characters, in the order of the text."""
 
 
 @dataclass(frozen=True, slots=True)

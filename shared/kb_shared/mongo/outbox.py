@@ -56,7 +56,7 @@ class OutboxMessage:
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] | None
-    """None: the default headers."""
+    """Headers of the message; None means the default ones."""
     ordering: str
     traceparent: str
 
@@ -67,7 +67,7 @@ class Unsendable:
 
     message_id: str
     organization_id: str | None
-    """None if it is unknown."""
+    """Organization of the message; None if it is unknown."""
     document_id: str | None
     topic: str
     reason: str
@@ -76,7 +76,7 @@ class Unsendable:
     traceparent: str
     created_at: datetime
     unsendable_at: datetime | None
-    """None after a redrive."""
+    """Time at which Kafka refused it; None after a redrive."""
     redriven_at: datetime | None
     redriven_by: str | None
 

@@ -74,7 +74,7 @@ class Closing:
     """Pauses of a bucket."""
 
     left_s: float
-    """Until the bucket opens; 0 while it is open."""
+    """Seconds until the bucket opens; 0 while it is open."""
     total_s: float
     """Sum of all pauses, past and present: a reservation may go as much later as the sum has grown since."""
 

@@ -8,7 +8,7 @@ from pymongo import IndexModel
 from kb_shared.mongo.database import Database, long_commands
 
 CollectionIndexes: TypeAlias = tuple[str, Sequence[IndexModel]]
-"""A collection's name and its indexes."""
+"""Name of a collection and its indexes."""
 
 
 async def create_indexes(database: Database, collections: Iterable[CollectionIndexes]) -> None:

@@ -18,7 +18,7 @@ INDEXES = [IndexModel([("organization_id", ASCENDING), ("tag_id", ASCENDING)])]
 class Tag:
     tag_id: str
     name: str | None
-    """None for a tag that is known from documents only."""
+    """Name of the tag; None if it is known from documents only."""
 
 
 _ROWS: Final = RowMapper(Tag, defaults={"name": None})

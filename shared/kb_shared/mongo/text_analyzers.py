@@ -1,4 +1,4 @@
-"""How the texts of a knowledge base become words: analyzers of Atlas Search, as they are and with folding before them.
+"""Analyzers for the texts of a knowledge base: those of Atlas Search, as they are and with folding before them.
 
 Atlas's own analyzers take a text as it is typeset: `ﬁlter`, written with a ligature, is another word than `filter`. A
 custom analyzer folds first, by NFKC_Casefold, and then does what the analyzer of the language does, as far as Atlas
@@ -30,7 +30,7 @@ TextAnalyzer: TypeAlias = Literal[
     "lucene.spanish",
     "lucene.swedish",
 ]
-"""How texts become words: split only, or by the word stems of a language as well."""
+"""Analyzer of texts: splits words only, or also reduces them to the stems of a language."""
 
 _PREFIX: Final = "lucene."
 _LOWERCASE: Final[Row] = {"type": "lowercase"}

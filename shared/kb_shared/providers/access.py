@@ -9,6 +9,6 @@ class Access:
 
     api_key: str = field(repr=False)
     api_base: str | None = None
-    """None: where the provider usually is."""
+    """Address of the provider; None means its usual one."""
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None

@@ -41,7 +41,7 @@ _limit: ContextVar[_ByteLimit | None] = ContextVar("answer_limit", default=None)
 
 @contextmanager
 def answers_up_to(max_bytes: int) -> Iterator[None]:
-    """Limit the answers to requests that are sent within this.
+    """Limit the answers to requests that are sent in the block.
 
     Raises:
         AnswerTooLarge: whatever error the libraries between here and the transport made of it.
@@ -88,7 +88,7 @@ class CappedTransport(httpx.AsyncBaseTransport):
 
 class _Capped(httpx.AsyncByteStream):
     def __init__(self, stream: httpx.AsyncByteStream, decode: _Decode, limit: _ByteLimit | None) -> None:
-        """Wire it; without a limit what is above `MAX_ERROR_BYTES` is left out."""
+        """Construct it; without a limit what is above `MAX_ERROR_BYTES` is left out."""
         self._stream = stream
         self._decode = decode
         self._limit = limit

@@ -19,7 +19,7 @@ from kb_shared.mongo.database import Database
 from kb_shared.observability.metrics import CIRCUITS_OPENED
 
 FRESH_S: Final = 1.0
-"""How long a circuit is assumed to be unchanged since it was last read."""
+"""Time for which a circuit is assumed to be unchanged since it was last read."""
 MAX_SEEN: Final = 1_000
 
 _CAUSES: Final = {
@@ -51,7 +51,7 @@ class _Seen:
     circuit: Circuit
     server_time: datetime
     at: float
-    """On the loop's clock."""
+    """Time on the loop's clock."""
 
     @property
     def age_s(self) -> float:
@@ -66,7 +66,7 @@ class CircuitBreaker:
     """Circuit breakers of all organizations. One for a process; their state is shared by all replicas."""
 
     def __init__(self, database: Database, *, probe_lifetime: timedelta) -> None:
-        """Wire it; `probe_lifetime` is longer than any call takes."""
+        """Construct it; `probe_lifetime` is longer than any call takes."""
         self._database = database
         self._probe_lifetime = probe_lifetime
         self._seen: BoundedCache[CircuitId, _Seen] = BoundedCache(MAX_SEEN)

@@ -17,7 +17,7 @@ class NamedAddresses:
     """Makes clients that share their connections."""
 
     def __init__(self, *, private: bool) -> None:
-        """Wire it; `private` says whether organizations may name addresses that are not public."""
+        """Construct it; `private` says whether organizations may name addresses that are not public."""
         transport = transport_to_named_addresses(private=private)
         # A redirect could lead to any address.
         self._http = AsyncHTTPHandler(transport=transport, follow_redirects=False)

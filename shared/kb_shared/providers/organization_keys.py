@@ -13,7 +13,7 @@ from kb_shared.providers.access import Access
 from kb_shared.secrets.key_ring import KeyRing
 
 FRESH_S: Final = 10.0
-"""How long a key is used after it was changed or deleted on another replica."""
+"""Time for which a key is used after it was changed or deleted on another replica."""
 MAX_KNOWN: Final = 1_000
 
 
@@ -27,7 +27,7 @@ class OrganizationKeys:
     """Keys by organization and provider."""
 
     def __init__(self, database: Database, key_ring: KeyRing | None) -> None:
-        """Wire it; without a key ring no organization's key can be read."""
+        """Construct it; without a key ring no organization's key can be read."""
         self._database = database
         self._key_ring = key_ring
         self._known: BoundedCache[tuple[str, str], _CachedAccess] = BoundedCache(MAX_KNOWN)

@@ -68,7 +68,7 @@ MEANING_OF_CLASS: Final[Mapping[str, Meaning | None]] = {
     "UnsupportedParamsError": Meaning.REFUSED,
     "VectorStoreSearchError": Meaning.REFUSED,
 }
-"""Every exception of litellm, by its name; None: its status says what it means."""
+"""Exceptions of litellm by name; None: the status of the response says what it means."""
 
 _MEANING_OF_STATUS: Final[Mapping[int, Meaning]] = {
     400: Meaning.BATCH,

@@ -56,14 +56,14 @@ class AdmittedCall:
     is_probe: bool
     """True if the provider may still be out: the call should ask for little."""
     reserve_tokens: Callable[[int], Awaitable[None]]
-    """Waits until the limits allow one request with so many tokens. Raises Parked if that takes too long."""
+    """Function that waits until the limits allow a request with so many tokens. Raises Parked if it takes too long."""
 
 
 class ProviderGuard:
     """Guards the calls of one process; circuits and limits hold for all replicas together."""
 
     def __init__(self, circuits: CircuitBreaker, limiter: RateLimiter, *, patience_s: float) -> None:
-        """Wire it.
+        """Construct it.
 
         Args:
             circuits: keep an organization away from a provider that is out for it.
@@ -100,7 +100,7 @@ class ProviderGuard:
 
     @asynccontextmanager
     async def admit(self, model: GuardedModel) -> AsyncIterator[AdmittedCall]:
-        """Make one call within this: its errors pass through, and tell whether the provider is out.
+        """Make one call in the block: its errors pass through, and tell whether the provider is out.
 
         Raises:
             Parked: the provider is known to be out; it was not asked.

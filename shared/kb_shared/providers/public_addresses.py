@@ -1,4 +1,4 @@
-"""Which addresses a tenant may have us connect to: those of the public internet, and nothing of our own network.
+"""Addresses that a tenant may have us connect to: those of the public internet, none of our own network.
 
 The standard library alone does not know: `is_global` is true of NAT64 and 6to4 forms of 127.0.0.1, and of multicast.
 """

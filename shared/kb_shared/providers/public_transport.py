@@ -49,7 +49,7 @@ async def _checked(host: str, port: int) -> list[str]:
 
 @cache
 def _tls() -> SSLContext:
-    """One for the process: reading the certificates takes 30 ms of the CPU."""
+    """Create the TLS context once for the process: reading the certificates takes 30 ms of CPU."""
     return httpx.create_ssl_context(trust_env=False)
 
 

@@ -65,12 +65,12 @@ LITELLM_ERRORS: Final[tuple[type[Exception], ...]] = (
     openai.OpenAIError,
     *(getattr(litellm.exceptions, name) for name in MEANING_OF_CLASS),
 )
-"""Most are openai's, too, but not all."""
+"""Exceptions of litellm. Most are openai's, too, but not all."""
 
 
 @contextmanager
 def without_its_log() -> Iterator[None]:
-    """Make calls within this without litellm's own record of each call, which nothing here reads."""
+    """Make calls in the block without litellm's own record of each call, which nothing here reads."""
     before = is_internal_call.set(True)
     try:
         yield

@@ -25,7 +25,7 @@ BLOCK_S: Final = 0.05
 LIFETIME_S: Final = 0.5
 """Lifetime of a reservation that was not spent; later it would come on top of what others spend."""
 FRESH_S: Final = 0.25
-"""How long a bucket is assumed to be open after a look at it; a pause is known to all replicas after that time."""
+"""Time for which a bucket is assumed to be open after it was read; a pause is known to all replicas after that time."""
 LONGEST_PAUSE_S: Final = 3_600.0
 """Longest pause that a provider can ask for: a pause can't be ended early."""
 MAX_IDLE_LINES: Final = 1_000
@@ -45,7 +45,7 @@ class _Block:
 
     reservation: RateReservation
     may_go_at: float
-    """On the loop's clock, if no pause comes in between."""
+    """Time on the loop's clock, if no pause comes in between."""
     requests: int
     tokens: int
 
@@ -79,7 +79,7 @@ class _WaitingLine:
         return max(block.may_go_at + paused_since_s, self.opens_at)
 
     def first_together(self, bucket: Bucket) -> tuple[int, int]:
-        """Requests and tokens of the first ask and of those behind it that fit into a block with it."""
+        """Return requests and tokens of the first request, and of those behind it that fit into the same block."""
         requests = tokens = 0
         for ask in self.asks:
             together = requests + ask.requests, tokens + ask.tokens
@@ -152,7 +152,7 @@ class RateLimiter:
 
     @asynccontextmanager
     async def _first_in_line(self, bucket: Bucket, line: _WaitingLine, patience_s: float) -> AsyncIterator[None]:
-        """Be the first in the line within this. Only waiting in the line uses up patience."""
+        """Wait to be the first in the line, and stay it in the block. Only this wait uses up patience."""
         try:
             # Without a limit, those before only wait for the end of a pause, and give up themselves if it is too long.
             async with asyncio.timeout(patience_s if bucket.limited else None):

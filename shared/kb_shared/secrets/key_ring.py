@@ -69,7 +69,7 @@ class KeyRing:
         return Sealed(self.current, nonce, AESGCM(self.keys[self.current]).encrypt(nonce, secret.encode(), bound))
 
     def open(self, sealed: Sealed, *, organization_id: str, provider: str) -> str:
-        """Raises Unreadable."""
+        """Decrypt a sealed value. Raises Unreadable."""
         key = self.keys.get(sealed.key_id)
         if key is None:
             raise Unreadable(f"a provider's key is sealed with {sealed.key_id!r}, which is not in KB_PROVIDER_KEYS")

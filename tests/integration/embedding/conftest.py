@@ -31,7 +31,7 @@ class FaultyProvider:
         answer.raise_for_status()
 
     async def served(self) -> dict[str, int]:
-        """How often each text got its vector, by the text's SHA-256."""
+        """Number of times that each text got its vector, by the text's SHA-256."""
         served: dict[str, int] = (await self.http.get("/admin/hash/served")).json()
         return served
 

@@ -27,7 +27,7 @@ DIMENSIONS = 16
 
 @pytest.fixture(autouse=True)
 def is_unknown(near_provider: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """How soon the provider answers has to be found out, as of any new one."""
+    """Find out the speed of the provider, as of any new one."""
     monkeypatch.setattr(guarded_provider, "Pace", Pace)
 
 

@@ -106,7 +106,7 @@ class ModelControls:
         (await self.http.put("/admin/hash", json={"faults": list(faults)})).raise_for_status()
 
     async def inputs(self) -> int:
-        """How many texts it has been asked to embed."""
+        """Count the texts that it was asked to embed."""
         return int((await self.http.get("/admin/hash")).json()["inputs"])
 
 

@@ -14,7 +14,7 @@ from tests.integration.indexer.support import LANES, Replica, Tenant, text_of
 
 
 async def announced(tenant: Tenant) -> Counter[str]:
-    """How often each type of message about the tenant was written to the outbox."""
+    """Count the messages about the tenant in the outbox by type."""
     rows = tenant.database[outbox.NAME].find({"key": {"$regex": f"^{tenant.organization_id}"}}, {"value": 1})
     types = (DocumentIndexed, DocumentRemoved, DocumentIndexFailed, SpuCharged)
     return Counter([kind.TYPE async for row in rows for kind in types if kind.TYPE.encode() in row["value"]])

@@ -71,7 +71,7 @@ class Stream:
         return Consumer(handler, dead_letters, **(defaults | options))
 
     async def committed(self) -> int:
-        """How many records, of all partitions, the group has committed."""
+        """Count the records of all partitions that the group has committed."""
         return sum((await self.committed_offsets()).values())
 
     async def committed_offsets(self) -> dict[int, int]:

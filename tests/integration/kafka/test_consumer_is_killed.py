@@ -77,7 +77,7 @@ class Workers:
 
 @dataclass(frozen=True, slots=True)
 class GroupProgress:
-    """How far a group was."""
+    """Progress of a group."""
 
     committed: Mapping[int, int]
     done: int

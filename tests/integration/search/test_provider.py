@@ -21,7 +21,7 @@ Fail = Callable[..., Awaitable[None]]
 
 @pytest.fixture
 def wait_s() -> float:
-    """How long a hybrid search waits for a vector: longer than a busy machine takes for one."""
+    """Time that a hybrid search waits for a vector: longer than a busy machine takes for one."""
     return 20.0
 
 

@@ -1,4 +1,4 @@
-"""Where a text may be cut without hurting a reader: pure questions about one offset."""
+"""Tests whether a text may be cut at an offset without hurting a reader. Pure."""
 
 import re
 import unicodedata

@@ -50,7 +50,7 @@ _WINDOW_CODE_POINTS = 32_768
 _MIN_CHARACTERS_PER_SENTENCE = 24  # chonkie's own for grouping by meaning: "Yes." alone has little of it
 
 SENTENCES_COMPARED: Final = 3
-"""How many sentences before one are compared with it."""
+"""Number of sentences before one that are compared with it."""
 
 
 def split_recursively(

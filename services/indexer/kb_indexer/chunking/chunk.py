@@ -1,4 +1,4 @@
-"""What goes into chunking and what comes out."""
+"""Input and output of chunking."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -9,7 +9,8 @@ from kb_shared.embedding.late_text import LateText
 from kb_shared.text.text_normalization import AS_WRITTEN, for_model
 
 MIN_OWN_TOKENS = 16
-"""Fewer would not hold one code point (up to 4 tokens) together with the ones it may not be parted from."""
+"""Smallest number of tokens of a chunk: fewer would not hold one code point (up to 4 tokens) together with those that
+it may not be parted from."""
 
 HEADING_SEPARATOR = " > "
 
@@ -26,7 +27,7 @@ class ChunkerType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChunkingConfig:
-    """How a knowledge base cuts its documents; sizes are tokens of `cl100k_base`.
+    """Settings of a knowledge base for chunking; sizes are tokens of `cl100k_base`.
 
     Attributes:
         text_normalization: how what is embedded of a chunk is normalized; its own text never is.
@@ -51,7 +52,7 @@ class ChunkingConfig:
 
     @property
     def own_tokens(self) -> int:
-        """The most tokens of a chunk's own text: what the overlap before it leaves."""
+        """Return the greatest number of tokens of a chunk's own text: what the overlap before it leaves."""
         return self.chunk_size - self.chunk_overlap
 
 

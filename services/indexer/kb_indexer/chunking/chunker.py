@@ -14,7 +14,7 @@ from kb_shared.embedding.late_text import LateText
 from kb_shared.mongo.vector import Vector
 
 ChunkingSteps = Generator[VectorsWanted, Sequence[Vector], list[Chunk]]
-"""Yields texts to embed, wants their vectors sent, and returns the chunks."""
+"""Steps that yield texts to embed, receive their vectors, and return the chunks."""
 
 
 def chunk_text(

@@ -1,4 +1,4 @@
-"""What of a Markdown text belongs together: where no cut shall be, and which blocks can't do without one."""
+"""Parts of a Markdown text that belong together: places that are not cut, and blocks that are too long."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class LongBlock:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How a text may be cut.
+    """Layout of a text, which says where it may be cut.
 
     Attributes:
         seen: the text as a splitter is to see it, of the same length: letters stand in tables and code that fit,

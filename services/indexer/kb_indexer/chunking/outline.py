@@ -30,7 +30,7 @@ class Heading(NamedTuple):
     level: int
     title: str
     parent: int | None
-    """Index of the heading it stands under."""
+    """Index of the heading above it."""
 
 
 class Outline:

@@ -1,4 +1,4 @@
-"""Which pages a span of the text touches."""
+"""Pages that a span of the text touches."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence

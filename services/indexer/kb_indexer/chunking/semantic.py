@@ -43,7 +43,7 @@ class _Sentence(NamedTuple):
     start: int
     end: int
     text: str
-    """With what follows it."""
+    """Text of the sentence with the white space after it."""
     token_count: int
 
 

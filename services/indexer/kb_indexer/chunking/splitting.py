@@ -7,7 +7,8 @@ from kb_indexer.chunking.chunk import SizedSpan, Span
 from kb_indexer.chunking.counted_text import CountedText
 
 Splitter = Callable[[CountedText, Span, int], Iterable[Span]]
-"""Gives spans that cover the given one in order; most of them within the limit in tokens, some may be over it."""
+"""Function that returns spans that cover the given one in order. Most are within the limit in tokens, some may be over
+it."""
 
 
 def split_within(

@@ -123,7 +123,7 @@ class JobLeases:
 
     @asynccontextmanager
     async def for_swap(self, job: IndexJob) -> AsyncIterator[None]:
-        """Swap within this: an old lease is extended first, and none is extended during the swap.
+        """Swap in the block: an old lease is extended first, and none is extended during the swap.
 
         The transaction of the swap writes the row of the job, so no other process can claim it meanwhile.
 

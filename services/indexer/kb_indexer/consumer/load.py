@@ -28,10 +28,11 @@ EVENTS_FOR_A_DOCUMENT: Final = 8
 """Number of events in flight for each document: an event is little work and much waiting, and events that ask MongoDB
 together cost less each."""
 LONGEST_BATCH_S: Final = 1.0
-"""After this time other events no longer wait for the end of a batch: one with a large text takes long."""
+"""Time after which other events no longer wait for the end of a batch: one with a large text takes long."""
 _SHARPEST: Final = 0.125
 _GENTLEST_OF_DOCUMENTS: Final = 0.8
-"""Fewer documents at once share fewer commands: half of them have two thirds of the throughput."""
+"""Factor for a small delay. Fewer documents at once share fewer commands: half of them have two thirds of the
+throughput."""
 _GENTLEST_OF_EVENTS: Final = 0.5
 _SHARE_OF_LIFETIME: Final = 0.125
 """Share of a transaction's time limit that swaps aim at: documents differ in size, and other processes write, too."""
@@ -72,7 +73,7 @@ class Load:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Count the work within this as in flight, and lower the limit if MongoDB does not answer it in time."""
+        """Count the work of the block as in flight, and lower the limit if MongoDB does not answer it in time."""
         self.in_flight += 1
         try:
             with self.noticing_overload():
@@ -92,7 +93,7 @@ class Load:
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Adapt the limit to how long the work within this takes, beside all that is in flight."""
+        """Adapt the limit to the duration of the work in the block, beside all that is in flight."""
         before = self._limit.decreases
         clock = asyncio.get_running_loop().time
         began = clock()
@@ -156,7 +157,7 @@ class EventsBesideDocuments:
         return max(1, self._may_have_ended - self.events.ended)
 
     async def until_next_batch(self) -> None:
-        """While documents wait, wait until the events in flight have ended.
+        """Wait until the events in flight have ended, while documents wait.
 
         Events that arrive meanwhile begin together and share their commands; alone, each costs several times as much.
         """

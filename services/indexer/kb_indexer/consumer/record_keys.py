@@ -10,7 +10,7 @@ from kb_contracts.errors import Rejected
 from kb_shared.kafka.record import Record
 
 _MAX_COMMAND_BYTES: Final = 4_096
-"""Ours have some 500 bytes."""
+"""Size up to which a record is read. Commands have about 500 bytes."""
 
 
 def read_organization_id(record: Record) -> str:

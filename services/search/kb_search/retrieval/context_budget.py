@@ -39,7 +39,7 @@ class BudgetedPassage:
     tokens: int
     """Tokens of `text`."""
     relevance: float
-    """0..1."""
+    """Relevance from 0 to 1."""
     upload_date: datetime
 
 

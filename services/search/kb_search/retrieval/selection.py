@@ -34,7 +34,7 @@ class Hit:
 
     @property
     def relevance(self) -> float | None:
-        """Relevance, 0 to 1; None if no vectors were compared. A float32 score can be slightly above 1."""
+        """Return the relevance, 0 to 1; None if no vectors were compared. A float32 score can be slightly above 1."""
         score = self.scores.vector if self.scores.vector is not None else self.cosine_score
         return None if score is None else min(max(score, 0.0), 1.0)
 

@@ -94,5 +94,5 @@ class RunRequest(StrictModel):
 
     @property
     def named_kb_ids(self) -> list[str] | None:
-        """Knowledge bases of the request; None means those of the prompt."""
+        """Return the knowledge bases of the request; None means those of the prompt."""
         return [self.kb_id] if self.kb_id is not None else self.kb_ids

@@ -31,7 +31,7 @@ from kb_shared.mongo.keys import KnowledgeBaseKey
 from kb_shared.mongo.vectors import Chunks, document_of
 
 SHOWN_AFTER_RETIREMENT = timedelta(seconds=30)
-"""How long a reader may show a replaced version while its successor is not searchable yet.
+"""Time for which a reader may show a replaced version while its successor is not searchable yet.
 
 Longer than an election (10 to 12 s) and the lag of the next primary's search index together: what was swapped just
 before the former primary died is searchable only then.

@@ -44,7 +44,7 @@ async def insert(database: Database, prompt: Prompt) -> None:
 
 
 async def get(database: Database, key: PromptKey) -> Prompt:
-    """Raises NotFound."""
+    """Return a prompt. Raises NotFound."""
     row = await database[NAME].find_one(_key(key))
     return _found(row)
 
@@ -61,7 +61,7 @@ async def count(database: Database, organization_id: str) -> int:
 
 
 async def change(database: Database, key: PromptKey, *, fields: Mapping[str, Any], by: str) -> Prompt:
-    """Raises NotFound."""
+    """Write `fields`, and return the prompt. Raises NotFound."""
     row = await database[NAME].find_one_and_update(
         _key(key),
         {"$set": {**fields, "updated_at": datetime.now(UTC), "updated_by": by}},
@@ -71,7 +71,7 @@ async def change(database: Database, key: PromptKey, *, fields: Mapping[str, Any
 
 
 async def delete(database: Database, key: PromptKey) -> None:
-    """Raises NotFound."""
+    """Delete a prompt. Raises NotFound."""
     deleted = await database[NAME].delete_one(_key(key))
     if not deleted.deleted_count:
         raise NotFound("prompt")

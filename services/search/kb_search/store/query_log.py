@@ -53,7 +53,7 @@ class AskedQuery:
     """Number of answered searches without a result."""
     failed: int
     mean_results: float
-    """Mean over answered searches; 0 if there are none."""
+    """Mean number of results of answered searches; 0 if there are none."""
     mean_ms: float
     max_ms: float
     last_asked_at: datetime

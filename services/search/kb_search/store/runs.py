@@ -117,7 +117,7 @@ async def finish(database: Database, run: Run) -> None:
 
 
 async def get(database: Database, key: RunKey) -> Run:
-    """Raises NotFound."""
+    """Return a run. Raises NotFound."""
     row = await database[NAME].find_one(_run_key(key))
     if row is None:
         raise NotFound("run")
@@ -229,7 +229,7 @@ async def insert_thread(database: Database, thread: Thread) -> None:
 
 
 async def get_thread(database: Database, key: ThreadKey) -> Thread:
-    """Raises NotFound."""
+    """Return a thread. Raises NotFound."""
     row = await database[THREADS].find_one(_thread_key(key))
     if row is None:
         raise NotFound("thread")

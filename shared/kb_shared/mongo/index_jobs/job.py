@@ -67,7 +67,7 @@ class IndexJob:
     error_type: str | None = None
     error_message: str | None = None
     postponed_until: datetime | None = None
-    """After a failed attempt: time before which no worker may claim it."""
+    """Time before which no worker may claim it, after a failed attempt."""
     publication: str | None = None
     """Id of the latest request to publish its command; None if an older version wrote the row."""
 

@@ -23,8 +23,8 @@ class LaneLimits:
 
     of_kb: int = BACKLOG_LIMIT
     of_organization: int = 400
-    """Below the number of records that a consumer reads ahead in a partition (500), so that one organization never has
-    all of them."""
+    """Limit below the number of records that a consumer reads ahead in a partition (500), so that one organization
+    never has all of them."""
 
 
 LANE_LIMITS: Final = LaneLimits()
