@@ -17,7 +17,7 @@ from kb_local.progress_deadline import ProgressDeadline
 POLL_INTERVAL_S = 0.02
 CPU_STEP_S = 5.0
 MOST_CPU_OF_A_START_S = 120.0
-"""More is no progress: it goes in circles."""
+"""Limit of CPU seconds that count as progress during a start."""
 
 
 async def poll_until(condition: Callable[[], Awaitable[bool]], *, timeout_s: float) -> bool:

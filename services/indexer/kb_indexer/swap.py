@@ -3,7 +3,7 @@
 The decision to swap rests on rows that others change at the same time: the document may be deleted or untagged or get
 another text, the KB may be deleted, paused or retagged. Reading these rows again in the transaction would not stop a
 change between the read and the commit (write skew). So the transaction writes them, each under the condition that it is
-still as the decision assumed. Such a conditional write is called a fence. A change by somebody else then comes
+still as the decision assumed. Such a conditional write is called a fence. A change by another process then comes
 
 1. before the transaction: the condition of the fence matches nothing. `StaleDecision` is raised, nothing is written,
    and the caller decides again;

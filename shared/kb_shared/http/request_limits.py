@@ -3,7 +3,8 @@
 The debt of each limit is stored in MongoDB. A process reads it at the first request of a second. It admits the
 requests that follow within the second by that debt and by what it has spent since, and writes this a second later. So
 a limit costs two writes a second, however many requests there are. It is exact for callers with less than a request a
-second. In each second every replica may admit what the limit has left.
+second. Each replica may admit the remaining limit once per second, so the total can
+exceed it briefly.
 """
 
 import asyncio

@@ -156,7 +156,7 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
     ("wrong", "said"),
     [
         (call(TOOL, "{not json"), "not JSON"),
-        (call("drop_everything", "{}"), "no such tool"),
+        (call("drop_everything", "{}"), "Unknown tool"),
         (call(TOOL, '{"query": "x", "organization_id": "victim"}'), "can't be used"),
         (search(metadata_filter={"$where": "1"}), "metadata_filter"),
     ],
