@@ -109,8 +109,8 @@ MUTANTS: Final = (
     Mutant(
         "fence-lets-a-removal-pass-a-new-document",
         _SWAP,
-        old="        if fenced is None:\n            raise StaleDecision\n        fence = fenced",
-        new="        fence = fenced or 0",
+        old="        if fenced is None:\n            raise StaleDecision\n        sequence = fenced",
+        new="        sequence = fenced or 0",
         caught_by=in_file(
             f"{_TESTS}/test_races.py", "test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed"
         ),

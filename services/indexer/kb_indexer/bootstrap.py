@@ -23,7 +23,7 @@ from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
 from kb_indexer.forgotten_series import ForgottenSeries
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
@@ -110,7 +110,7 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
     async with connect(settings, stop, note=readiness.wait_for) as connections, AsyncExitStack() as open_things:
         embedder = create_embedder(connections.database, settings)
         open_things.push_async_callback(embedder.close)
-        probe = SearchableProbe()
+        probe = SearchProbe()
         open_things.push_async_callback(probe.close)
         threads = ChunkingThreads()
         open_things.callback(threads.close)
@@ -148,7 +148,7 @@ def _wire(
     connections: Connections,
     *,
     embedder: Embedder,
-    probe: SearchableProbe,
+    probe: SearchProbe,
     threads: ChunkingThreads,
     lifetime_s: float,
     first: int,

@@ -22,7 +22,7 @@ from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
@@ -71,7 +71,7 @@ class SyncDocumentHandler:
         *,
         state_reader: StateReader,
         leases: JobLeases,
-        probe: SearchableProbe,
+        probe: SearchProbe,
         threads: ChunkingThreads,
         quarantine: SuspectQuarantine,
         deletions: DeletedKnowledgeBases,
@@ -256,7 +256,7 @@ class SyncDocumentHandler:
 
     @asynccontextmanager
     async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
-        """Swap within this, holding the lease. Documents that share a slot follow each other instead of conflicting."""
+        """Hold the lease during a swap. Documents with the same KB slot take turns instead of conflicting."""
         async with self._locks.lock(kb_slots.row_id(kb.kb_id, job.document_id)), self._leases.for_swap(job):
             with self._load.timed():
                 yield

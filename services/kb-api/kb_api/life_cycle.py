@@ -178,7 +178,7 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
 
 
 async def _delete(database: Database, kb: KnowledgeBase) -> bool:
-    """Delete everything of the KB, its row last. Its slots are closed, so running work can't write to it."""
+    """Delete everything of the KB, its row last. Its KB slots block swaps, so running work can't write to it."""
     await vector_collection.drop(database, kb)
     await document_index.delete_of_kb(database, kb.key)
     await index_jobs.delete_of_kb(database, kb.key)

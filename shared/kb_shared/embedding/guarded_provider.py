@@ -72,7 +72,7 @@ class GuardedProvider:
     async def _embed_once(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:
         pace = self.pace(key.organization_id, model, key.input_type)
         async with self._guard.admit(_guarded(key.organization_id, model, key.input_type)) as call:
-            asked = texts[:1] if call.is_probe else texts
+            asked = texts[:1] if call.is_circuit_probe else texts
             await call.reserve_tokens(estimate_text_tokens(asked))
             vectors, seconds = await self._embed_timed(asked, model, key=key, pace=pace)
         # After the circuit is closed: a request that the pace lets through during a probe would be refused.

@@ -37,7 +37,7 @@ from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, l
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
 from kb_indexer.fan_out import FanOut
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper
@@ -190,7 +190,7 @@ class Replica:
             backlog=self.backlog,
             load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
         )
-        self.probe = SearchableProbe()
+        self.probe = SearchProbe()
         self.deletions = DeletedKnowledgeBases(state_reader, self.embedder)
         self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
