@@ -32,9 +32,9 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "fan-out-ignores-what-is-behind",
+        "fan-out-ignores-drift",
         _FAN_OUT,
-        old="return changed or _is_behind(action, job)",
+        old="return changed or _has_drift(action, job)",
         new="return changed",
         caught_by=in_file(
             f"{_TESTS}/test_fan_out.py",
@@ -347,8 +347,8 @@ MUTANTS: Final = (
     Mutant(
         "command-is-believed-to-be-published",
         _REQUESTS,
-        old='                            later("$$NOW", PUBLISH_GRACE),\n',
-        new='                            later("$$NOW", UNCLAIMED_GRACE),\n',
+        old='                            build_later_time("$$NOW", PUBLISH_GRACE),\n',
+        new='                            build_later_time("$$NOW", UNCLAIMED_GRACE),\n',
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py",
             "test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon",

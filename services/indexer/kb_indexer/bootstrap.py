@@ -13,16 +13,16 @@ from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import (
     EVENTS_FOR_A_DOCUMENT,
-    EventsBesideDocuments,
+    EventThrottle,
     Load,
     first_documents,
     load_of_documents,
     load_of_events,
 )
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.fan_out import FanOut
-from kb_indexer.forgotten_series import ForgottenSeries
+from kb_indexer.metric_series_cleaner import MetricSeriesCleaner
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
@@ -72,8 +72,8 @@ class Indexer:
     relay: OutboxRelay
     sweeper: Sweeper
     backfills: BackfillRunner
-    series: ForgottenSeries
-    deletions: DeletedKnowledgeBases
+    series: MetricSeriesCleaner
+    deletions: KnowledgeBaseDeletionWatch
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`: the consumers finish their records and commit, then the other parts end.
@@ -139,7 +139,7 @@ class _Shared:
     backlog: Backlog
     quarantine: SuspectQuarantine
     documents: Load
-    events: EventsBesideDocuments
+    events: EventThrottle
     leases: JobLeases
 
 
@@ -155,7 +155,7 @@ def _wire(
 ) -> Indexer:
     shared = _create_shared(settings, connections, lifetime_s=lifetime_s, first=first)
     database, requests = shared.database, shared.requests
-    deletions = DeletedKnowledgeBases(shared.state_reader, embedder)
+    deletions = KnowledgeBaseDeletionWatch(shared.state_reader, embedder)
     sync = SyncDocumentHandler(
         database,
         embedder,
@@ -177,7 +177,7 @@ def _wire(
         relay=OutboxRelay(database, connections.producer, topic_prefix=settings.kafka_topic_prefix),
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
         backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
-        series=ForgottenSeries(database),
+        series=MetricSeriesCleaner(database),
         deletions=deletions,
     )
 
@@ -194,7 +194,7 @@ def _create_shared(settings: IndexerSettings, connections: Connections, *, lifet
         backlog=Backlog(database),
         quarantine=SuspectQuarantine(),
         documents=documents,
-        events=EventsBesideDocuments(events=events, documents=documents),
+        events=EventThrottle(events=events, documents=documents),
         leases=JobLeases(database, length=timedelta(seconds=settings.job_lease_s), load=documents),
     )
 

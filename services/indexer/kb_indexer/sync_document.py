@@ -21,7 +21,7 @@ from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
@@ -74,7 +74,7 @@ class SyncDocumentHandler:
         probe: SearchProbe,
         threads: ChunkingThreads,
         quarantine: SuspectQuarantine,
-        deletions: DeletedKnowledgeBases,
+        deletions: KnowledgeBaseDeletionWatch,
         load: Load,
         size_limits: SizeLimits,
         lifetime_s: float = TRANSACTION_LIFETIME_S,
@@ -125,11 +125,11 @@ class SyncDocumentHandler:
     async def _at_work_on(self, job: IndexJob) -> AsyncIterator[None]:
         """Work beside others, or alone if processes have died while they worked on `job`."""
         if not job.is_suspect:
-            async with self._quarantine.side_by_side():
+            async with self._quarantine.enter_side_by_side():
                 yield
             return
-        async with self._quarantine.alone():
-            log.warning("document.isolated", crashes=job.crashes)
+        async with self._quarantine.enter_alone():
+            log.warning("document.quarantined", crashes=job.crashes)
             await index_jobs.note_alone(self._database, job)
             yield
 

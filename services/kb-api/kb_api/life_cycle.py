@@ -162,7 +162,7 @@ async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
     """Set the KB active when no job requested by a scan is open. Later requests by events do not count."""
 
-    async def settle(session: MongoSession) -> bool:
+    async def activate_if_done(session: MongoSession) -> bool:
         # One snapshot and a write to the row of the KB, which the start of a scan writes, too.
         scanned_at = await backfills.find_last_end(database, session, kb.key)
         if scanned_at is None:
@@ -171,7 +171,7 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
             return False
         return await knowledge_bases.set_status(database, kb, Status.ACTIVE, only_from=Status.INDEXING, session=session)
 
-    active = await in_transaction(database, settle)
+    active = await in_transaction(database, activate_if_done)
     if active:
         _log.info("knowledge_base.status_changed", kb_id=kb.kb_id, status=Status.ACTIVE)
     return active

@@ -66,7 +66,7 @@ class GuardedProvider:
 
     async def close(self) -> None:
         """Finish what the limiter gives back, then close the provider's connections."""
-        await self._guard.settle()
+        await self._guard.wait_for_returns()
         await self._provider.close()
 
     async def _embed_once(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:

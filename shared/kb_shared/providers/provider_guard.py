@@ -130,6 +130,6 @@ class ProviderGuard:
         for bucket in (*buckets, model.bucket):
             await self._limiter.check_available(bucket, patience_s=self._patience_s)
 
-    async def settle(self) -> None:
+    async def wait_for_returns(self) -> None:
         """Wait until cancelled callers have given back what they had reserved. Call it before the database closes."""
-        await self._limiter.settle()
+        await self._limiter.wait_for_returns()

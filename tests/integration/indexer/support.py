@@ -33,9 +33,9 @@ from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.job_leases import JobLeases
-from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.load import EventThrottle, load_of_documents, load_of_events
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.fan_out import FanOut
 from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
@@ -188,10 +188,10 @@ class Replica:
             state_reader=state_reader,
             quarantine=self.quarantine,
             backlog=self.backlog,
-            load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
+            load=EventThrottle(events=load_of_events(most=32), documents=self.load),
         )
         self.probe = SearchProbe()
-        self.deletions = DeletedKnowledgeBases(state_reader, self.embedder)
+        self.deletions = KnowledgeBaseDeletionWatch(state_reader, self.embedder)
         self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
             self.database,
