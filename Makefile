@@ -36,7 +36,7 @@ down: install  ## stop them; the data is kept in .kb/
 status: install  ## show the processes, with state, port and log
 	@$(BIN)/kb status
 
-test: install  ## all tests except the long ones, against real servers
+test: install  ## all tests but the long ones and tests/architecture, against real servers
 	@$(BIN)/python -m pytest -m "$(LOCAL) and not long" --numprocesses 4 --dist loadfile --no-loadscope-reorder --ignore tests/architecture --quiet
 
 test-long: install  ## the long tests: more kills, orders, swaps and examples
@@ -61,7 +61,7 @@ test-clients: install  ## LangChain, LlamaIndex, Haystack and mem0 against the s
 	@$(BIN)/uv pip install --quiet --python $(CLIENTS_VENV)/bin/python --require-hashes -r requirements-clients.lock
 	@$(CLIENTS_VENV)/bin/python -m pytest -c tests/clients/pytest.ini tests/clients --quiet
 
-check: install  ## format, lint, types, import rules, names, docs equal to the code
+check: install  ## format, lint, types, import rules; tests/architecture (names, docs equal to the code)
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy

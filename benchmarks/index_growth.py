@@ -14,7 +14,7 @@ from benchmarks.indexing.passes import run_pass
 from benchmarks.indexing.system import System, add_options, running_system
 
 TAG: Final = "growing"
-_TOLD: Final = (
+_REPORTED_FIGURES: Final = (
     "docs_per_s",
     "cpu_ms_per_doc",
     "indexer_cpu_s",
@@ -43,7 +43,7 @@ async def _grow(system: System, kb_id: str, options: argparse.Namespace, *, firs
     texts = corpus.texts(documents=options.step, words=options.words, first=first)
     events = [system.event(f"doc-{number}", text, tag_id=TAG) for number, text in enumerate(texts, first)]
     figures = await run_pass(system, events, kb_of_tag={TAG: kb_id})
-    return {"docs": first + options.step, **{name: figures[name] for name in _TOLD}}
+    return {"docs": first + options.step, **{name: figures[name] for name in _REPORTED_FIGURES}}
 
 
 def _ratios(first: dict[str, Any], last: dict[str, Any]) -> dict[str, float]:

@@ -1,7 +1,7 @@
 """`python -m benchmarks.index_spread`: documents of one KB, and as many of many KBs.
 
 What a KB's documents all write (its fences and counters) must not hold them up. Rounds of either kind take turns, so
-that what else the machine does meets both; the rate told is that of the median round.
+that what else the machine does meets both; the rate reported is that of the median round.
 """
 
 import argparse

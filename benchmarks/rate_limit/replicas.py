@@ -54,7 +54,7 @@ async def spend_with_replicas(
     for task in waiting:
         task.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    await asyncio.gather(*(limiter.settle() for limiter in limiters))
+    await asyncio.gather(*(limiter.wait_for_returns() for limiter in limiters))
     assert bucket.requests_per_minute is not None
     return _figures(spent, per_s=bucket.requests_per_minute / 60, seconds=seconds, blocks=blocks)
 

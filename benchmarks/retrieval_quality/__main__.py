@@ -79,7 +79,7 @@ async def _run(
     began = perf_counter()
     async with indexed(folder, documents, modes, **settings) as kb:
         indexing_s = perf_counter() - began
-        by_mode = {mode: await _ask(kb, queries, mode, options) for mode in modes}
+        by_mode = {mode: await _measure_mode(kb, queries, mode, options) for mode in modes}
         chunks = (await kb.view())["chunk_count"]
     figures = {mode: _figures(outcomes) for mode, outcomes in by_mode.items()}
     return {
@@ -92,7 +92,7 @@ async def _run(
     }
 
 
-async def _ask(
+async def _measure_mode(
     kb: CorpusKnowledgeBase, queries: Sequence[Query], mode: str, options: argparse.Namespace
 ) -> list[QueryOutcome]:
     rankings = [await _rank_all(kb, queries, mode, at_a_time) for at_a_time in options.concurrency]

@@ -24,7 +24,7 @@ class Reason(StrEnum):
 
 
 class SyncDocument(Payload):
-    """Bring a document in a KB to what the truth says when this is handled. Late and doubled ones are harmless."""
+    """Bring a document in a KB to its current required state. Late or duplicate commands are harmless."""
 
     TYPE: ClassVar[str] = "sync_document.v1"
 

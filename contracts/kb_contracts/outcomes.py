@@ -36,7 +36,7 @@ class DocumentIndexFailed(_InKnowledgeBase):
 
 
 class DocumentRejected(Payload):
-    """An event that could not be used, and is a dead letter; or not be published, and is an unsendable message."""
+    """Event that was rejected: a dead letter, or an unsendable message if Kafka refused it."""
 
     TYPE: ClassVar[str] = "document.rejected.v1"
 

@@ -50,8 +50,8 @@ async def inspect_mongo(uri: str) -> MongoDeployment:
         raise UnusableServer("the deployment of KB_MONGO_URI is no replica set", remedy=REMEDY)
     if not has_search and _is_secured(uri):
         raise UnusableServer(
-            "the deployment of KB_MONGO_URI has no Atlas search, and the search node can stand in only where neither "
-            "TLS nor authentication is used",
+            "the deployment of KB_MONGO_URI has no Atlas search, and the search node works only without TLS and "
+            "authentication",
             remedy="use Atlas, mongodb/mongodb-atlas-local or mongot; or a mongod of this machine",
         )
     return MongoDeployment(

@@ -109,18 +109,18 @@ class Mongod(Server):
         Call it until it returns True: a mongod that is still loading its configuration answers as if it had none.
         """
         member = {"_id": 0, "host": self.address}
-        answer = await self._ask({"replSetGetConfig": 1})
+        answer = await self._run_command({"replSetGetConfig": 1})
         if answer.get("code") == NOT_YET_INITIALIZED:
-            await self._ask({"replSetInitiate": {"_id": REPLICA_SET, "members": [member]}})
+            await self._run_command({"replSetInitiate": {"_id": REPLICA_SET, "members": [member]}})
         elif answer["ok"] and answer["config"]["members"][0]["host"] != self.address:
             config = answer["config"]
             config |= {"version": config["version"] + 1, "members": [member]}
-            await self._ask({"replSetReconfig": config, "force": True})
+            await self._run_command({"replSetReconfig": config, "force": True})
         else:
             return bool(answer["ok"])
         return False
 
-    async def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
+    async def _run_command(self, command: Mapping[str, Any]) -> dict[str, Any]:
         # Long, because initiating waits for the disk.
         return await run_command(LOOPBACK, self.port, command=command, timeout_s=self.start_timeout_s)
 

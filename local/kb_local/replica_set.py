@@ -157,8 +157,8 @@ class ReplicaSet:
         for member in self.members:
             if member is not primary and await member.is_ready():
                 # One that has stepped down a moment ago may be elected again.
-                await _ask(member, {"replSetFreeze": 0})
-        answer = await _ask(primary, {"replSetStepDown": 60, "secondaryCatchUpPeriodSecs": 10})
+                await _run_command(member, {"replSetFreeze": 0})
+        answer = await _run_command(primary, {"replSetStepDown": 60, "secondaryCatchUpPeriodSecs": 10})
         if not answer["ok"]:
             raise ServerNotReady(f"{primary.name} stays primary: {answer['errmsg']}", remedy="heal the set before")
         return primary
@@ -171,7 +171,7 @@ class ReplicaSet:
             # acknowledged before the first one looks for another source: 19 s were seen.
             "settings": {"electionTimeoutMillis": self._election_timeout_ms, "chainingAllowed": False},
         }
-        answer = await _ask(self.members[0], {"replSetInitiate": config})
+        answer = await _run_command(self.members[0], {"replSetInitiate": config})
         if not answer["ok"] and answer["code"] != ALREADY_INITIALIZED:
             raise ServerNotReady(f"the replica set was refused: {answer['errmsg']}", remedy="use an empty folder")
         if answer["ok"]:
@@ -179,7 +179,7 @@ class ReplicaSet:
             await self._until(self._first_steps_up, what="the first election")
 
     async def _first_steps_up(self) -> bool:
-        return bool((await _ask(self.members[0], {"replSetStepUp": 1}))["ok"])
+        return bool((await _run_command(self.members[0], {"replSetStepUp": 1}))["ok"])
 
     async def _all_accept_connections(self) -> bool:
         return all([await accepts_connections(LOOPBACK, member.port) for member in self.members])
@@ -212,5 +212,5 @@ async def _hello(member: Mongod) -> dict[str, Any]:
         return {}
 
 
-async def _ask(member: Mongod, command: dict[str, Any]) -> dict[str, Any]:
+async def _run_command(member: Mongod, command: dict[str, Any]) -> dict[str, Any]:
     return await run_command(LOOPBACK, member.port, command=command, timeout_s=HEALTHY_WITHIN_S)

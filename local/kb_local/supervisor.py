@@ -205,7 +205,7 @@ class Supervisor:
         except OSError as error:
             # The processes don't need the state file, so they continue; the state is written as soon as possible.
             if not self._report_failed:
-                log.warning("state.not_written", reason=os.strerror(error.errno or 0), remedy="make room in KB_HOME")
+                log.warning("state.write_failed", reason=os.strerror(error.errno or 0), remedy="make room in KB_HOME")
             self._report_failed = True
             return
         self._last_state, self._report_failed = state, False

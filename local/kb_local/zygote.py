@@ -143,9 +143,9 @@ class Zygote(Server):
                 return
             *lines, self._inbox = (self._inbox + data).split(b"\n")
             for line in lines:
-                self._take(json.loads(line))
+                self._handle_message(json.loads(line))
 
-    def _take(self, message: dict[str, Any]) -> None:
+    def _handle_message(self, message: dict[str, Any]) -> None:
         match message:
             case {"ready": _}:
                 self._is_ready = True

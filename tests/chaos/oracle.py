@@ -126,9 +126,9 @@ class Oracle:
         """Check that the last message about each document describes its current state."""
         last: dict[str, Any] = {}
         for message in outcomes:
-            told = _json(message)
-            if told["data"].get("kb_id") == kb_id and "document_id" in told["data"]:
-                last[told["data"]["document_id"]] = (told["type"], told["data"].get("revision"))
+            announced = _json(message)
+            if announced["data"].get("kb_id") == kb_id and "document_id" in announced["data"]:
+                last[announced["data"]["document_id"]] = (announced["type"], announced["data"].get("revision"))
         problems = []
         members = self.expected_members(kb_id)
         for document_id, expected_document in members.items():
@@ -138,9 +138,9 @@ class Oracle:
                     OracleFinding(f"was last announced as {last.get(document_id)}, not {wanted}", document_id)
                 )
         problems += [
-            OracleFinding(f"was last announced as {told[0]}", document_id)
-            for document_id, told in last.items()
-            if document_id not in members and told[0] != "document.removed.v1"
+            OracleFinding(f"was last announced as {announced[0]}", document_id)
+            for document_id, announced in last.items()
+            if document_id not in members and announced[0] != "document.removed.v1"
         ]
         return problems
 
@@ -191,26 +191,26 @@ class Oracle:
     async def _charges(self, system: SystemUnderTest) -> list[OracleFinding]:
         """Check that each charge equals the number of embeddings stored with it, and was announced.
 
-        Readers may go on to search, and to pay for it: what is charged meanwhile may be told of later.
+        Readers may go on to search, and to pay for it: what is charged meanwhile may be announced later.
         """
         charged = await _charged(system)
         await until(partial(_all_is_sent, system), within_s=SLOW_S, what="all charges are announced")
         stored = Counter([row["ledger_id"] async for row in system.database.embedding_cache.find({}, {"ledger_id": 1})])
         # A relay that crashes sends some messages twice.
         bills = [_json(message)["data"] for message in await system.kafka.read(topics.USAGE)]
-        told = {bill["ledger_id"]: bill["count"] for bill in bills}
+        announced = {bill["ledger_id"]: bill["count"] for bill in bills}
         charged_by_now = await _charged(system)
         return [
             OracleFinding(
-                f"{count} SPUs charged and {told.get(ledger_id, 0)} told of for {stored[ledger_id]} embeddings stored"
+                f"{count} SPUs charged and {announced.get(ledger_id, 0)} announced for {stored[ledger_id]} embeddings"
             )
             for ledger_id, count in charged.items()
-            if not count == stored[ledger_id] == told.get(ledger_id)
+            if not count == stored[ledger_id] == announced.get(ledger_id)
         ] + [
             OracleFinding(
-                f"{told.get(ledger_id, 0)} SPUs billed and {stored[ledger_id]} embeddings stored without a charge"
+                f"{announced.get(ledger_id, 0)} SPUs billed and {stored[ledger_id]} embeddings stored without a charge"
             )
-            for ledger_id in (told.keys() | stored.keys()) - charged_by_now.keys()
+            for ledger_id in (announced.keys() | stored.keys()) - charged_by_now.keys()
         ]
 
     async def _dead_letters(self, system: SystemUnderTest) -> list[OracleFinding]:
@@ -296,5 +296,5 @@ def _projected(row: Mapping[str, Any]) -> tuple[int | None, frozenset[str], Mapp
 
 
 def _json(message: ConsumedMessage) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(message.value or b"{}")
-    return told
+    content: dict[str, Any] = json.loads(message.value or b"{}")
+    return content

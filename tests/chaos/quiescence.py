@@ -21,7 +21,7 @@ class Activity:
     """Work in progress. Two are equal if there was no progress between them."""
 
     what: frozenset[str]
-    told: str = field(compare=False)
+    description: str = field(compare=False)
 
 
 async def until_quiescent(system: SystemUnderTest) -> None:
@@ -39,14 +39,14 @@ async def until_quiescent(system: SystemUnderTest) -> None:
             seen.add(activity)
             progressed_at = monotonic()
         elif monotonic() - progressed_at > STUCK_AFTER_S:
-            raise TimeoutError(f"for {STUCK_AFTER_S:g} s nothing has come of {activity.told}")
+            raise TimeoutError(f"for {STUCK_AFTER_S:g} s nothing has come of {activity.description}")
         await asyncio.sleep(_BETWEEN_LOOKS_S)
 
 
 async def describe_activity(system: SystemUnderTest) -> str | None:
     """Return what is not done yet; None if nothing moves."""
     activity = await _find_activity(system)
-    return None if activity is None else activity.told
+    return None if activity is None else activity.description
 
 
 async def _find_activity(system: SystemUnderTest) -> Activity | None:

@@ -8,7 +8,7 @@ import pytest
 from kb_contracts.cloudevents import encode
 from kb_contracts.documents import key_of
 from kb_indexer.consumer.backlog import Backlog
-from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.load import EventThrottle, load_of_documents, load_of_events
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.fan_out import FanOut
 from kb_indexer.state_reader import StateReader
@@ -76,7 +76,7 @@ async def _handles(database: Database) -> bool:
         state_reader=StateReader(database),
         quarantine=SuspectQuarantine(),
         backlog=Backlog(database),
-        load=EventsBesideDocuments(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
+        load=EventThrottle(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
     )
     try:
         await fan_out.handle(record(encode(EVENT, source="/upstream"), key=key_of(EVENT)))

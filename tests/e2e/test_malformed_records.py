@@ -91,11 +91,11 @@ async def test_malformed_records_become_dead_letters_unchanged_while_other_docum
         for _, headers in letters
     )
     assert not any(FOREIGN_TEXT in str(headers) for _, headers in letters)
-    told = [json.loads(message.value or b"{}") for message in await running.system.kafka.read(topics.KB_EVENTS)]
+    announced = [json.loads(message.value or b"{}") for message in await running.system.kafka.read(topics.KB_EVENTS)]
     # By id, since what is sent at least once may have come twice.
     rejected = {
         each["id"]: each["data"]["reason"]
-        for each in told
+        for each in announced
         if each["type"] == "document.rejected.v1" and each["data"].get("document_id") == document_id
     }
     assert sorted(rejected.values()) == sorted(reason for _, reason in malformed)

@@ -115,7 +115,9 @@ async def test_the_documented_permissions_are_enough_and_each_of_them_is_used(
         await _redrive_all(opened)
         await opened.stack.stop_service(away)
         await resend_after_broker_loss(opened.stack.mongo_uri, database=opened.stack.database)
-        sent = {told for told in documented if told[0] != PRINCIPAL_OF[away] and told[1] == "WRITE"}
+        sent = {
+            permission for permission in documented if permission[0] != PRINCIPAL_OF[away] and permission[1] == "WRITE"
+        }
         await until(partial(_are_used, audited, sent), every_s=0.5, what=f"all rights to write, without {away}")
         await opened.stack.start_service(away)
     await until(partial(_are_used, audited, documented), every_s=0.5, what="each permission")

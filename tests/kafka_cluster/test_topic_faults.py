@@ -98,8 +98,8 @@ def _body_of(characters: int) -> dict[str, object]:
 async def _unsendable(loaded: LoadedSystem) -> list[str]:
     """Return the ids of messages that Kafka refused and that were reported to the upstream."""
     answer = (await loaded.system.http.get("/unsendable-messages")).raise_for_status().json()
-    told = [json.loads(message.value or b"{}") for message in await loaded.system.kafka.read(topics.KB_EVENTS)]
-    rejected = {each["data"]["document_id"] for each in told if each["type"] == DocumentRejected.TYPE}
+    announced = [json.loads(message.value or b"{}") for message in await loaded.system.kafka.read(topics.KB_EVENTS)]
+    rejected = {each["data"]["document_id"] for each in announced if each["type"] == DocumentRejected.TYPE}
     return [each["message_id"] for each in answer["unsendable_messages"] if each["document_id"] in rejected]
 
 
@@ -110,5 +110,5 @@ async def _any_unsendable(loaded: LoadedSystem) -> bool:
 def _skipped(loaded: LoadedSystem) -> int:
     """Return how many offsets the indexers say that they skipped."""
     lines = [line for server in loaded.system.stack.services.values() for line in server.log.read_text().splitlines()]
-    told = [json.loads(line) for line in lines if '"records.skipped"' in line]
-    return sum(each["last_offset"] - each["first_offset"] + 1 for each in told)
+    skipped = [json.loads(line) for line in lines if '"records.skipped"' in line]
+    return sum(each["last_offset"] - each["first_offset"] + 1 for each in skipped)

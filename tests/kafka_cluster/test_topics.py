@@ -111,9 +111,9 @@ async def test_a_topic_with_other_settings_is_warned_of_and_its_limit_reported(
     await create(brokers, NewTopic(f"{prefix}events", num_partitions=5, replication_factor=1, config=settings))
     report = await ensure_topics(connection, TOPICS, prefix=prefix)
     assert {risk.topic for risk in report.risks} == {f"{prefix}events"}
-    told = " ".join(risk.reason for risk in report.risks)
-    assert "has 5 partitions instead of 3" in told
-    assert "has one replica although there are 3 brokers" in told
+    reasons = " ".join(risk.reason for risk in report.risks)
+    assert "has 5 partitions instead of 3" in reasons
+    assert "has one replica although there are 3 brokers" in reasons
     assert report.max_message_bytes["events"] == 5000
 
 

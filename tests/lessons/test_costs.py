@@ -184,7 +184,7 @@ async def test_c8_a_pass_over_what_is_right_costs_no_more_commands_for_more_docu
     assert not any(document_texts.NAME in name for name in many)
 
 
-async def test_c8_what_is_behind_is_queued_once_however_often_it_is_found(tenant: Tenant, indexer: Replica) -> None:
+async def test_c8_a_drifted_document_is_queued_once_however_often_it_is_found(tenant: Tenant, indexer: Replica) -> None:
     """Elsewhere each pass before the work was done queued it once more."""
     await indexer.publish(*(tenant.ocr(f"d{n}", paragraph(n)) for n in range(5)))
     kb = await tenant.create_kb("a")

@@ -77,9 +77,9 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "fan-out-ignores-what-is-behind",
+        "fan-out-ignores-drift",
         _FAN_OUT,
-        old="return changed or _is_behind(action, job)",
+        old="return changed or _has_drift(action, job)",
         new="return changed",
         caught_by=in_file(
             f"{_TESTS}/test_fan_out.py",
@@ -154,8 +154,8 @@ MUTANTS: Final = (
     Mutant(
         "fence-lets-a-removal-pass-a-new-document",
         _SWAP,
-        old="        if fenced is None:\n            raise StaleDecision\n        fence = fenced",
-        new="        fence = fenced or 0",
+        old="        if fenced is None:\n            raise StaleDecision\n        sequence = fenced",
+        new="        sequence = fenced or 0",
         caught_by=in_file(
             f"{_TESTS}/test_races.py", "test_a_document_that_comes_back_while_it_is_being_removed_is_not_removed"
         ),
@@ -395,8 +395,8 @@ MUTANTS: Final = (
     Mutant(
         "command-is-believed-to-be-published",
         _REQUESTS,
-        old='                            later("$$NOW", PUBLISH_GRACE),\n',
-        new='                            later("$$NOW", UNCLAIMED_GRACE),\n',
+        old='                            build_later_time("$$NOW", PUBLISH_GRACE),\n',
+        new='                            build_later_time("$$NOW", UNCLAIMED_GRACE),\n',
         caught_by=in_file(
             f"{_TESTS}/test_jobs.py",
             "test_a_job_that_a_dead_indexer_opened_after_its_successor_had_done_it_is_closed_soon",

@@ -74,7 +74,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "soft-limit-is-told-of-by-every-replica",
+        "soft-limit-is-announced-by-every-replica",
         _BUDGETS,
         old="    return written.modified_count == 1\n",
         new="    return True\n",
@@ -85,7 +85,7 @@ MUTANTS: Final = (
         ),
     ),
     Mutant(
-        "soft-limit-in-money-is-told-as-that-in-spus",
+        "soft-limit-in-money-is-announced-as-that-in-spus",
         _BUDGETS,
         old='_Fields("soft_nano_usd", "used_nano_usd", "told_usd")',
         new='_Fields("soft_nano_usd", "used_nano_usd", "told")',

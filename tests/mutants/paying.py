@@ -82,7 +82,7 @@ MUTANTS: Final = (
     Mutant(
         "embedder-charges-every-caller-of-a-shared-text",
         "shared/kb_shared/embedding/batch_queue.py",
-        old="is_first = wanted is None",
+        old="is_first = pending is None",
         new="is_first = True",
         caught_by=in_file(_TESTS, "test_concurrent_calls_for_the_same_texts_charge_each_stored_vector_once"),
     ),

@@ -39,7 +39,7 @@ MUTANTS: Final = (
     Mutant(
         "key-that-is-known-may-search",
         _AUTHENTICATION,
-        old=" or not _caller(stored.key).may(self._scope)",
+        old=" or not _caller(stored.key).has_scope(self._scope)",
         new="",
         caught_by=in_file(f"{_SEARCH}/test_optimistic.py", "test_a_key_that_may_not_search_is_refused_again_and_again"),
     ),

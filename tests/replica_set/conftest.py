@@ -33,9 +33,9 @@ def summaries(pytestconfig: pytest.Config) -> list[str]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if told := config.stash.get(SUMMARIES, []):
+    if collected := config.stash.get(SUMMARIES, []):
         terminalreporter.section("what callers saw of three mongods", sep="-")
-        for summary in told:
+        for summary in collected:
             terminalreporter.write_line(summary)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo import AsyncMongoClient
 
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_local.mongod import REPLICA_SET
 from kb_local.python_server import ModelServerProcess
 from kb_local.replica_set import ReplicaSet
@@ -54,7 +54,7 @@ async def knowledge_behind(nodes: SearchNodes, database_name: str) -> AsyncItera
         await client.drop_database(database_name)
 
 
-async def replace(knowledge: Knowledge, probe: SearchableProbe) -> None:
+async def replace(knowledge: Knowledge, probe: SearchProbe) -> None:
     """Swap the document as an indexer does, and watch for it."""
     await knowledge.index(AFTER, searchable=False)
     [(chunk_id, chunk)] = vectors.chunk_ids(AFTER.document_id, AFTER.chunks()).items()
@@ -93,7 +93,7 @@ async def retired_are_gone(knowledge: Knowledge) -> bool:
 async def test_a_document_is_never_missing_after_a_step_down_to_an_index_that_trails_more(
     replica_set: ReplicaSet, model_server: ModelServerProcess, tmp_path: Path, database_name: str
 ) -> None:
-    probe = SearchableProbe()
+    probe = SearchProbe()
     async with (
         trailing_nodes(replica_set, tmp_path) as nodes,
         knowledge_behind(nodes, database_name) as knowledge,
@@ -129,7 +129,7 @@ async def test_a_document_is_never_missing_when_the_primary_dies_before_the_othe
 async def test_replaced_chunks_are_deleted_once_every_member_finds_their_successors(
     replica_set: ReplicaSet, tmp_path: Path, database_name: str
 ) -> None:
-    probe = SearchableProbe()
+    probe = SearchProbe()
     async with (
         trailing_nodes(replica_set, tmp_path) as nodes,
         knowledge_behind(nodes, database_name) as knowledge,

@@ -39,10 +39,10 @@ async def test_a_failure_is_raised_as_it_is_once_all_have_ended() -> None:
 
 async def test_an_error_that_is_returned_is_an_answer() -> None:
     async def explain() -> Exception:
-        return ValueError("told")
+        return ValueError("explained")
 
-    [told] = await run_all([explain()])
-    assert str(told) == "told"
+    [answer] = await run_all([explain()])
+    assert str(answer) == "explained"
 
 
 async def test_a_caller_cancelled_before_the_first_step_leaves_no_task_behind() -> None:

@@ -41,33 +41,33 @@ class Api:
 
     async def create_tags(self, tag_ids: Iterable[str]) -> None:
         for tag_id in tag_ids:
-            await self._ask("POST", "/tags", body={"tag_id": tag_id, "name": tag_id})
+            await self._send_request("POST", "/tags", body={"tag_id": tag_id, "name": tag_id})
 
     async def create_knowledge_base(self, name: str, description: str, *, tag_ids: Iterable[str]) -> str:
-        created = await self._ask(
+        created = await self._send_request(
             "POST", "/knowledge-bases", body={"name": name, "description": description, "tag_ids": list(tag_ids)}
         )
         return str(created["kb_id"])
 
     async def knowledge_base(self, kb_id: str) -> dict[str, Any]:
-        return await self._ask("GET", f"/knowledge-bases/{kb_id}")
+        return await self._send_request("GET", f"/knowledge-bases/{kb_id}")
 
     async def failed_documents(self, kb_id: str) -> int:
-        failed = await self._ask("GET", f"/knowledge-bases/{kb_id}/documents?status=failed&limit=1")
+        failed = await self._send_request("GET", f"/knowledge-bases/{kb_id}/documents?status=failed&limit=1")
         return int(failed["total_count"])
 
     async def search(self, kb_id: str, query: str, **options: Any) -> dict[str, Any]:
-        return await self._ask("POST", f"/knowledge-bases/{kb_id}/search", body={"query": query, **options})
+        return await self._send_request("POST", f"/knowledge-bases/{kb_id}/search", body={"query": query, **options})
 
     async def create_agent(self, name: str, *, kb_id: str) -> str:
         """Create an agent with one tool, which searches the knowledge base; all its settings are the defaults."""
-        created = await self._ask("POST", "/agents", body={"name": name})
-        await self._ask("POST", f"/agents/{created['agent_id']}/knowledge-base-tools", body={"kb_id": kb_id})
+        created = await self._send_request("POST", "/agents", body={"name": name})
+        await self._send_request("POST", f"/agents/{created['agent_id']}/knowledge-base-tools", body={"kb_id": kb_id})
         return str(created["agent_id"])
 
     async def run(self, agent_id: str, question: str) -> dict[str, Any]:
         """Let an agent answer; it uses the chat model of this stack."""
-        return await self._ask(
+        return await self._send_request(
             "POST", "/runs", body={"messages": [{"role": "user", "content": question}], "agent_id": agent_id}
         )
 
@@ -93,7 +93,7 @@ class Api:
                 raise DemoFailed(f"the document {document_id!r} {what}", remedy=f"read the logs in {self._logs}")
             await asyncio.sleep(0.01)
 
-    async def _ask(self, method: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _send_request(self, method: str, path: str, *, body: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             answer = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:

@@ -65,7 +65,7 @@ class DemoScenario:
         bases = await self._create_bases(libraries)
         await self._publish_and_wait(libraries, bases)
         await self._measure_single_events(bases)
-        await self._ask(bases)
+        await self._ask_questions(bases)
         await self._retag_and_delete(libraries, bases)
         await self._collect_figures(libraries, bases)
 
@@ -157,7 +157,7 @@ class DemoScenario:
         await self._api.wait_for_document(kb_id, text, document_id=document_id, present=True)
         return monotonic() - began
 
-    async def _ask(self, bases: DemoKnowledgeBases) -> None:
+    async def _ask_questions(self, bases: DemoKnowledgeBases) -> None:
         self._output.print_step("Asking three questions, each in a search and through an agent")
         agents = {
             kb_id: await self._api.create_agent(f"Guide to {name}", kb_id=kb_id)

@@ -22,7 +22,7 @@ class _Unchanged:
     revision: int
     traceparent: str
 
-    def build_announcement(self, fences: Mapping[str, int]) -> Announcement:
+    def build_announcement(self, sequences: Mapping[str, int]) -> Announcement:
         row = self.indexed
         outcome = DocumentIndexed(
             organization_id=row.organization_id,
@@ -31,7 +31,7 @@ class _Unchanged:
             revision=self.revision,
             chunk_count=row.chunk_count,
         )
-        return Announcement(outcome, fences[row.document_id], self.traceparent)
+        return Announcement(outcome, sequences[row.document_id], self.traceparent)
 
 
 class _Changed(Exception):
@@ -69,9 +69,11 @@ class Acknowledgements:
             if not await document_index.acknowledge(self._database, session, revisions):
                 raise _Changed
             document_ids = {each.indexed.document_id for each in unchanged}
-            fences = await documents.raise_fences(self._database, session, organization_id, document_ids=document_ids)
+            sequences = await documents.advance_sequences(
+                self._database, session, organization_id, document_ids=document_ids
+            )
             await announce(
-                self._database, session, *(each.build_announcement(fences) for each in unchanged), source=SOURCE
+                self._database, session, *(each.build_announcement(sequences) for each in unchanged), source=SOURCE
             )
 
         try:

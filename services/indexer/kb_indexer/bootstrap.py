@@ -13,19 +13,19 @@ from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import (
     EVENTS_FOR_A_DOCUMENT,
-    EventsBesideDocuments,
+    EventThrottle,
     Load,
     first_documents,
     load_of_documents,
     load_of_events,
 )
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.fan_out import FanOut
-from kb_indexer.forgotten_series import ForgottenSeries
 from kb_indexer.indexes import COLLECTIONS
+from kb_indexer.metric_series_cleaner import MetricSeriesCleaner
 from kb_indexer.queue_dispatcher import QueueDispatcher
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.settings import IndexerSettings
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.source import SOURCE
@@ -76,8 +76,8 @@ class Indexer:
     sweeper: Sweeper
     dispatcher: QueueDispatcher
     backfills: BackfillRunner
-    series: ForgottenSeries
-    deletions: DeletedKnowledgeBases
+    series: MetricSeriesCleaner
+    deletions: KnowledgeBaseDeletionWatch
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop`: the consumers finish their records and commit, then the other parts end.
@@ -116,7 +116,7 @@ async def build(settings: IndexerSettings, stop: asyncio.Event, readiness: Readi
     async with connecting as connections, AsyncExitStack() as open_things:
         embedder = create_embedder(connections.database, settings)
         open_things.push_async_callback(embedder.close)
-        probe = SearchableProbe()
+        probe = SearchProbe()
         open_things.push_async_callback(probe.close)
         threads = ChunkingThreads()
         open_things.callback(threads.close)
@@ -145,7 +145,7 @@ class _Shared:
     backlog: Backlog
     quarantine: SuspectQuarantine
     documents: Load
-    events: EventsBesideDocuments
+    events: EventThrottle
     leases: JobLeases
 
 
@@ -154,14 +154,14 @@ def _wire(
     connections: Connections,
     *,
     embedder: Embedder,
-    probe: SearchableProbe,
+    probe: SearchProbe,
     threads: ChunkingThreads,
     lifetime_s: float,
     first: int,
 ) -> Indexer:
     shared = _create_shared(settings, connections, lifetime_s=lifetime_s, first=first)
     database, requests = shared.database, shared.requests
-    deletions = DeletedKnowledgeBases(shared.state_reader, embedder)
+    deletions = KnowledgeBaseDeletionWatch(shared.state_reader, embedder)
     sync = SyncDocumentHandler(
         database,
         embedder,
@@ -184,7 +184,7 @@ def _wire(
         sweeper=Sweeper(database, requests, backlog=shared.backlog, interval_s=settings.sweep_interval_s),
         dispatcher=QueueDispatcher(database, requests),
         backfills=BackfillRunner(database, requests, lease=timedelta(seconds=settings.job_lease_s)),
-        series=ForgottenSeries(database),
+        series=MetricSeriesCleaner(database),
         deletions=deletions,
     )
 
@@ -201,7 +201,7 @@ def _create_shared(settings: IndexerSettings, connections: Connections, *, lifet
         backlog=Backlog(database),
         quarantine=SuspectQuarantine(),
         documents=documents,
-        events=EventsBesideDocuments(events=events, documents=documents),
+        events=EventThrottle(events=events, documents=documents),
         leases=JobLeases(database, length=timedelta(seconds=settings.job_lease_s), load=documents),
     )
 

@@ -1,7 +1,7 @@
 """Turns a document event into one command for each KB that it concerns.
 
 In this order: the text, the projection, the KBs, the jobs, the commands; the offset last. A crash anywhere repeats
-the event, and a repeated event still sends what is behind, so the offset serves as the outbox here.
+the event, and a repeated event still sends commands for drift, so the offset serves as the outbox here.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from kb_contracts.documents import (
 from kb_contracts.errors import Rejected
 from kb_indexer.acknowledgements import Acknowledgements
 from kb_indexer.consumer.backlog import Backlog
-from kb_indexer.consumer.load import EventsBesideDocuments
+from kb_indexer.consumer.load import EventThrottle
 from kb_indexer.consumer.record_keys import require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.known_tags import KnownTags
@@ -76,7 +76,7 @@ class FanOut:
         state_reader: StateReader,
         quarantine: SuspectQuarantine,
         backlog: Backlog,
-        load: EventsBesideDocuments,
+        load: EventThrottle,
     ) -> None:
         self._database = database
         self._requests = requests
@@ -101,7 +101,7 @@ class FanOut:
         require_key(record, key_of(event))
         await self._load.until_next_batch()
         # A crash while handling an event must not count against a document in quarantine.
-        async with self._quarantine.side_by_side():
+        async with self._quarantine.enter_side_by_side():
             with self._load.events.at_work(), self._load.events.timed(), mongo_errors():
                 await self._event(envelope, event)
 
@@ -232,14 +232,14 @@ class FanOut:
         action = decide(document, kb, indexed)
         if action is Action.ACKNOWLEDGE and job is None and indexed is not None:
             return not await self._acknowledgements.acknowledge(kb, document, indexed)
-        return changed or _is_behind(action, job)
+        return changed or _has_drift(action, job)
 
 
 def _refers(event: DocumentEvent) -> bool:
     return isinstance(event, OcrCompleted) and event.text_ref is not None
 
 
-def _is_behind(action: Action, job: IndexJobState | None) -> bool:
+def _has_drift(action: Action, job: IndexJobState | None) -> bool:
     # A job with nothing to do is left from a crash before its commands were sent. A document that waits for its text
     # has no drift only once its job says so: until then its command may be missing.
     if action is Action.WAIT:

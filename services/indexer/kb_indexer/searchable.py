@@ -44,7 +44,7 @@ class _Watch:
     path: str
 
 
-class SearchableProbe:
+class SearchProbe:
     """One per process. Swaps that retired something are watched; of the others a sample, for the metric."""
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class SearchableProbe:
                 await vectors.delete_retired(watch.chunks, watch.document_id, up_to_version=watch.version - 1)
         except (PyMongoError, SearchUnavailable) as error:
             # The TTL deletes the chunks a minute later. A KB that was deleted meanwhile has none.
-            log.info("probe.gave_up", error=type(error).__name__)
+            log.info("search_probe.gave_up", error=type(error).__name__)
 
 
 async def _until(found: Callable[[], Awaitable[bool]]) -> bool:

@@ -3,7 +3,7 @@
 The decision to swap rests on rows that others change at the same time: the document may be deleted or untagged or get
 another text, the KB may be deleted, paused or retagged. Reading these rows again in the transaction would not stop a
 change between the read and the commit (write skew). So the transaction writes them, each under the condition that it is
-still as the decision assumed. Such a conditional write is called a fence. A change by somebody else then comes
+still as the decision assumed. Such a conditional write is called a fence. A change by another process then comes
 
 1. before the transaction: the condition of the fence matches nothing. `StaleDecision` is raised, nothing is written,
    and the caller decides again;
@@ -16,7 +16,7 @@ write and would be written for nothing:
 
 1. the row of `document_index`: gets the next version; two swaps of one document conflict here;
 2. the row of `documents`: the fence of the document (alive, the text that was embedded, a tag of the KB);
-3. a slot of the KB: the fence of the KB (live, not paused, the tags of the decision) and its counters;
+3. a KB slot: the fence of the KB (live, not paused, the tags of the decision) and its counters;
 4. the row of `index_jobs`: the job ends, unless it was requested again meanwhile;
 5. the chunks: new ones are inserted, the others are kept or retired;
 6. the message to upstreams, in the outbox.
@@ -202,11 +202,11 @@ async def _replace(
     fenced = await documents.fence_content(swap.database, session, document, any_of_tags=swap.kb.tag_ids)
     if fenced is None or (chunks is None and not _is_indexed_as(before, document, swap.kb)):
         raise StaleDecision
-    current, fence = fenced
+    current, sequence = fenced
     await reach("swap.after_fence")
     chunk_count = before.chunk_count if chunks is None and before else len(chunks or ())
     indexed = _indexed(swap.kb, current, version=version, chunk_count=chunk_count)
-    await _fence_slot(swap, session, before=before, after=indexed)
+    await _fence_knowledge_base(swap, session, before=before, after=indexed)
     await reach("swap.after_slot")
     # Before the chunks: a newer request then waits for this transaction instead of making it write them again.
     finished = await index_jobs.finish(swap.database, swap.job, session)
@@ -227,7 +227,7 @@ async def _replace(
         revision=indexed.text_revision,
         chunk_count=indexed.chunk_count,
     )
-    await announce(swap.database, session, Announcement(outcome, fence), source=SOURCE)
+    await announce(swap.database, session, Announcement(outcome, sequence), source=SOURCE)
     await reach("swap.before_commit")
     return SwapResult(version, inserted, retired, finished)
 
@@ -242,13 +242,13 @@ async def _remove(swap: _Swap, session: MongoSession, *, document: Document | No
     # The row is written even if there is none, so that a concurrent swap of the same document conflicts.
     version, before = await document_index.begin_swap(swap.database, session, swap.key)
     await reach("removal.after_row")
-    fence = 0
+    sequence = 0
     if document is not None:
         fenced = await documents.fence_projection(swap.database, session, document)
         if fenced is None:
             raise StaleDecision
-        fence = fenced
-    await _fence_slot(swap, session, before=before, after=None)
+        sequence = fenced
+    await _fence_knowledge_base(swap, session, before=before, after=None)
     # A document that was deleted and tagged again keeps its job, which waits for the text.
     waits = awaits_text(document, swap.kb)
     finished = not waits and await index_jobs.finish(swap.database, swap.job, session)
@@ -260,16 +260,16 @@ async def _remove(swap: _Swap, session: MongoSession, *, document: Document | No
         outcome = DocumentRemoved(
             organization_id=swap.kb.organization_id, kb_id=swap.kb.kb_id, document_id=swap.document_id
         )
-        await announce(swap.database, session, Announcement(outcome, fence), source=SOURCE)
+        await announce(swap.database, session, Announcement(outcome, sequence), source=SOURCE)
     await reach("removal.before_commit")
     return SwapResult(version, (), before.chunk_count if before else 0, finished)
 
 
-async def _fence_slot(
+async def _fence_knowledge_base(
     swap: _Swap, session: MongoSession, *, before: IndexedDocument | None, after: IndexedDocument | None
 ) -> None:
     """Count the change from `before` to `after`, which is None for a removal."""
-    passed = await kb_slots.fence(
+    passed = await kb_slots.fence_knowledge_base(
         swap.database,
         session,
         swap.key,

@@ -21,8 +21,8 @@ from kb_indexer.consumer.job_leases import JobLeases
 from kb_indexer.consumer.load import Load
 from kb_indexer.consumer.record_keys import read_organization_id, require_key
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.swap import StaleDecision, SwapResult, pause_job, remove_document, replace_document
@@ -72,10 +72,10 @@ class SyncDocumentHandler:
         *,
         state_reader: StateReader,
         leases: JobLeases,
-        probe: SearchableProbe,
+        probe: SearchProbe,
         threads: ChunkingThreads,
         quarantine: SuspectQuarantine,
-        deletions: DeletedKnowledgeBases,
+        deletions: KnowledgeBaseDeletionWatch,
         load: Load,
         size_limits: SizeLimits,
         lifetime_s: float = TRANSACTION_LIFETIME_S,
@@ -126,11 +126,11 @@ class SyncDocumentHandler:
     async def _at_work_on(self, job: IndexJob) -> AsyncIterator[None]:
         """Work beside others, or alone if processes have died while they worked on `job`."""
         if not job.is_suspect:
-            async with self._quarantine.side_by_side():
+            async with self._quarantine.enter_side_by_side():
                 yield
             return
-        async with self._quarantine.alone():
-            log.warning("document.isolated", crashes=job.crashes)
+        async with self._quarantine.enter_alone():
+            log.warning("document.quarantined", crashes=job.crashes)
             await index_jobs.note_alone(self._database, job)
             yield
 
@@ -257,7 +257,7 @@ class SyncDocumentHandler:
 
     @asynccontextmanager
     async def _swapping(self, job: IndexJob, kb: KnowledgeBase) -> AsyncIterator[None]:
-        """Hold the lease for a swap in the block. Documents that share a slot follow each other and do not conflict."""
+        """Hold the lease for a swap in the block. Documents with the same KB slot take turns."""
         async with (
             self._locks.lock(kb_slots.row_id(kb_id=kb.kb_id, document_id=job.document_id)),
             self._leases.for_swap(job),

@@ -109,11 +109,11 @@ class SyncFailures:
                 error_type=error_type,
                 message=message,
             )
-            fences = await documents.raise_fences(
+            sequences = await documents.advance_sequences(
                 self._database, session, job.organization_id, document_ids=[job.document_id]
             )
             await announce(
-                self._database, session, Announcement(failure, fences.get(job.document_id, 0)), source=SOURCE
+                self._database, session, Announcement(failure, sequences.get(job.document_id, 0)), source=SOURCE
             )
             return True
 

@@ -95,7 +95,7 @@ class KnowledgeBaseCreator:
 
     async def _store(self, kb: KnowledgeBase) -> None:
         async def store(session: MongoSession) -> None:
-            await organizations.fence(self._database, session, kb.organization_id)
+            await organizations.serialize_transactions(self._database, session, kb.organization_id)
             await self._require_quota(kb.organization_id, session)
             await knowledge_bases.insert(self._database, session, kb)
             await kb_slots.create(self._database, session, kb.key, tags_version=kb.tags_version)

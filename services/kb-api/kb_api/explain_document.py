@@ -17,12 +17,12 @@ from kb_shared.mongo.knowledge_bases import KnowledgeBase
 DocumentStatus = Literal["not_in_knowledge_base"] | IndexStatus | OpenJobStatus
 
 _TO_BE_DONE: Final = {
-    Action.INDEX: "Its text or the chunking or embedding of this knowledge base has changed since it was indexed.",
+    Action.INDEX: "It has not been indexed yet, or its text or the KB's settings have changed since.",
     Action.REFRESH: "Its name, tags, date or metadata have changed since it was indexed.",
-    Action.WAIT: "It has a tag of this knowledge base, but its text has not come.",
+    Action.WAIT: "It has a tag of this knowledge base, but its text has not arrived.",
 }
 _BEING_DONE: Final[dict[OpenJobStatus, str]] = {
-    "waiting_for_text": "It is indexed as soon as the text comes.",
+    "waiting_for_text": "It is indexed as soon as the text arrives.",
     "pending": "It is queued.",
     "running": "It is being worked on.",
     "failed": "All attempts have failed; once the cause is fixed, POST .../retry-failed tries again.",
@@ -86,9 +86,9 @@ def describe_reason(
 
 def _why_not(document: Document | None, kb: KnowledgeBase) -> str:
     if document is None:
-        return "No event of it has come."
+        return "No event for this document has arrived."
     if belongs(document, kb):
         return "It belongs here."
     if not document.alive:
-        return "It is deleted." if document.deleted_revision is not None else "Its text has not come."
+        return "It is deleted." if document.deleted_revision is not None else "Its text has not arrived."
     return "It has none of the tags of this knowledge base."

@@ -64,8 +64,8 @@ class CreateKnowledgeBase(StrictModel):
     )
     chunk_overlap: Annotated[int, Field(ge=0, le=1_999)] | None = Field(
         default=None,
-        description="Number of tokens that a chunk repeats of the one before; less than `chunk_size`. Default: that "
-        "of the deployment (128), at most a quarter of `chunk_size`.",
+        description="Tokens of the previous chunk to repeat (overlap); less than `chunk_size`. Default: that of the "
+        "deployment (128), at most a quarter of `chunk_size`.",
     )
     embedding_model: Annotated[str, StringConstraints(min_length=1, max_length=200)] | None = Field(
         default=None, description="Name of a model of `GET /embedding-models`. Default: the model of the deployment."

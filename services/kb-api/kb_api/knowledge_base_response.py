@@ -24,7 +24,7 @@ class KnowledgeBaseView(BaseModel):
     dead_tag_ids: list[str] = Field(description="Tags of `tag_ids` that were deleted. Documents may still have them.")
     chunker_type: str
     chunk_size: int = Field(description="Greatest number of tokens of a chunk.")
-    chunk_overlap: int = Field(description="Number of tokens that a chunk repeats of the one before.")
+    chunk_overlap: int = Field(description="Number of tokens of the previous chunk that a chunk repeats.")
     embedding_model: str
     embedding_dimensions: int = Field(description="Number of dimensions of a vector.")
     coalesce_neighbors: int = Field(

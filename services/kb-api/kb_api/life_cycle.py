@@ -163,7 +163,7 @@ async def _build_filters(database: Database, kb: KnowledgeBase) -> bool:
 async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
     """Set the KB active when no job requested by a scan is open. Later requests by events do not count."""
 
-    async def settle(session: MongoSession) -> bool:
+    async def activate_if_done(session: MongoSession) -> bool:
         # One snapshot and a write to the row of the KB, which the start of a scan writes, too.
         scanned_at = await backfills.find_last_end(database, session, kb.key)
         if scanned_at is None:
@@ -172,14 +172,14 @@ async def _watch_documents(database: Database, kb: KnowledgeBase) -> bool:
             return False
         return await knowledge_bases.set_status(database, kb, Status.ACTIVE, only_from=Status.INDEXING, session=session)
 
-    active = await in_transaction(database, settle)
+    active = await in_transaction(database, activate_if_done)
     if active:
         _log.info("knowledge_base.status_changed", kb_id=kb.kb_id, status=Status.ACTIVE)
     return active
 
 
 async def _delete(database: Database, kb: KnowledgeBase) -> bool:
-    """Delete everything of the KB, its row last. Its slots are closed, so running work can't write to it."""
+    """Delete everything of the KB, its row last. Its KB slots block swaps, so running work can't write to it."""
     await vector_collection.drop(database, kb)
     await document_index.delete_of_kb(database, kb.key)
     await index_jobs.delete_of_kb(database, kb.key)

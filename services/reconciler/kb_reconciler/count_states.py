@@ -21,7 +21,7 @@ async def keep_counting_states(database: Database, *, interval_s: float) -> None
             await count_states(database)
         except (PyMongoError, TransientError) as error:
             # The figures stay as they were.
-            log.warning("states.not_counted", error=type(error).__name__)
+            log.warning("states.count_failed", error=type(error).__name__)
         await asyncio.sleep(interval_s)
 
 

@@ -25,7 +25,7 @@ async def keep_indexes(database: Database, *, owner: str) -> int:
             repaired += await _repair(database, kb, owner=owner)
         except (PyMongoError, TransientError) as error:
             # The others may fare better.
-            log.warning("search_indexes.not_repaired", kb_id=kb.kb_id, error=type(error).__name__)
+            log.warning("search_indexes.repair_failed", kb_id=kb.kb_id, error=type(error).__name__)
     return repaired
 
 

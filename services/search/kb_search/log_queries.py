@@ -27,7 +27,7 @@ class QueryLog:
         self._writer: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
-    def note(self, query: LoggedQuery) -> None:
+    def add_query(self, query: LoggedQuery) -> None:
         """Add a query to those that are stored next, and return at once."""
         if len(self._waiting) >= _MAX_WAITING:
             return
@@ -44,7 +44,7 @@ class QueryLog:
                 await query_log.insert(self._database, batch)
             except PyMongoError as error:
                 # The text of the error would contain the queries.
-                log.warning("query_log.not_written", queries=len(batch), error=type(error).__name__)
+                log.warning("query_log.write_failed", queries=len(batch), error=type(error).__name__)
 
     async def close(self) -> None:
         """Store the queries that are waiting."""

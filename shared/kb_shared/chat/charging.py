@@ -82,7 +82,7 @@ class ChatCharging:
             # The ledger first: after a crash the reservation lapses, and a recount finds the charge.
             if cost.nano_usd:
                 await spu_ledger.charge(self._database, None, [charge])
-            await self._spending.settle(reservation, used=0, used_nano_usd=cost.nano_usd)
+            await self._spending.settle_reservation(reservation, used=0, used_nano_usd=cost.nano_usd)
         except (PyMongoError, TransientError) as error:
             # The answer is paid for, so the caller gets it; the reservation counts as spent in ten minutes.
             log.warning("chat.charge_failed", organization_id=organization_id, error=type(error).__name__)

@@ -100,7 +100,7 @@ class Chat:
         )
 
     async def close(self) -> None:
-        await self._guard.settle()
+        await self._guard.wait_for_returns()
         await self._charging.close()
         await self._provider.close()
 

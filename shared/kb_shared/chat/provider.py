@@ -86,7 +86,7 @@ class ChatProvider:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(timeout_s):
-                completion = await self._ask(request, model, timeout_s=timeout_s, on_text=on_text)
+                completion = await self._request_completion(request, model, timeout_s=timeout_s, on_text=on_text)
         except TimeoutError:
             status_class: StatusClass = "timeout"
             failure: Exception = timed_out(model.name)
@@ -110,7 +110,7 @@ class ChatProvider:
         """Close the connections to addresses that organizations named; litellm's own are the embedder's to close."""
         await self._named_addresses.close()
 
-    async def _ask(
+    async def _request_completion(
         self, request: CompletionRequest, model: ChatModel, *, timeout_s: float, on_text: OnText | None
     ) -> Completion:
         arguments = self._arguments(request, model, timeout_s)

@@ -22,25 +22,25 @@ class Delivered:
 
 
 @dataclass(slots=True, eq=False)
-class Wanted:
-    """A text on its way to its vector."""
+class PendingText:
+    """Text that waits for its vector."""
 
     chunk_hash: str
     text: str
     purpose: Purpose
     """Purpose of the first caller, who pays."""
     nano_usd: int
-    """The price of its embedding; 0 where no price is known."""
+    """Price of its embedding; 0 if no price is known."""
     delivery: "asyncio.Future[Delivered]"
     waiting: int = 0
-    """Callers that still want it."""
+    """Number of callers that still wait for it."""
 
 
 class BatchQueue:
     """Collects texts of one organization, vector space and lifetime into batches."""
 
     def __init__(
-        self, buy: Callable[[Sequence[Wanted]], Coroutine[Any, Any, None]], *, pace: Pace, patience_s: float
+        self, buy: Callable[[Sequence[PendingText]], Coroutine[Any, Any, None]], *, pace: Pace, patience_s: float
     ) -> None:
         """Begin empty.
 
@@ -52,8 +52,8 @@ class BatchQueue:
         self._buy = buy
         self._pace = pace
         self._patience_s = patience_s
-        self._wanted: dict[str, Wanted] = {}
-        self._queue: dict[str, Wanted] = {}
+        self._pending: dict[str, PendingText] = {}
+        self._queue: dict[str, PendingText] = {}
         self._characters = 0
         self._buying: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
@@ -61,39 +61,39 @@ class BatchQueue:
 
     @property
     def idle(self) -> bool:
-        return not self._wanted
+        return not self._pending
 
-    def want(self, chunk_hash: str, text: str, purpose: Purpose, *, nano_usd: int) -> tuple[Wanted, bool]:
-        """Queue the text, or join the callers that want it already. Call `leave` when it is no longer wanted.
+    def add_text(self, chunk_hash: str, text: str, purpose: Purpose, *, nano_usd: int) -> tuple[PendingText, bool]:
+        """Queue the text, or join the callers that wait for it already. Call `leave` when it is no longer needed.
 
         Returns:
-            The text on its way, and whether this caller was the first to want it.
+            The text on its way, and whether this caller is the first one.
         """
-        wanted = self._wanted.get(chunk_hash)
-        is_first = wanted is None
-        if wanted is None:
-            wanted = Wanted(chunk_hash, text, purpose, nano_usd, asyncio.get_running_loop().create_future())
-            self._wanted[chunk_hash] = self._queue[chunk_hash] = wanted
+        pending = self._pending.get(chunk_hash)
+        is_first = pending is None
+        if pending is None:
+            pending = PendingText(chunk_hash, text, purpose, nano_usd, asyncio.get_running_loop().create_future())
+            self._pending[chunk_hash] = self._queue[chunk_hash] = pending
             self._characters += len(text)
-        wanted.waiting += 1
-        return wanted, is_first
+        pending.waiting += 1
+        return pending, is_first
 
-    def leave(self, wanted: Wanted) -> bool:
+    def leave(self, pending: PendingText) -> bool:
         """Note that one caller has its vector or needs it no more; return whether the provider was asked for it.
 
         A text without a waiting caller is not asked for.
         """
-        wanted.waiting -= 1
-        if self._queue.get(wanted.chunk_hash) is not wanted:
+        pending.waiting -= 1
+        if self._queue.get(pending.chunk_hash) is not pending:
             return True
-        if wanted.waiting == 0:
-            self._unqueue(wanted)
-            del self._wanted[wanted.chunk_hash]
+        if pending.waiting == 0:
+            self._unqueue(pending)
+            del self._pending[pending.chunk_hash]
         return False
 
-    def is_under_way(self, wanted: Wanted) -> bool:
+    def is_under_way(self, pending: PendingText) -> bool:
         """Return whether the text is being asked for, or will be for other callers, and has no answer yet."""
-        return self._wanted.get(wanted.chunk_hash) is wanted and not wanted.delivery.done()
+        return self._pending.get(pending.chunk_hash) is pending and not pending.delivery.done()
 
     def send(self) -> None:
         """Send full batches now, and the rest after `patience_s`."""
@@ -113,27 +113,27 @@ class BatchQueue:
         return self._is_overdue and len(self._buying) < self._pace.partial_at_once
 
     def _send_one(self) -> None:
-        texts = ((chunk_hash, wanted.text) for chunk_hash, wanted in self._queue.items())
+        texts = ((chunk_hash, pending.text) for chunk_hash, pending in self._queue.items())
         batch = [self._queue[chunk_hash] for chunk_hash in next(sub_batches(texts, max_texts=self._pace.texts))]
-        for wanted in batch:
-            self._unqueue(wanted)
+        for pending in batch:
+            self._unqueue(pending)
         # The remaining texts have not waited for long.
         self._is_overdue = False
         buying = asyncio.create_task(self._buy(batch))
         self._buying.add(buying)
         buying.add_done_callback(lambda task: self._end_batch(task, batch))
 
-    def _unqueue(self, wanted: Wanted) -> None:
-        del self._queue[wanted.chunk_hash]
-        self._characters -= len(wanted.text)
+    def _unqueue(self, pending: PendingText) -> None:
+        del self._queue[pending.chunk_hash]
+        self._characters -= len(pending.text)
         if not self._queue and self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _end_batch(self, buying: "asyncio.Task[None]", batch: Sequence[Wanted]) -> None:
+    def _end_batch(self, buying: "asyncio.Task[None]", batch: Sequence[PendingText]) -> None:
         self._buying.discard(buying)
-        for wanted in batch:
-            del self._wanted[wanted.chunk_hash]
+        for pending in batch:
+            del self._pending[pending.chunk_hash]
         self.send()
 
     def _send_overdue(self) -> None:

@@ -27,7 +27,7 @@ from kb_shared.observability.metrics import EMBEDDING_CACHE_HITS
 
 BeforePaying: TypeAlias = Callable[[], Awaitable[None]]
 
-_PROBE: Final = "How many dimensions does a vector of this model have?"
+_DIMENSION_PROBE: Final = "How many dimensions does a vector of this model have?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,7 @@ class Embedder:
         reached = await self.models.get(purpose.organization_id, model)
         # Also where the vector is in the cache: what is detected now is paid for later.
         await self._spending.check_price(purpose.organization_id, known=reached.price is not None)
-        embedded = await self._embed([_PROBE], reached, dimensions=None, purpose=purpose)
+        embedded = await self._embed([_DIMENSION_PROBE], reached, dimensions=None, purpose=purpose)
         return len(embedded.vectors[0])
 
     def allowance(self, organization_id: str) -> AbstractAsyncContextManager[SpendAllowance]:

@@ -66,13 +66,13 @@ class GuardedProvider:
 
     async def close(self) -> None:
         """Finish what the limiter gives back, then close the provider's connections."""
-        await self._guard.settle()
+        await self._guard.wait_for_returns()
         await self._provider.close()
 
     async def _embed_once(self, texts: Sequence[str], model: EmbeddingModel, key: BatchKey) -> list[Vector]:
         pace = self.pace(key.organization_id, model, key.input_type)
         async with self._guard.admit(_guarded(key.organization_id, model, key.input_type)) as call:
-            asked = texts[:1] if call.is_probe else texts
+            asked = texts[:1] if call.is_circuit_probe else texts
             await call.reserve_tokens(estimate_text_tokens(asked))
             vectors, seconds = await self._embed_timed(asked, model, key=key, pace=pace)
         # After the circuit is closed: a request that the pace lets through during a probe would be refused.

@@ -65,12 +65,12 @@ class Pace:
     def answered(self, texts: int, *, seconds: float) -> None:
         """Note that a request with so many texts was answered."""
         self._soonest_s = min(seconds, self._soonest_s * _FORGOTTEN)
-        self._learn(seconds / texts, is_telling=seconds > self._aim_s or 2 * texts >= self.texts)
+        self._learn(seconds / texts, is_conclusive=seconds > self._aim_s or 2 * texts >= self.texts)
         self._requests.ended(seconds=seconds, may_grow=self.at_once < self._useful_at_once)
 
     def timed_out(self, texts: int) -> None:
         """Note that a request with so many texts was not answered before its deadline."""
-        self._learn(self._deadline_s / texts, is_telling=True)
+        self._learn(self._deadline_s / texts, is_conclusive=True)
         self._requests.failed()
 
     @property
@@ -81,12 +81,12 @@ class Pace:
         """
         return max(float(MOST_NEARBY), self._soonest_s / GATHERED_FOR_S)
 
-    def _learn(self, seconds_per_text: float, *, is_telling: bool) -> None:
+    def _learn(self, seconds_per_text: float, *, is_conclusive: bool) -> None:
         """Learn from a request. A slow one with few texts may have spent its time on the network, and is ignored."""
         known = self._seconds_per_text
         if known is None:
             self._seconds_per_text = seconds_per_text
         elif seconds_per_text <= known:
             self._seconds_per_text = known + _FASTER * (seconds_per_text - known)
-        elif is_telling:
+        elif is_conclusive:
             self._seconds_per_text = seconds_per_text

@@ -80,7 +80,7 @@ class Provider:
         EMBEDDING_API_CALLS.labels(model.label).inc()
         began = time.perf_counter()
         try:
-            entries = await self._ask(texts, model, dimensions=dimensions, input_type=input_type)
+            entries = await self._request_vectors(texts, model, dimensions=dimensions, input_type=input_type)
             vectors = vectors_of(entries, count=len(texts), dimensions=dimensions)
         except TimeoutError:
             status_class: StatusClass = "timeout"
@@ -111,7 +111,7 @@ class Provider:
         await litellm.close_litellm_async_clients()
         litellm.in_memory_llm_clients_cache.flush_cache()
 
-    async def _ask(
+    async def _request_vectors(
         self, texts: Sequence[str], model: EmbeddingModel, *, dimensions: int | None, input_type: InputType
     ) -> Any:
         """Return `data` of an OpenAI answer."""

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kb_shared.concurrency.concurrent_tasks import run_all
 from kb_shared.embedding.batch_key import BatchKey
-from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
-from kb_shared.embedding.calls_under_way import CallsUnderWay
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, PendingText
 from kb_shared.embedding.guarded_provider import GuardedProvider, estimate_text_tokens
+from kb_shared.embedding.in_flight_calls import InFlightCalls
 from kb_shared.embedding.models import EmbeddingModel
 from kb_shared.embedding.pace import GATHERED_FOR_S
 from kb_shared.embedding.purchases import BoughtVector, Purchase, Purpose, store_purchase
@@ -26,7 +26,7 @@ class VectorBuyer:
         self._database = database
         self._provider = provider
         self._queues: dict[BatchKey, BatchQueue] = {}
-        self._calls = CallsUnderWay()
+        self._calls = InFlightCalls()
 
     async def buy(
         self,
@@ -52,20 +52,20 @@ class VectorBuyer:
         prices = {chunk_hash: model.nano_usd(estimate_text_tokens([text])) for chunk_hash, text in missing.items()}
         await allowance.reserve(len(missing), nano_usd=_sum(prices.values()))
         queue = self._queue(key, model)
-        wanted = [
-            queue.want(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
+        pending = [
+            queue.add_text(chunk_hash, text, purpose, nano_usd=prices[chunk_hash] or 0)
             for chunk_hash, text in missing.items()
         ]
         queue.send()
         try:
-            await self._wait_for(wanted, queue)
+            await self._wait_for(pending, queue)
         finally:
             self._forget_idle_queues()
-            cost = [each.nano_usd for each, is_first in wanted if _may_cost(each, is_first, queue)]
+            cost = [each.nano_usd for each, is_first in pending if _may_cost(each, is_first, queue)]
             allowance.spend(len(cost), nano_usd=sum(cost))
         return {
             each.chunk_hash: Delivered(each.delivery.result().vector, _is_paid(each, is_first))
-            for each, is_first in wanted
+            for each, is_first in pending
         }
 
     def cancel_calls(self, kb_id: str) -> None:
@@ -76,13 +76,13 @@ class VectorBuyer:
         """Wait until no purchase is under way."""
         await run_all(queue.finish() for queue in self._queues.values())
 
-    async def _wait_for(self, wanted: Sequence[tuple[Wanted, bool]], queue: BatchQueue) -> None:
+    async def _wait_for(self, pending: Sequence[tuple[PendingText, bool]], queue: BatchQueue) -> None:
         """Return when all is delivered; raise the first failure when nothing more is under way."""
         try:
-            await asyncio.wait([each.delivery for each, _ in wanted], return_when=asyncio.FIRST_EXCEPTION)
+            await asyncio.wait([each.delivery for each, _ in pending], return_when=asyncio.FIRST_EXCEPTION)
         finally:
             # After a failure, or when the caller is gone, nothing more of this is begun.
-            begun = [each.delivery for each, _ in wanted if queue.leave(each)]
+            begun = [each.delivery for each, _ in pending if queue.leave(each)]
         # Texts that the provider was asked for are paid for: the next attempt finds them in the cache.
         await asyncio.wait(begun)
         for delivery in begun:
@@ -101,54 +101,54 @@ class VectorBuyer:
     def _forget_idle_queues(self) -> None:
         self._queues = {key: queue for key, queue in self._queues.items() if not queue.idle}
 
-    async def _deliver(self, batch: Sequence[Wanted], model: EmbeddingModel, key: BatchKey) -> None:
+    async def _deliver(self, batch: Sequence[PendingText], model: EmbeddingModel, key: BatchKey) -> None:
         """Have a batch embedded, in parts where the provider refuses it; its waiting callers get the errors."""
-        by_hash = {wanted.chunk_hash: wanted for wanted in batch}
+        by_hash = {pending.chunk_hash: pending for pending in batch}
 
         async def ask(texts: Mapping[str, str]) -> Mapping[str, Vector]:
             return await self._purchase([by_hash[chunk_hash] for chunk_hash in texts], model, key)
 
         try:
-            answers = await ask_in_parts({wanted.chunk_hash: wanted.text for wanted in batch}, ask)
+            answers = await ask_in_parts({pending.chunk_hash: pending.text for pending in batch}, ask)
         except Exception as error:  # noqa: BLE001  # it belongs to those who wait
             _fail(batch, error)
             return
         for chunk_hash, refusal in answers.refused.items():
             _fail([by_hash[chunk_hash]], refusal)
 
-    async def _purchase(self, batch: Sequence[Wanted], model: EmbeddingModel, key: BatchKey) -> dict[str, Vector]:
+    async def _purchase(self, batch: Sequence[PendingText], model: EmbeddingModel, key: BatchKey) -> dict[str, Vector]:
         """Ask, store, charge and deliver; a part of the batch first where the provider is only probed."""
-        while missing := [wanted for wanted in batch if not wanted.delivery.done()]:
+        while missing := [pending for pending in batch if not pending.delivery.done()]:
             # Given up while it waits only: once it has answered, the answer is paid for.
             async with self._calls.call_for(missing):
-                vectors = await self._provider.embed([wanted.text for wanted in missing], model, key)
+                vectors = await self._provider.embed([pending.text for pending in missing], model, key)
             await self._store(missing[: len(vectors)], vectors, model=model, key=key)
-        return {wanted.chunk_hash: wanted.delivery.result().vector for wanted in batch}
+        return {pending.chunk_hash: pending.delivery.result().vector for pending in batch}
 
     async def _store(
-        self, batch: Sequence[Wanted], vectors: Sequence[Vector], *, model: EmbeddingModel, key: BatchKey
+        self, batch: Sequence[PendingText], vectors: Sequence[Vector], *, model: EmbeddingModel, key: BatchKey
     ) -> None:
         await reach("embed.after_answer")
         bought = [
-            BoughtVector(wanted.chunk_hash, vector, wanted.purpose, wanted.nano_usd)
-            for wanted, vector in zip(batch, vectors, strict=True)
+            BoughtVector(pending.chunk_hash, vector, pending.purpose, pending.nano_usd)
+            for pending, vector in zip(batch, vectors, strict=True)
         ]
         charged = await store_purchase(self._database, Purchase(bought, key.space, key.lifetime, model.label))
         EMBEDDING_CACHE_MISSES.labels(model.label).inc(len(bought))
         await reach("embed.after_store")
-        for wanted, vector in zip(batch, vectors, strict=True):
-            wanted.delivery.set_result(Delivered(vector, wanted.chunk_hash in charged))
+        for pending, vector in zip(batch, vectors, strict=True):
+            pending.delivery.set_result(Delivered(vector, pending.chunk_hash in charged))
 
 
-def _is_paid(wanted: Wanted, is_first: bool) -> bool:
+def _is_paid(pending: PendingText, is_first: bool) -> bool:
     """Return whether this caller's purchase of it was stored and charged."""
-    delivery = wanted.delivery
+    delivery = pending.delivery
     return is_first and delivery.done() and delivery.exception() is None and delivery.result().charged
 
 
-def _may_cost(wanted: Wanted, is_first: bool, queue: BatchQueue) -> bool:
+def _may_cost(pending: PendingText, is_first: bool, queue: BatchQueue) -> bool:
     """Return whether this caller's purchase was charged, or will be although the caller is gone."""
-    return _is_paid(wanted, is_first) or (is_first and queue.is_under_way(wanted))
+    return _is_paid(pending, is_first) or (is_first and queue.is_under_way(pending))
 
 
 def _sum(prices: Iterable[int | None]) -> int | None:
@@ -157,9 +157,9 @@ def _sum(prices: Iterable[int | None]) -> int | None:
     return None if None in known else sum(each or 0 for each in known)
 
 
-def _fail(batch: Iterable[Wanted], error: Exception) -> None:
-    for wanted in batch:
-        if not wanted.delivery.done():
-            wanted.delivery.set_exception(error)
+def _fail(batch: Iterable[PendingText], error: Exception) -> None:
+    for pending in batch:
+        if not pending.delivery.done():
+            pending.delivery.set_exception(error)
             # Read it, so that asyncio does not log it when no caller waits any more.
-            wanted.delivery.exception()
+            pending.delivery.exception()

@@ -35,4 +35,4 @@ class Admission:
     def admit(self, scope: Scope, organization_id: str, *, endpoint: object) -> None:
         """Count a request to `endpoint` until it has been answered. Raises RequestError 429, 503."""
         limit = self._streams if getattr(endpoint, _LONG_RUNNING, False) else self._requests
-        limit.hold_slot(scope, organization_id)
+        limit.hold_request_slot(scope, organization_id)

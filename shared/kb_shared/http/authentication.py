@@ -37,13 +37,13 @@ class Caller:
     key_id: str
     scopes: frozenset[Scope]
 
-    def may(self, scope: Scope) -> bool:
+    def has_scope(self, scope: Scope) -> bool:
         """Return whether the key has the scope. `admin` implies every scope."""
         return bool(self.scopes & {scope, Scope.ADMIN})
 
     def check(self, scope: Scope) -> None:
         """Check that the key has the scope. Raises RequestError 403."""
-        if not self.may(scope):
+        if not self.has_scope(scope):
             raise RequestError(403, "missing-scope", f"This needs a key with the scope {scope.value!r}.")
 
 
@@ -103,7 +103,7 @@ class Authentication:
             is_rehashed = await api_keys.rehash(self._database, stored, whole_key, peppers=self._peppers)
         except PyMongoError as error:
             # The key is valid anyway; its next request tries again.
-            log.warning("api_key.not_rehashed", key_id=stored.key.key_id, error=type(error).__name__)
+            log.warning("api_key.rehash_failed", key_id=stored.key.key_id, error=type(error).__name__)
             return False
         if is_rehashed:
             log.info("api_key.rehashed", key_id=stored.key.key_id, organization_id=stored.key.organization_id)
@@ -180,7 +180,11 @@ class CachedKeyWith(OrganizationSecurity):
             return found
 
         stored = None if must_read else authentication.find_cached(whole_key)
-        if stored is None or stored.key.organization_id != organization_id or not _caller(stored.key).may(self._scope):
+        if (
+            stored is None
+            or stored.key.organization_id != organization_id
+            or not _caller(stored.key).has_scope(self._scope)
+        ):
             return await read_again()
         return CachedKey(stored, is_current=False, read_again=read_again)
 

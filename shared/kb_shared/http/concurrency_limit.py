@@ -29,17 +29,17 @@ class ConcurrencyLimit:
         self._limit_of_organization = limit_of_organization
         self._counts: Counter[str] = Counter()
 
-    def hold_slot(self, scope: Scope, organization_id: str) -> None:
+    def hold_request_slot(self, scope: Scope, organization_id: str) -> None:
         """Count one more request of an organization, until the request of `scope` has been answered.
 
         Raises:
             RequestError: 429 `too-many-at-once`, the organization has too many; 503 `overloaded`, there are too many.
         """
-        hold_until_answered(scope, self.slot(organization_id))
+        hold_until_answered(scope, self.request_slot(organization_id))
 
     @contextmanager
-    def slot(self, organization_id: str) -> Iterator[None]:
-        """Count one more request of an organization inside the context. Raises as `hold_slot`."""
+    def request_slot(self, organization_id: str) -> Iterator[None]:
+        """Count one more request of an organization inside the context. Raises as `hold_request_slot`."""
         self._check(organization_id)
         self._counts[organization_id] += 1
         try:

@@ -52,8 +52,8 @@ class FailedAuthentications:
         return RequestError(
             429,
             "too-many-failed-authentications",
-            "Too many requests from this address or with this key id had a wrong API key or none. Send a valid key, or "
-            "try again after Retry-After.",
+            "Too many failed authentications from this address or for this key id. Send a valid key, or try again "
+            "after Retry-After.",
             retry_after_s=wait_s,
         )
 

@@ -147,7 +147,7 @@ async def _routing_error(request: Request, error: Exception) -> JSONResponse:
         detail = "This path does not exist; GET /openapi.json lists all paths."
         return problem(request, HTTPStatus.NOT_FOUND, "not-found", detail=detail)
     if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        detail = "This path does not have this method; the header Allow lists its methods."
+        detail = "This path does not support this method. See the `Allow` header."
         return problem(
             request, HTTPStatus.METHOD_NOT_ALLOWED, "method-not-allowed", detail=detail, headers=error.headers
         )

@@ -3,7 +3,8 @@
 The debt of each limit is stored in MongoDB. A process reads it at the first request of a second. It admits the
 requests that follow within the second by that debt and by what it has spent since, and writes this a second later. So
 a limit costs two writes a second, however many requests there are. It is exact for callers with less than a request a
-second. In each second every replica may admit what the limit has left.
+second. Each replica may admit the remaining limit once per second, so the total can
+exceed it briefly.
 """
 
 import asyncio
@@ -126,17 +127,17 @@ class _Meter:
         if self._is_stale:
             async with self._asking:
                 if self._is_stale:
-                    made = await self._ask(self._cost_s)
+                    made = await self._exchange_debt(self._cost_s)
                     return None if made else self._wait_s
         self._decay()
         if self._debt_s > BURST_S:
             return self._wait_s
-        self._note(self._cost_s)
+        self._add_debt(self._cost_s)
         return None
 
     def give_back(self) -> None:
         """Take back the last request."""
-        self._note(-self._cost_s)
+        self._add_debt(-self._cost_s)
 
     @property
     def _is_stale(self) -> bool:
@@ -146,7 +147,7 @@ class _Meter:
     def _wait_s(self) -> float:
         return max(0.0, self._debt_s - BURST_S)
 
-    def _note(self, cost_s: float) -> None:
+    def _add_debt(self, cost_s: float) -> None:
         self._debt_s = max(0.0, self._debt_s + cost_s)
         self._unposted_s += cost_s
         if self._posting is None:
@@ -158,14 +159,14 @@ class _Meter:
         try:
             async with self._asking:
                 if self._unposted_s:
-                    await self._ask(0.0)
+                    await self._exchange_debt(0.0)
         except (PyMongoError, TransientError):
             # The next request reads MongoDB, and its caller gets the error.
             self._asked_at = None
         finally:
             self._posting = None
 
-    async def _ask(self, cost_s: float) -> bool:
+    async def _exchange_debt(self, cost_s: float) -> bool:
         posted_s = self._unposted_s
         spent = await rate_limits.spend(self._database, self._bucket, owed_s=posted_s, cost_s=cost_s, burst_s=BURST_S)
         self._unposted_s -= posted_s

@@ -91,10 +91,10 @@ class _JsonRequest(Request):
     async def read(cls, request: Request, body: TypeAdapter[Any], *, organization_id: str) -> "_JsonRequest":
         large_bodies = get_provided(request.app, LargeBodies)
 
-        def hold_slot() -> None:
-            large_bodies.limit.hold_slot(request.scope, organization_id)
+        def hold_request_slot() -> None:
+            large_bodies.limit.hold_request_slot(request.scope, organization_id)
 
-        received = await limited_body(request, max_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=hold_slot)
+        received = await limited_body(request, max_bytes=MAX_BODY_BYTES, advice=ADVICE, on_large=hold_request_slot)
         read = cls(request.scope, request.receive)
         read._body = received  # where Request itself keeps what it has read
         if received:

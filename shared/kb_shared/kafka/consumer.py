@@ -113,7 +113,7 @@ class Consumer:
         return self._session is not None and self._session.ready
 
     def lag(self) -> dict[TopicPartition, int]:
-        """Return the lag in records of each assigned partition, as last counted."""
+        """Return the Kafka lag in records of each assigned partition, as last counted."""
         return {} if self._session is None else self._session.lag
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -108,9 +108,9 @@ class KafkaWatch:
                 await self._disconnect()
                 await self._check()
         except (TransientError, InfrastructureNotReady) as error:
-            self._note(str(error))
+            self._record_fault(str(error))
         except Exception as error:  # noqa: BLE001  # likewise
-            self._note(f"Kafka does not answer ({type(error).__name__})")
+            self._record_fault(f"Kafka does not answer ({type(error).__name__})")
             await self._disconnect()
         else:
             self._fault = None
@@ -178,7 +178,7 @@ class KafkaWatch:
                 async with answer_in_time():
                     await admin.close()
 
-    def _note(self, fault: str) -> None:
+    def _record_fault(self, fault: str) -> None:
         self._fault = fault
         if (left_out := self._limit.admit(fault)) is not None:
             log.warning("kafka.not_ready", reason=fault, left_out=left_out)

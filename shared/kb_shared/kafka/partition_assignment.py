@@ -124,7 +124,9 @@ class PartitionAssignment:
             return self._handler.ordering_key(record)
         except Exception:
             # A bug, but one record must not stop the others: `handle` decides about it.
-            log.exception("record.not_placed", topic=record.topic, partition=record.partition, offset=record.offset)
+            log.exception(
+                "record.placement_failed", topic=record.topic, partition=record.partition, offset=record.offset
+            )
             return OrderingKey(organization_id="unplaced", group="", key=f"{record.topic}/{record.partition}")
 
     def _start_ready_records(self) -> None:

@@ -1,4 +1,4 @@
-"""Measures the lag of the group, and notices when a log is not the one that its offsets came from."""
+"""Measures the Kafka lag of the group, and notices when a log is not the one that its offsets came from."""
 
 import time
 from collections.abc import Iterable, Mapping

@@ -53,7 +53,7 @@ class _Delivery:
         """Return the topic and the key within which order is kept; None without a key."""
         return None if self.message.key is None else (self.message.topic, self.message.key)
 
-    def settle(self, failure: DeliveryOutcome) -> None:
+    def set_outcome(self, failure: DeliveryOutcome) -> None:
         if not self.outcome.done():
             self.outcome.set_result(failure)
 
@@ -125,7 +125,7 @@ class Producer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         for delivery in self._unacknowledged:
-            delivery.settle(translate_error(ProducerClosed()))
+            delivery.set_outcome(translate_error(ProducerClosed()))
         client, self._client = self._client, None
         if client is not None:
             await shut_down_client(client, within_s=CLOSE_WITHIN_S)
@@ -174,7 +174,7 @@ class Producer:
         except TimeoutError:
             late = TransientError(f"Kafka did not acknowledge the message within {self._delivery_timeout_s:g} s")
             for delivery in deliveries:
-                delivery.settle(late)
+                delivery.set_outcome(late)
             self._replace_if_dead()
         finally:
             for delivery in deliveries:
@@ -186,12 +186,12 @@ class Producer:
             try:
                 await self._hand_over(delivery)
             except REFUSALS as error:
-                delivery.settle(translate_error(error))
+                delivery.set_outcome(translate_error(error))
             except KafkaError as error:
                 # The cluster is away: each other message would wait as long as this one did.
                 for other in deliveries:
                     if other.client is None:
-                        other.settle(translate_error(error))
+                        other.set_outcome(translate_error(error))
                 return
 
     async def _hand_over(self, delivery: _Delivery) -> None:
@@ -241,11 +241,11 @@ class Producer:
             return
         if error is None:
             self._failures = 0
-            delivery.settle(None)
+            delivery.set_outcome(None)
         elif not isinstance(error, KafkaError):
             delivery.outcome.set_exception(error)
         elif isinstance(error, REFUSALS) or (client is self._client and not needs_new_client(error)):
-            delivery.settle(translate_error(error))
+            delivery.set_outcome(translate_error(error))
         else:
             self._replace(client, error)
 
@@ -308,7 +308,7 @@ class Producer:
                     await self._queue(delivery, client)
                 except KafkaError as error:
                     if client is self._client and not needs_new_client(error):
-                        delivery.settle(translate_error(error))
+                        delivery.set_outcome(translate_error(error))
                     else:
                         self._replace(client, error)
         finally:

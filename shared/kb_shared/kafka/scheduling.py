@@ -69,7 +69,7 @@ class Scheduler(Generic[Item]):
         self._live_in_a_row = 0
         self._counted = max(1, int(max_in_flight * COUNTED_SHARE))
         self._queues: dict[OrderingKey, deque[_Waiting[Item]]] = {}
-        self._ready: dict[Lane, _Turns] = {lane: _Turns() for lane in Lane}
+        self._ready: dict[Lane, _RoundRobinQueue] = {lane: _RoundRobinQueue() for lane in Lane}
         self._running: dict[OrderingKey, _Waiting[Item]] = {}
         self._suspended: set[OrderingKey] = set()
         self._running_of_organization: Counter[str] = Counter()
@@ -179,7 +179,7 @@ class Scheduler(Generic[Item]):
         return waiting
 
 
-class _Turns:
+class _RoundRobinQueue:
     """Queues the ready ordering keys of a lane: organizations take turns, and so do the groups of each."""
 
     def __init__(self) -> None:

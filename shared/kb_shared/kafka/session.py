@@ -94,7 +94,7 @@ class ConsumerSession(ConsumerRebalanceListener):  # type: ignore[misc]  # the c
 
     @property
     def lag(self) -> dict[TopicPartition, int]:
-        """Return the lag in records of each assigned partition, as last counted."""
+        """Return the Kafka lag in records of each assigned partition, as last counted."""
         return dict(self._monitor.lag)
 
     async def run(self, stop: asyncio.Event) -> None:

@@ -51,7 +51,7 @@ def decide(document: Document | None, kb: KnowledgeBase, indexed: IndexedDocumen
     | case | applies when | action |
     |---|---|---|
     | 1 | the document has no place in the KB, and chunks of it are there | REMOVE |
-    | 2 | it has none and no chunks, but has a tag of the KB, and its text has not come yet | WAIT |
+    | 2 | it has none and no chunks, but has a tag of the KB, and its text has not arrived yet | WAIT |
     | 3 | it has none, and cases 1 and 2 don't apply | NOTHING |
     | 4 | nothing is indexed, or another text, or with another configuration of the KB | INDEX |
     | 5 | name, tags, date or metadata of the document are not those that its chunks carry | REFRESH |

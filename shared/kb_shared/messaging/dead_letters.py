@@ -74,7 +74,7 @@ class DeadLetterPublisher:
             else:
                 return
         # It is stored and listed; only readers of the topic do not see it.
-        log.error("dead_letter.not_published", dead_letter_id=letter.letter_id, reason=refused)
+        log.error("dead_letter.publish_failed", dead_letter_id=letter.letter_id, reason=refused)
 
     def _letter(self, record: Record, reason: str, detail: str) -> DeadLetter:
         topic = record.topic.removeprefix(self._prefix)
@@ -124,7 +124,7 @@ class DeadLetterPublisher:
             )
         except MessageRefused:
             # The dead letter is stored anyway; a partition must not wait for a topic that is set up wrongly.
-            log.exception("rejection.not_published", organization_id=organization_id)
+            log.exception("rejection.publish_failed", organization_id=organization_id)
 
 
 def _message_variants(topic: str, record: Record, letter: DeadLetter) -> Iterator[ProducerMessage]:

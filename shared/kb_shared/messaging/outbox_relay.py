@@ -159,7 +159,7 @@ class OutboxRelay:
             if monotonic() >= self._able_again_at:
                 try:
                     with pymongo.timeout(_DEADLINE_S):
-                        self._buckets = await self._take()
+                        self._buckets = await self._take_buckets()
                 except PyMongoError as error:
                     log.warning("outbox.lease_failed", error=type(error).__name__)
                     # Without a renewal another relay may have taken them.
@@ -177,7 +177,7 @@ class OutboxRelay:
                     log.warning("outbox.count_failed", error=type(error).__name__, left_out=left_out)
             await asyncio.sleep(_RENEW_S)
 
-    async def _take(self) -> list[int]:
+    async def _take_buckets(self) -> list[int]:
         buckets = {f"outbox/{bucket}": bucket for bucket in range(outbox.BUCKETS)}
         taken = await leases.take_all(self._database, buckets, owner=self._owner, length=_LEASE)
         return sorted(buckets[name] for name in taken)

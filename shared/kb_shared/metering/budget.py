@@ -73,11 +73,11 @@ class Spending:
         try:
             yield allowance
         finally:
-            await allowance.settle()
+            await allowance.settle_reservations()
 
-    async def settle(self, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0) -> None:
+    async def settle_reservation(self, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0) -> None:
         """Count what was spent, and free the rest. Doing it again changes nothing."""
-        await budgets.settle(self._database, reservation, used=used, used_nano_usd=used_nano_usd)
+        await budgets.settle_reservation(self._database, reservation, used=used, used_nano_usd=used_nano_usd)
 
     async def _reserve(self, organization_id: str, count: int, nano_usd: int) -> BudgetReservation | MonthlyBudget:
         return await budgets.reserve(self._database, organization_id, count, nano_usd=nano_usd, lifetime=self._lifetime)
@@ -119,7 +119,7 @@ class SpendAllowance:
         self._free_nano_usd -= nano_usd
         self._spent_nano_usd += nano_usd
 
-    async def settle(self) -> None:
+    async def settle_reservations(self) -> None:
         """Count what was spent, and free the rest."""
         while self._reservations:
             reservation = self._reservations.pop()
@@ -127,7 +127,7 @@ class SpendAllowance:
             used_nano_usd = min(self._spent_nano_usd, reservation.nano_usd)
             self._spent -= used
             self._spent_nano_usd -= used_nano_usd
-            await self._spending.settle(reservation, used=used, used_nano_usd=used_nano_usd)
+            await self._spending.settle_reservation(reservation, used=used, used_nano_usd=used_nano_usd)
 
 
 def end_of_month(month: str) -> datetime:

@@ -34,8 +34,8 @@ class _Fields:
 
     soft: str
     used: str
-    told: str
-    """Month of the last warning."""
+    warned_month: str
+    """Field with the month of the last warning. The stored names keep an older word for it."""
 
 
 _UNITS: Final[Mapping[Unit, _Fields]] = {
@@ -183,7 +183,9 @@ async def reserve(
     return _from_row(row)
 
 
-async def settle(database: Database, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0) -> None:
+async def settle_reservation(
+    database: Database, reservation: BudgetReservation, *, used: int, used_nano_usd: int = 0
+) -> None:
     """Replace a reservation by the amount that was spent. Does nothing if it is settled or has expired."""
     if reservation.reservation_id is None:
         return
@@ -241,7 +243,7 @@ async def find_to_warn(database: Database) -> list[str]:
         {
             "$and": [
                 {"$ne": [{"$ifNull": [f"${unit.soft}", None]}, None]},
-                {"$ne": [f"${unit.told}", _MONTH]},
+                {"$ne": [f"${unit.warned_month}", _MONTH]},
                 {"$or": [stale, {"$and": [{"$eq": ["$month", _MONTH]}, {"$gte": [f"${unit.used}", f"${unit.soft}"]}]}]},
             ]
         }
@@ -255,9 +257,11 @@ async def note_warning(
     database: Database, session: MongoSession, organization_id: str, *, unit: Unit, month: str
 ) -> bool:
     """Note the warning of this month; False if it, or one for a later month, was noted before."""
-    told = _UNITS[unit].told
+    warned_month = _UNITS[unit].warned_month
     written = await database[NAME].update_one(
-        {**_key(organization_id), told: {"$not": {"$gte": month}}}, {"$set": {told: month}}, session=session
+        {**_key(organization_id), warned_month: {"$not": {"$gte": month}}},
+        {"$set": {warned_month: month}},
+        session=session,
     )
     return written.modified_count == 1
 

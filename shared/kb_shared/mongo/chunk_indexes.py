@@ -145,17 +145,21 @@ def is_defined_as(found: Row | Mapping[str, Any], definition: Row) -> bool:
 
     The deployment may add default options, and omit options that are false.
     """
-    return _says(_fields_by_path(found), _fields_by_path(definition))
+    return _matches_definition(_fields_by_path(found), _fields_by_path(definition))
 
 
-def _says(found: Any, definition: Any) -> bool:
+def _matches_definition(found: Any, definition: Any) -> bool:
     if isinstance(definition, dict):
         return isinstance(found, Mapping) and all(
-            _says(found.get(name), value) and (name != _FIELDS or found[name].keys() == value.keys())
+            _matches_definition(found.get(name), value) and (name != _FIELDS or found[name].keys() == value.keys())
             for name, value in definition.items()
         )
     if isinstance(definition, list):
-        return isinstance(found, list) and len(found) == len(definition) and all(map(_says, found, definition))
+        return (
+            isinstance(found, list)
+            and len(found) == len(definition)
+            and all(map(_matches_definition, found, definition))
+        )
     return bool(found == definition) or (definition is False and found is None)
 
 

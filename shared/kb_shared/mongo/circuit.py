@@ -51,7 +51,7 @@ class CallPermission:
     """Permission to call the provider, passed back with the outcome of the call."""
 
     generation: int
-    probe: bool
+    is_circuit_probe: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,14 @@ class Refusal:
 def admit(circuit: Circuit, now: datetime, *, probe_lifetime: timedelta) -> tuple[Circuit, CallPermission | Refusal]:
     """Admit all calls while closed, none while open, and then one probe until its outcome is known."""
     if circuit.cause is None:
-        return circuit, CallPermission(circuit.generation, probe=False)
+        return circuit, CallPermission(circuit.generation, is_circuit_probe=False)
     if left := _left(circuit.open_until, now, at_most=_LONGEST_PAUSE):
         return circuit, Refusal(circuit.cause, left)
     if left := _left(circuit.probe_until, now, at_most=probe_lifetime):
         return circuit, Refusal(circuit.cause, min(left, _FIRST_PAUSE[Cause.OUTAGE]))
     # A new generation, so that the outcome of an earlier probe that was given up is ignored.
     probed = replace(circuit, generation=circuit.generation + 1, probe_until=now + probe_lifetime)
-    return probed, CallPermission(probed.generation, probe=True)
+    return probed, CallPermission(probed.generation, is_circuit_probe=True)
 
 
 def succeeded(circuit: Circuit, permission: CallPermission) -> Circuit:
@@ -100,7 +100,7 @@ def failed(circuit: Circuit, permission: CallPermission, *, cause: Cause, now: d
 
 def release_probe(circuit: Circuit, permission: CallPermission) -> Circuit:
     """Return the circuit after a call whose outcome says nothing about the provider: another call may probe."""
-    if permission.probe and permission.generation == circuit.generation:
+    if permission.is_circuit_probe and permission.generation == circuit.generation:
         return replace(circuit, probe_until=None)
     return circuit
 

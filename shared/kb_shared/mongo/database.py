@@ -28,7 +28,7 @@ from pymongo.read_concern import ReadConcern
 
 from kb_shared.errors import OutcomeUnknown, TimedOut, TransactionExpired, TransientError, WriteConflicts
 from kb_shared.mongo.cancellation import keep_cancellations
-from kb_shared.mongo.majority import note
+from kb_shared.mongo.majority import include_in_later_reads
 from kb_shared.mongo.uri import create_client
 from kb_shared.settings import CommonSettings
 
@@ -211,7 +211,7 @@ async def in_transaction(
             except _Conflict:
                 await asyncio.sleep(random.uniform(0, min(0.005 * 2**attempt, 0.5)))  # noqa: S311  # jitter, no secret
             else:
-                note(session)
+                include_in_later_reads(session)
                 return value
     raise WriteConflicts(f"gave up after {MAX_ATTEMPTS} write conflicts")
 

@@ -1,7 +1,7 @@
 """`documents`: the projection of `document-events`, with the facets of each document but without its text.
 
 For each facet the greatest (revision, digest) wins. `alive`, `text_revision`, `text_digest` and `tag_ids` are top-level
-fields because swaps write on conditions on them (`fence`).
+fields because the fences of swaps are conditions on them.
 """
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -18,6 +18,8 @@ from kb_shared.mongo.majority import majority_reads, seen_by_later_reads
 from kb_shared.mongo.rows import RowMapper
 
 NAME = "documents"
+_SEQUENCE: Final = "fence"
+"""Stored field with the sequence number of a document. Fences increment it, so the field has their name."""
 EVENTS_REMEMBERED: Final = 5
 _WITHOUT_EVENTS: Final = {"events": 0}
 INDEXES = [
@@ -167,7 +169,7 @@ def _write_of(change: DocumentChange) -> InsertOne[Row] | UpdateOne:
     if document.projection_version:
         remembered = {"$push": {"events": {"$each": [applied], "$slice": -EVENTS_REMEMBERED}}}
         return UpdateOne(key, {"$set": row, **remembered})
-    return InsertOne({**key, **row, "fence": 0, "events": [applied]})
+    return InsertOne({**key, **row, _SEQUENCE: 0, "events": [applied]})
 
 
 async def _written_among(database: Database, changes: Sequence[DocumentChange]) -> set[DocumentChange]:
@@ -195,7 +197,7 @@ async def fence_content(
     """Write the row if it still has the text of `document` and one of the tags.
 
     Returns:
-        The document in this transaction and its fence, a number that rises with each swap or removal. None if the
+        The document in this transaction and its sequence number, which rises with each swap or removal. None if the
         document has changed: the caller must abort.
     """
     if document.text is None:
@@ -209,34 +211,34 @@ async def fence_content(
             "text_digest": document.text.digest,
             "tag_ids": {"$in": sorted(any_of_tags)},
         },
-        {"$inc": {"fence": 1}},
+        {"$inc": {_SEQUENCE: 1}},
         projection=_WITHOUT_EVENTS,
         return_document=ReturnDocument.AFTER,
         session=session,
     )
-    return (_from_row(row), row["fence"]) if row else None
+    return (_from_row(row), row[_SEQUENCE]) if row else None
 
 
 async def fence_projection(database: Database, session: MongoSession, document: Document) -> int | None:
-    """Write the row if it is unchanged since `document` was read; return its fence. None means abort."""
+    """Write the row if it is unchanged since `document` was read; return its sequence number. None means abort."""
     row = await database[NAME].find_one_and_update(
         {
             "_id": row_id(document.key),
             "organization_id": document.organization_id,
             "projection_version": document.projection_version,
         },
-        {"$inc": {"fence": 1}},
-        projection={"fence": 1},
+        {"$inc": {_SEQUENCE: 1}},
+        projection={_SEQUENCE: 1},
         return_document=ReturnDocument.AFTER,
         session=session,
     )
-    return int(row["fence"]) if row else None
+    return int(row[_SEQUENCE]) if row else None
 
 
-async def raise_fences(
+async def advance_sequences(
     database: Database, session: MongoSession, organization_id: str, *, document_ids: Collection[str]
 ) -> dict[str, int]:
-    """Raise the fences of documents and return them by document: sequence numbers for announcements about it.
+    """Advance the sequence numbers of documents, which announcements carry, and return them by document.
 
     An unknown document is absent.
     """
@@ -244,9 +246,9 @@ async def raise_fences(
         "_id": {"$in": [row_id(DocumentKey(organization_id, i)) for i in document_ids]},
         "organization_id": organization_id,
     }
-    await database[NAME].update_many(rows, {"$inc": {"fence": 1}}, session=session)
-    raised = database[NAME].find(rows, {"document_id": 1, "fence": 1}, session=session)
-    return {row["document_id"]: int(row["fence"]) async for row in raised}
+    await database[NAME].update_many(rows, {"$inc": {_SEQUENCE: 1}}, session=session)
+    raised = database[NAME].find(rows, {"document_id": 1, _SEQUENCE: 1}, session=session)
+    return {row["document_id"]: int(row[_SEQUENCE]) async for row in raised}
 
 
 async def iterate_with_tags(

@@ -51,7 +51,7 @@ async def create(database: Database, session: MongoSession, key: KnowledgeBaseKe
     )
 
 
-async def fence(
+async def fence_knowledge_base(
     database: Database,
     session: MongoSession,
     key: MembershipKey,

@@ -1,7 +1,7 @@
 """`knowledge_bases`: the configuration of KBs, and the state of their life cycle.
 
 `creating -> building -> indexing -> active`; `error` and back from each; `deleting` from any. The configuration of
-chunks and vectors never changes. Tags do: each change raises `tags_version`, which is also in the slots of the KB.
+chunks and vectors never changes. Tags do: each change raises `tags_version`, which is also in the KB slots.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ Sort = Literal[
 ]
 """Field to sort by; descending with a minus."""
 _COUNTS: Final = frozenset({"document_count", "chunk_count"})
-"""Fields that are sums over the slots of a KB."""
+"""Fields that are sums over the KB slots."""
 
 
 class Status(StrEnum):

@@ -64,10 +64,10 @@ async def _session(database: AsyncDatabase[dict[str, Any]]) -> AsyncIterator[Asy
             yield session
         finally:
             # Also after an error: at worst, later reads wait until a majority has this time.
-            note(session)
+            include_in_later_reads(session)
 
 
-def note(session: AsyncClientSession) -> None:
+def include_in_later_reads(session: AsyncClientSession) -> None:
     """Make later majority reads include everything that `session` has read and written."""
     seen = session.operation_time
     if seen is not None and seen > _newest.get(session.client, Timestamp(0, 0)):

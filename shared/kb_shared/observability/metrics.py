@@ -186,13 +186,14 @@ CONSUMER_RETRIES = Counter(
 )
 CONSUMER_LAG_RECORDS = Gauge(
     "kb_consumer_lag_records",
-    "Lag: records after the committed offset. Growing while kb_events_consumed_total stands still: a stuck consumer.",
+    "Kafka lag: records after the committed offset. Growing while kb_events_consumed_total stands still: a stuck"
+    " consumer.",
     ["topic", "partition", "group"],
 )
 CONSUMER_SURVEY_FAILURES = Counter(
     "kb_consumer_survey_failures_total",
-    "Failed measurements of the lag; until the next one kb_consumer_lag_records is old. Steady: the broker does not"
-    " answer.",
+    "Failed measurements of the Kafka lag; kb_consumer_lag_records is old until the next one. Steady: the broker does "
+    "not answer.",
     ["group"],
 )
 CONSUMER_STUCK_SECONDS = Gauge(
@@ -219,7 +220,7 @@ DLQ_MESSAGES = Counter(
     ["topic", "reason"],
 )
 EVENT_LOOP_LAG_SECONDS = MeasuredGauge(
-    "kb_event_loop_lag_seconds", "Seconds that the event loop was late. High: CPU work blocks the loop."
+    "kb_event_loop_lag_seconds", "Event-loop lag: seconds that the event loop was late. High: CPU work blocks the loop."
 )
 PRODUCER_REPLACEMENTS = Counter(
     "kb_producer_replacements_total",

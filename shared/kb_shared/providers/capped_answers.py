@@ -31,7 +31,7 @@ class _ByteLimit:
     max_bytes: int
     exceeded: bool = False
 
-    def exceed(self) -> AnswerTooLarge:
+    def mark_exceeded(self) -> AnswerTooLarge:
         self.exceeded = True
         return AnswerTooLarge(f"more than {self.max_bytes} bytes")
 
@@ -52,7 +52,7 @@ def answers_up_to(max_bytes: int) -> Iterator[None]:
         yield
     except Exception:
         if limit.exceeded:
-            raise limit.exceed() from None
+            raise limit.mark_exceeded() from None
         raise
     finally:
         _limit.reset(token)
@@ -105,7 +105,7 @@ class _Capped(httpx.AsyncByteStream):
             if min(left, left_decoded) < 0:
                 if self._limit is None:
                     return
-                raise self._limit.exceed()
+                raise self._limit.mark_exceeded()
 
     async def aclose(self) -> None:
         await self._stream.aclose()

@@ -105,7 +105,7 @@ class CircuitBreaker:
     async def _admit(self, circuit_id: CircuitId) -> CallPermission:
         seen = await self._read_circuit(circuit_id)
         _, answer = self._decide_admission(seen.circuit, seen.now)
-        if isinstance(answer, CallPermission) and answer.probe:
+        if isinstance(answer, CallPermission) and answer.is_circuit_probe:
             # One of all replicas only.
             answer = await self._change(circuit_id, self._decide_admission)
         if isinstance(answer, Refusal):
@@ -152,7 +152,7 @@ class CircuitBreaker:
         await self._change(circuit_id, lambda before, _: (circuit.succeeded(before, permission), None))
 
     async def _release_probe(self, circuit_id: CircuitId, permission: CallPermission) -> None:
-        if permission.probe:
+        if permission.is_circuit_probe:
             await self._change(circuit_id, lambda before, _: (circuit.release_probe(before, permission), None))
 
     async def _change(self, circuit_id: CircuitId, decide: Callable[[Circuit, datetime], tuple[Circuit, T]]) -> T:

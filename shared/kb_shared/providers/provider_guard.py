@@ -53,7 +53,7 @@ def guarded_model(
 class AdmittedCall:
     """A call that the circuit breaker lets through."""
 
-    is_probe: bool
+    is_circuit_probe: bool
     """True if the provider may still be out: the call should ask for little."""
     reserve_tokens: Callable[[int], Awaitable[None]]
     """Function that waits until the limits allow a request with so many tokens. Raises Parked if it takes too long."""
@@ -107,7 +107,9 @@ class ProviderGuard:
         """
         try:
             async with self._circuits.guard(model.circuit_id) as permission:
-                yield AdmittedCall(permission.probe, lambda tokens: self.reserve(model.bucket, tokens=tokens))
+                yield AdmittedCall(
+                    permission.is_circuit_probe, lambda tokens: self.reserve(model.bucket, tokens=tokens)
+                )
         except ProviderUnavailable as error:
             if error.error_type == "provider_429" and error.retry_after_s:
                 # For every replica: the next one to ask would get the same answer.
@@ -128,6 +130,6 @@ class ProviderGuard:
         for bucket in (*buckets, model.bucket):
             await self._limiter.check_available(bucket, patience_s=self._patience_s)
 
-    async def settle(self) -> None:
+    async def wait_for_returns(self) -> None:
         """Wait until cancelled callers have given back what they had reserved. Call it before the database closes."""
-        await self._limiter.settle()
+        await self._limiter.wait_for_returns()

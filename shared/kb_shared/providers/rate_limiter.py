@@ -52,7 +52,7 @@ class _Block:
     def covers(self, ask: _UnitRequest) -> bool:
         return ask.requests <= self.requests and ask.tokens <= self.tokens
 
-    def without(self, ask: _UnitRequest) -> "_Block":
+    def subtract_request(self, ask: _UnitRequest) -> "_Block":
         return replace(self, requests=self.requests - ask.requests, tokens=self.tokens - ask.tokens)
 
 
@@ -139,7 +139,7 @@ class RateLimiter:
         closing = await rate_limits.close(self._database, bucket, for_s=min(retry_after_s, LONGEST_PAUSE_S))
         self._line(bucket).learn(closing)
 
-    async def settle(self) -> None:
+    async def wait_for_returns(self) -> None:
         """Wait until cancelled callers have given back their reservations. Call it before the database is closed."""
         await asyncio.gather(*self._returns, return_exceptions=True)
 
@@ -176,7 +176,7 @@ class RateLimiter:
             line.block = block
             await self._sleep(bucket, line, partial(line.goes_at, block), until=until)
             if _now() - line.goes_at(block) <= LIFETIME_S:
-                line.block = block.without(ask)
+                line.block = block.subtract_request(ask)
                 return
             line.block = None
 

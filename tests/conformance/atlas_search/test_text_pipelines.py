@@ -31,10 +31,10 @@ NO_SUCH_TRANSACTION = 251
 async def test_the_score_of_a_text_search_is_seen_only_where_it_is_asked_for(texts: Collection) -> None:
     (plain,) = await run(texts, search_stage({"text": {"query": "lazy", "path": "text"}}))
     assert sorted(plain) == sorted(documents()[0])
-    (told,) = await run(
+    (projected,) = await run(
         texts, search_stage({"text": {"query": "lazy", "path": "text"}}), {"$project": {"n": 1, "score": SCORE}}
     )
-    assert sorted(told) == ["_id", "n", "score"]
+    assert sorted(projected) == ["_id", "n", "score"]
 
 
 async def test_hits_can_be_limited_skipped_and_matched(texts: Collection) -> None:
@@ -82,8 +82,8 @@ async def test_matches_are_counted(texts: Collection, count: Document | None, ex
 
 async def test_a_lower_bound_is_no_more_than_that_above_its_threshold(texts: Collection) -> None:
     arguments = search_stage(EVERYTHING, count={"threshold": 2})["$search"]
-    ((told),) = await run(texts, {"$searchMeta": arguments})
-    assert 2 < told["count"]["lowerBound"] <= len(TEXTS)
+    (metadata,) = await run(texts, {"$searchMeta": arguments})
+    assert 2 < metadata["count"]["lowerBound"] <= len(TEXTS)
 
 
 async def test_a_part_of_the_meta_data_can_be_read_after_a_facet(texts: Collection) -> None:

@@ -73,7 +73,7 @@ async def test_concurrent_reservations_never_exceed_the_hard_limit_and_leave_no_
             return
         assert sum(await used_and_reserved(database, organization_id)) <= hard
         used = count * percentage // 100
-        await spending.settle(reservation, used=used)
+        await spending.settle_reservation(reservation, used=used)
         settled += used
 
     await asyncio.gather(*(work(number, *each) for number, each in enumerate(works)))
@@ -93,7 +93,7 @@ async def test_without_a_limit_nothing_is_written_and_no_reservation_is_refused(
             await budgets.set_limits(database, organization_id, BudgetLimits())
         reservation = await spending.reserve(organization_id, 10**9, nano_usd=None)
         assert reservation == BudgetReservation(organization_id, None, 10**9)
-        await spending.settle(reservation, used=10**9)
+        await spending.settle_reservation(reservation, used=10**9)
     assert await used_and_reserved(database, organization_id) == (0, 0)
 
 
@@ -102,7 +102,7 @@ async def test_under_a_soft_limit_alone_spending_is_counted_and_no_reservation_i
 ) -> None:
     spending = Spending(database)
     await budgets.set_limits(database, organization_id, BudgetLimits(soft=1))
-    await spending.settle(await spending.reserve(organization_id, 10**9), used=10**9)
+    await spending.settle_reservation(await spending.reserve(organization_id, 10**9), used=10**9)
     assert await used_and_reserved(database, organization_id) == (10**9, 0)
 
 
@@ -124,7 +124,7 @@ async def test_settling_twice_settles_once(database: Database, organization_id: 
     await budgets.set_limits(database, organization_id, BudgetLimits(soft=None, hard=10))
     reservation = await spending.reserve(organization_id, 10)
     for _ in range(2):
-        await spending.settle(reservation, used=4)
+        await spending.settle_reservation(reservation, used=4)
     assert await used_and_reserved(database, organization_id) == (4, 0)
 
 
@@ -144,7 +144,7 @@ async def test_reservations_left_by_a_crash_count_as_spent_until_a_recount(
     assert await used_and_reserved(database, organization_id) == (3, 7)
     with pytest.raises(BudgetExhausted):
         await spending.reserve(organization_id, 1)
-    await spending.settle(reservation, used=7)
+    await spending.settle_reservation(reservation, used=7)
 
 
 async def test_a_recount_while_work_is_under_way_never_makes_room_that_is_not_there(
@@ -157,7 +157,7 @@ async def test_a_recount_while_work_is_under_way_never_makes_room_that_is_not_th
     await let_recounts_be_due(database, organization_id)
     with pytest.raises(BudgetExhausted):
         await spending.reserve(organization_id, 5)
-    await spending.settle(reservation, used=6)
+    await spending.settle_reservation(reservation, used=6)
     with pytest.raises(BudgetExhausted):
         await spending.reserve(organization_id, 5)
 
@@ -212,7 +212,7 @@ async def test_a_new_month_begins_with_nothing_spent(database: Database, organiz
     query = {"_id": organization_id}
     await database[budgets.NAME].update_one(query, {"$set": {"month": "2020-01", "used": 6}})
     assert await used_and_reserved(database, organization_id) == (0, 4)
-    await spending.settle(reservation, used=4)
+    await spending.settle_reservation(reservation, used=4)
     assert await used_and_reserved(database, organization_id) == (4, 0)
 
 
@@ -250,7 +250,7 @@ async def test_concurrent_reservations_of_money_never_exceed_the_hard_limit(
             return
         assert sum(await usd_used_and_reserved(database, organization_id)) <= hard
         used = nano_usd * percentage // 100
-        await spending.settle(reservation, used=count, used_nano_usd=used)
+        await spending.settle_reservation(reservation, used=count, used_nano_usd=used)
         settled += used
 
     await asyncio.gather(*(work(number, *each) for number, each in enumerate(works)))
@@ -264,7 +264,7 @@ async def test_money_and_spus_are_limited_side_by_side(database: Database, organ
         await spending.reserve(organization_id, 3, nano_usd=1)
     with pytest.raises(BudgetExhausted, match=r"of 5 USD for .* has no room for the 5\.5 USD that this may cost"):
         await spending.reserve(organization_id, 1, nano_usd=5_500_000_000)
-    await spending.settle(await spending.reserve(organization_id, 2), used=2)
+    await spending.settle_reservation(await spending.reserve(organization_id, 2), used=2)
     await spending.reserve(organization_id, 0, nano_usd=5_000_000_000)
     with pytest.raises(BudgetExhausted):
         await spending.reserve(organization_id, 0, nano_usd=1)
@@ -273,7 +273,7 @@ async def test_money_and_spus_are_limited_side_by_side(database: Database, organ
 async def test_a_cost_above_its_reservation_counts_in_full(database: Database, organization_id: str) -> None:
     spending = Spending(database)
     await budgets.set_limits(database, organization_id, BudgetLimits(hard_nano_usd=10))
-    await spending.settle(await spending.reserve(organization_id, 0, nano_usd=4), used=0, used_nano_usd=7)
+    await spending.settle_reservation(await spending.reserve(organization_id, 0, nano_usd=4), used=0, used_nano_usd=7)
     assert await usd_used_and_reserved(database, organization_id) == (7, 0)
 
 

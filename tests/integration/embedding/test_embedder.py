@@ -530,7 +530,7 @@ async def test_texts_that_a_cancelled_caller_wanted_first_are_charged_to_its_res
     leaving = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     staying = asyncio.create_task(embedder.embed(texts(5), **MODEL, purpose=indexing))
     await until(
-        lambda: any(each._wanted for each in embedder._buyer._queues.values()), what="a caller waits for a vector"
+        lambda: any(each._pending for each in embedder._buyer._queues.values()), what="a caller waits for a vector"
     )
     leaving.cancel()
     await asyncio.wait([leaving])

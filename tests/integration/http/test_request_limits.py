@@ -61,12 +61,12 @@ async def test_the_last_locally_admitted_requests_are_stored_without_another_req
     assert await is_taken(replica)
     meter = replica._meters.find("acme/search/key/one")
     assert meter is not None
-    meter._note(600.0)
+    meter._add_debt(600.0)
 
-    async def is_told() -> bool:
+    async def is_posted() -> bool:
         return await owed_s(database, "key/one") > 500
 
-    await until(is_told, what="the debt")
+    await until(is_posted, what="the debt")
 
 
 async def test_many_requests_in_a_second_ask_mongodb_once_for_each_limit(

@@ -33,12 +33,12 @@ from kb_indexer.chunking import Chunk, ChunkerType, ChunkingConfig, chunk_text
 from kb_indexer.chunking_threads import ChunkingThreads
 from kb_indexer.consumer.backlog import Backlog
 from kb_indexer.consumer.job_leases import JobLeases
-from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.load import EventThrottle, load_of_documents, load_of_events
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
-from kb_indexer.deleted_knowledge_bases import DeletedKnowledgeBases
+from kb_indexer.deletion_watch import KnowledgeBaseDeletionWatch
 from kb_indexer.fan_out import FanOut
 from kb_indexer.queue_dispatcher import QueueDispatcher
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_indexer.size_limits import SizeLimits
 from kb_indexer.state_reader import StateReader
 from kb_indexer.sweeper import Sweeper
@@ -192,10 +192,10 @@ class Replica:
             state_reader=state_reader,
             quarantine=self.quarantine,
             backlog=self.backlog,
-            load=EventsBesideDocuments(events=load_of_events(most=32), documents=self.load),
+            load=EventThrottle(events=load_of_events(most=32), documents=self.load),
         )
-        self.probe = SearchableProbe()
-        self.deletions = DeletedKnowledgeBases(state_reader, self.embedder)
+        self.probe = SearchProbe()
+        self.deletions = KnowledgeBaseDeletionWatch(state_reader, self.embedder)
         self.leases = JobLeases(self.database, length=self.lease, load=self.load)
         self.sync = SyncDocumentHandler(
             self.database,

@@ -106,7 +106,7 @@ async def test_spending_of_others_never_ends_the_budget_in_the_middle_of_a_docum
     async def spend_remaining_budget() -> None:
         with suppress(BudgetExhausted):
             while True:
-                await spending.settle(await spending.reserve(tenant.organization_id, 1), used=1)
+                await spending.settle_reservation(await spending.reserve(tenant.organization_id, 1), used=1)
 
     await indexer.publish(tenant.ocr("d", LONG_TEXT))
     async with during("sync.after_chunking", spend_remaining_budget):

@@ -156,14 +156,14 @@ async def test_a_request_gives_a_document_given_up_another_chance_but_not_beside
     assert (job.state, job.attempts, job.crashes, job.error_type) == (IndexJobState.PENDING, 0, SUSPECT_AFTER, None)
     with structlog.testing.capture_logs() as logs:
         await indexer.handle_commands()
-    assert [entry["event"] for entry in logs].count("document.isolated") == 1
+    assert [entry["event"] for entry in logs].count("document.quarantined") == 1
     await tenant.assert_holds(kb, {"d": text_of(1)})
     await tenant.assert_settled()
 
 
 async def test_no_event_is_fanned_out_beside_a_document_that_is_suspect(tenant: Tenant, indexer: Replica) -> None:
     kb = await tenant.create_kb("a")
-    async with indexer.quarantine.alone():
+    async with indexer.quarantine.enter_alone():
         event = asyncio.create_task(indexer.publish(tenant.ocr("d", text_of(1))))
         await asyncio.wait([event], timeout=0.2)
         assert not event.done()

@@ -546,7 +546,7 @@ async def test_rows_that_a_dead_transaction_holds_delay_a_document_a_little_and_
     await indexer.publish(tenant.ocr("d", TEXT))
     await set_attempts(tenant, MAX_ATTEMPTS - 1)
     async with tenant.database.client.start_session() as session, await session.start_transaction():
-        await documents.raise_fences(tenant.database, session, tenant.organization_id, document_ids=["d"])
+        await documents.advance_sequences(tenant.database, session, tenant.organization_id, document_ids=["d"])
         asked_at = datetime.now(UTC)
         await indexer.handle_commands()
 

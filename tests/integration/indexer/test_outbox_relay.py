@@ -247,7 +247,7 @@ async def test_a_relay_that_can_not_send_leaves_its_buckets_to_another_at_once(d
             return [TransientError("away")] * len(messages)
 
     relay = OutboxRelay(database, Unavailable(), topic_prefix="")
-    relay._buckets = await relay._take()
+    relay._buckets = await relay._take_buckets()
     assert len(relay._buckets) == outbox.BUCKETS
     await add(database, "d", 0)
     await relay._send_some()

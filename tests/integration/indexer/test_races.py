@@ -191,7 +191,7 @@ async def test_nothing_enters_a_knowledge_base_whose_deletion_has_begun(race: Ra
 
 async def test_a_swap_that_changes_no_counter_fences_all_the_same(race: RaceSetup) -> None:
     async def enter(session: MongoSession) -> bool:
-        return await kb_slots.fence(
+        return await kb_slots.fence_knowledge_base(
             race.tenant.database,
             session,
             MembershipKey(race.kb.organization_id, race.kb.kb_id, "d"),

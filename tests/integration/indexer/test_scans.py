@@ -264,7 +264,7 @@ async def test_a_scan_of_a_knowledge_base_that_is_being_deleted_ends(
     assert await own_tenant.spus() == 0
 
 
-async def test_the_reconciler_queues_what_is_behind_and_has_no_job_and_nothing_else(
+async def test_the_reconciler_queues_drifted_documents_without_a_job_and_nothing_else(
     own_tenant: Tenant, own_indexer: Replica
 ) -> None:
     kb = await own_tenant.create_kb("a", max_chunks=1)

@@ -110,8 +110,8 @@ def tags_in(messages: Sequence[ProducerMessage]) -> list[str]:
 
 
 def rejections_in(messages: Sequence[ProducerMessage]) -> list[DocumentRejected]:
-    told = [message.value for message in messages if message.topic == topics.KB_EVENTS.name]
-    return [outcome for value in told if isinstance(outcome := decode(value, KB_EVENTS)[1], DocumentRejected)]
+    announced = [message.value for message in messages if message.topic == topics.KB_EVENTS.name]
+    return [outcome for value in announced if isinstance(outcome := decode(value, KB_EVENTS)[1], DocumentRejected)]
 
 
 async def listed(database: Database, organization_id: str) -> list[Unsendable]:

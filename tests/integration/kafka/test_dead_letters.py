@@ -58,10 +58,10 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     await producer.send(stream.topic, KEY, value=BODY)
     for n in range(20):
         await producer.send(stream.topic, KEY, value=str(n).encode())
-    handler, told = RejectingRecorder(), CollectingRecorder()
+    handler, letter_reader = RejectingRecorder(), CollectingRecorder()
     publisher = DeadLetterPublisher(database, producer, topic_prefix=stream.prefix)
     reader = stream.consumer(
-        told,
+        letter_reader,
         Letters(),
         topics=[stream.prefix + topics.DEAD_LETTERS.name],
         group_id=f"{stream.group}-letters",
@@ -70,8 +70,8 @@ async def test_a_poison_record_whose_dead_letter_is_too_large_does_not_stop_its_
     async with running(stream.consumer(handler, publisher, **BRIEF_SESSION)), running(reader):
         await until(lambda: len(handler.handled) == 20)
         await stream.until_committed(21)
-        await until(lambda: len(told.records) == 1)
-    [letter] = told.records
+        await until(lambda: len(letter_reader.records) == 1)
+    [letter] = letter_reader.records
     headers = dict(letter.headers)
     filed = await dead_letters.find(database, [None], headers["x-dead-letter-id"].decode())
     assert filed is not None
@@ -134,8 +134,8 @@ async def test_a_rejection_names_the_event_and_the_place_of_its_dead_letter(
     publisher = DeadLetterPublisher(database, broker, topic_prefix="p.")
     record = Record(f"p.{topics.DOCUMENT_EVENTS.name}", 3, 4711, b"org/doc", value, (), 0)
     await publisher.publish(record, reason="bad-data", detail="why")
-    [told] = [sent for topic, _, sent in broker.taken if topic == f"p.{topics.KB_EVENTS.name}"]
-    _, rejected = decode(told, KB_EVENTS)
+    [announced] = [sent for topic, _, sent in broker.taken if topic == f"p.{topics.KB_EVENTS.name}"]
+    _, rejected = decode(announced, KB_EVENTS)
     assert isinstance(rejected, DocumentRejected)
     assert (rejected.organization_id, rejected.document_id) == ("org", "doc")
     assert (rejected.event_id, rejected.event_type) == (event_id, event_type)

@@ -136,7 +136,7 @@ class OrganizationClient:
             version, _ = await document_index.begin_swap(
                 self.database, session, MembershipKey(self.organization_id, kb_id, document_id)
             )
-            passed = await kb_slots.fence(
+            passed = await kb_slots.fence_knowledge_base(
                 self.database,
                 session,
                 MembershipKey(self.organization_id, kb_id, document_id),

@@ -176,13 +176,13 @@ async def test_the_limit_holds_when_many_are_created_at_once(organization: Organ
 async def test_creations_wait_for_each_other_however_slow_they_are(
     organization: OrganizationClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fence = organizations.fence
+    serialize = organizations.serialize_transactions
 
-    async def fence_slowly(*args: Any) -> None:
-        await fence(*args)
+    async def serialize_slowly(*args: Any) -> None:
+        await serialize(*args)
         await asyncio.sleep(0.1)
 
-    monkeypatch.setattr(organizations, "fence", fence_slowly)
+    monkeypatch.setattr(organizations, "serialize_transactions", serialize_slowly)
     await asyncio.gather(*(organization.create() for _ in range(16)))
 
 

@@ -80,10 +80,10 @@ async def test_the_same_record_is_filed_once_and_another_record_at_its_offset_is
     [letter] = await listed(organization, reason="too-large")
     pieces = organization.database[dead_letters.BODIES]
     assert await pieces.count_documents({"letter_id": letter["dead_letter_id"]}) == 1
-    told = [message for message in producer.sent if message.topic == PREFIX + topics.DEAD_LETTERS.name]
-    references = [dict(to_wire(message.headers)).get("x-body-ref") for message in told]
+    published = [message for message in producer.sent if message.topic == PREFIX + topics.DEAD_LETTERS.name]
+    references = [dict(to_wire(message.headers)).get("x-body-ref") for message in published]
     assert references == [letter["dead_letter_id"].encode()] * 2 + [None]
-    assert [message.value for message in told] == [None, None, b"after the broker lost its log"]
+    assert [message.value for message in published] == [None, None, b"after the broker lost its log"]
 
 
 async def test_filters_and_pages_find_what_they_name(

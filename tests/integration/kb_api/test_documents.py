@@ -16,7 +16,7 @@ from kb_contracts import topics
 from kb_contracts.cloudevents import decode
 from kb_contracts.documents import ABOUT_DOCUMENTS, DocumentEvent
 from kb_indexer.consumer.backlog import Backlog
-from kb_indexer.consumer.load import EventsBesideDocuments, load_of_documents, load_of_events
+from kb_indexer.consumer.load import EventThrottle, load_of_documents, load_of_events
 from kb_indexer.consumer.suspect_quarantine import SuspectQuarantine
 from kb_indexer.fan_out import FanOut
 from kb_indexer.state_reader import StateReader
@@ -62,7 +62,7 @@ async def handle(organization: OrganizationClient) -> None:
         state_reader=StateReader(organization.database),
         quarantine=SuspectQuarantine(),
         backlog=Backlog(organization.database),
-        load=EventsBesideDocuments(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
+        load=EventThrottle(events=load_of_events(most=32), documents=load_of_documents(most=32, lifetime_s=60)),
     )
     for _, message in await accepted(organization):
         await fan_out.handle(record(message.value, key=message.key))

@@ -28,26 +28,29 @@ async def test_a_document_without_a_tag_of_the_knowledge_base_says_so(
     organization: OrganizationClient, kb_id: str
 ) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("b", "c"))
-    told = await explain(organization, kb_id, "d")
-    assert (told["status"], told["shared_tag_ids"], told["knowledge_base_tag_ids"]) == (
+    explanation = await explain(organization, kb_id, "d")
+    assert (explanation["status"], explanation["shared_tag_ids"], explanation["knowledge_base_tag_ids"]) == (
         "not_in_knowledge_base",
         [],
         ["a"],
     )
-    assert told["reason"] == "It has none of the tags of this knowledge base."
-    assert told["document"]["tag_ids"] == ["b", "c"]
-    assert (told["indexed"], told["job"]) == (None, None)
-    [event] = told["events"]
+    assert explanation["reason"] == "It has none of the tags of this knowledge base."
+    assert explanation["document"]["tag_ids"] == ["b", "c"]
+    assert (explanation["indexed"], explanation["job"]) == (None, None)
+    [event] = explanation["events"]
     assert (event["type"], event["trace_id"]) == ("document.ocr_completed.v1", TRACE.split("-")[1])
 
 
 async def test_a_failed_document_shows_its_error_and_what_to_do(organization: OrganizationClient, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("a",))
     await organization.failed_job(kb_id, "d", error_type="document_unfit", error_message="3000 chunks")
-    told = await explain(organization, kb_id, "d")
-    assert (told["status"], told["job"]["error"]) == ("failed", {"type": "document_unfit", "message": "3000 chunks"})
-    assert (told["job"]["attempts"], told["job"]["reason"]) == (1, "backfill")
-    assert "retry-failed" in told["reason"]
+    explanation = await explain(organization, kb_id, "d")
+    assert (explanation["status"], explanation["job"]["error"]) == (
+        "failed",
+        {"type": "document_unfit", "message": "3000 chunks"},
+    )
+    assert (explanation["job"]["attempts"], explanation["job"]["reason"]) == (1, "backfill")
+    assert "retry-failed" in explanation["reason"]
 
 
 async def test_a_tagged_document_without_a_job_waits_for_the_reconciler(
@@ -60,10 +63,10 @@ async def test_a_tagged_document_without_a_job_waits_for_the_reconciler(
 async def test_an_indexed_document_that_lost_its_tag_has_to_leave(organization: OrganizationClient, kb_id: str) -> None:
     await organization.project("d", name="D.pdf", tag_ids=("b",))
     await organization.index(kb_id, "d", name="D.pdf", chunks=3)
-    told = await explain(organization, kb_id, "d")
-    assert told["status"] == "indexed"
-    assert told["reason"].startswith("It must be removed: It has none of the tags")
-    assert told["indexed"]["chunk_count"] == 3
+    explanation = await explain(organization, kb_id, "d")
+    assert explanation["status"] == "indexed"
+    assert explanation["reason"].startswith("It must be removed: It has none of the tags")
+    assert explanation["indexed"]["chunk_count"] == 3
 
 
 async def test_an_unknown_document_is_not_found(organization: OrganizationClient, kb_id: str) -> None:
@@ -82,8 +85,8 @@ async def test_only_the_last_events_of_a_document_are_remembered(organization: O
         assert document is not None
         event = AppliedEvent(f"e{number}", "document.tags_changed.v1", number, TRACE, datetime.now(UTC))
         assert await documents.write_all(organization.database, [documents.DocumentChange(document, event)])
-    told = await explain(organization, kb_id, "d")
-    assert [event["event_id"] for event in told["events"]] == ["e6", "e5", "e4", "e3", "e2"]
+    explanation = await explain(organization, kb_id, "d")
+    assert [event["event_id"] for event in explanation["events"]] == ["e6", "e5", "e4", "e3", "e2"]
 
 
 async def test_chunks_are_paged_in_their_order_without_vectors_and_only_live_ones(

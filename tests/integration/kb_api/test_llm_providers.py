@@ -88,7 +88,7 @@ async def test_a_new_key_is_tried_though_the_old_one_was_refused(organization: O
         organization.database,
         circuit_id,
         lambda before, now: (
-            failed(before, CallPermission(before.generation, probe=False), cause=Cause.KEY, now=now),
+            failed(before, CallPermission(before.generation, is_circuit_probe=False), cause=Cause.KEY, now=now),
             None,
         ),
     )

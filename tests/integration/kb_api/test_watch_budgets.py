@@ -1,4 +1,4 @@
-"""A soft limit that is reached is told of once a month, exactly, and only if it is really reached."""
+"""A soft limit that is reached is announced once a month, exactly, and only if it is really reached."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ async def spend(organization: OrganizationClient, spus: int, usd: float = 0.0) -
     reservation = await spending.reserve(organization.organization_id, spus, nano_usd=nano_usd)
     charge = spu_ledger.Charge(uuid4().hex, organization.organization_id, None, "index", "m", spus, nano_usd)
     await spu_ledger.charge(organization.database, None, [charge])
-    await spending.settle(reservation, used=spus, used_nano_usd=nano_usd)
+    await spending.settle_reservation(reservation, used=spus, used_nano_usd=nano_usd)
 
 
 async def set_budget(organization: OrganizationClient, **limits: float) -> None:
@@ -127,9 +127,9 @@ async def test_kb_api_watches_until_it_stops(organization: OrganizationClient) -
     stop = asyncio.Event()
     watching = asyncio.create_task(watch_budgets(organization.database, stop))
 
-    async def is_told() -> bool:
+    async def is_announced() -> bool:
         return bool(await warnings_sent(organization))
 
-    await until(is_told, what="the warning")
+    await until(is_announced, what="the warning")
     stop.set()
     await watching

@@ -71,8 +71,8 @@ async def test_a_stack_outlives_a_full_disk_and_writes_its_state_once_there_is_r
         stop.set()
         await running
     assert stack.is_stopped
-    told = [entry for entry in logged if entry["event"] == "state.not_written"]
-    assert [entry["reason"] for entry in told] == ["No space left on device"] * 2, (
+    failures = [entry for entry in logged if entry["event"] == "state.write_failed"]
+    assert [entry["reason"] for entry in failures] == ["No space left on device"] * 2, (
         "once for each time the disk was full"
     )
 

@@ -108,14 +108,14 @@ def test_a_killed_supervisor_takes_all_with_it_and_ctrl_c_stops_the_next_one_in_
     ) as foreground:
         assert foreground.stdout is not None
         assert foreground.stderr is not None
-        told = ""
-        while not told.endswith("`kb status` shows the processes, `kb down` stops them.\n"):
+        printed = ""
+        while not printed.endswith("`kb status` shows the processes, `kb down` stops them.\n"):
             line = foreground.stdout.readline()
-            assert line, told
-            told += line
+            assert line, printed
+            printed += line
         # The same address and key as before, although nothing was shut down in order.
-        assert first["base_url"] in told
-        assert first["api_key"] in told
+        assert first["base_url"] in printed
+        assert first["api_key"] in printed
         pids = kb.pids()
         foreground.send_signal(signal.SIGINT)
         assert foreground.wait(TIMEOUT_S) == 0
@@ -144,11 +144,11 @@ def test_ctrl_c_stops_what_was_started(kb: CommandLine) -> None:
             time.sleep(0.02)
         pids = kb.pids()
         interrupted.send_signal(signal.SIGINT)
-        told = interrupted.communicate(timeout=TIMEOUT_S)[1]
+        printed = interrupted.communicate(timeout=TIMEOUT_S)[1]
     assert living(pids) == []
     assert not kb.home.is_locked()
     assert interrupted.returncode == 130
-    assert f"error: interrupted; the stack in {kb.home.folder} was stopped\n" in told
+    assert f"error: interrupted; the stack in {kb.home.folder} was stopped\n" in printed
 
 
 def test_ctrl_c_says_that_the_stack_of_another_command_goes_on(kb: CommandLine) -> None:
@@ -160,7 +160,7 @@ def test_ctrl_c_says_that_the_stack_of_another_command_goes_on(kb: CommandLine) 
             assert interrupted.stderr is not None
             assert interrupted.stderr.readline() == "  ready mongod\n"
             interrupted.send_signal(signal.SIGINT)
-            told = interrupted.communicate(timeout=TIMEOUT_S)[1]
+            printed = interrupted.communicate(timeout=TIMEOUT_S)[1]
     assert interrupted.returncode == 130
-    assert f"the stack in {kb.home.folder} keeps running, because another command started it" in told
-    assert "`kb down` stops it" in told
+    assert f"the stack in {kb.home.folder} keeps running, because another command started it" in printed
+    assert "`kb down` stops it" in printed

@@ -119,9 +119,9 @@ def test_status_says_that_a_full_disk_keeps_its_news_away(home: Home, monkeypatc
     assert kb("status").stderr == ""
     monkeypatch.setattr(doctor, "MIN_FREE_DISK_GB", 1e9)
     monkeypatch.setattr(doctor, "LEAST_FREE_DISK_GB", 1e9)
-    told = kb("status").stderr
-    assert "GB free; the state shown may be outdated" in told
-    assert "remedy: free" in told
+    printed = kb("status").stderr
+    assert "GB free; the state shown may be outdated" in printed
+    assert "remedy: free" in printed
 
 
 def test_a_supervisor_that_cannot_use_the_port_says_so_as_itself(

@@ -148,7 +148,7 @@ async def test_the_cpu_that_a_process_uses_counts_as_progress_and_waiting_does_n
         await server.kill()
 
 
-async def test_a_start_that_goes_in_circles_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_start_that_uses_too_much_cpu_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "CPU_STEP_S", 0.02)
     monkeypatch.setattr(server_module, "MOST_CPU_OF_A_START_S", 0.1)
     server = Sleeper(tmp_path / "x.log", "while True: pass")

@@ -23,7 +23,7 @@ from tests.waiting import until
 
 @dataclass(slots=True)
 class Supervised:
-    """A stack under its supervisor, and all the states that it told."""
+    """A stack under its supervisor, and all the states that it reported."""
 
     stack: Stack
     states: list[StackState] = field(default_factory=list)

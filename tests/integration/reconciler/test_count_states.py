@@ -36,7 +36,7 @@ async def indexed(database: Database, organization_id: str, documents: int) -> s
     for n in range(documents):
 
         async def swap(session: MongoSession, document_id: str = f"d{n}") -> None:
-            assert await kb_slots.fence(
+            assert await kb_slots.fence_knowledge_base(
                 database,
                 session,
                 MembershipKey(organization_id, kb_id, document_id),

@@ -202,8 +202,8 @@ async def test_a_model_that_obeys_what_the_document_says_reaches_nothing_else(
     assert [bool(each["problem"]) for each in run["tool_calls"]].count(False) == 1
     reached = {passage["kb_id"] for each in run["tool_calls"] for passage in each["passages"]}
     assert reached == {knowledge.kb.kb_id}
-    told = [message["content"] for message in run["messages"] if message["role"] == "tool"]
-    assert "for the victim alone" not in "".join(told)
+    tool_messages = [message["content"] for message in run["messages"] if message["role"] == "tool"]
+    assert "for the victim alone" not in "".join(tool_messages)
     shown = data_of(run["messages"][1]["content"], run["messages"])
     assert shown["text"] == f"{text}  hidden", "without invisible characters"
 

@@ -156,7 +156,7 @@ async def test_several_kbs_are_searched_together_by_runs_and_prompts(
     ("wrong", "said"),
     [
         (call(TOOL, "{not json"), "not JSON"),
-        (call("drop_everything", "{}"), "no such tool"),
+        (call("drop_everything", "{}"), "Unknown tool"),
         (call(TOOL, '{"query": "x", "organization_id": "victim"}'), "can't be used"),
         (search(metadata_filter={"$where": "1"}), "metadata_filter"),
     ],
@@ -433,8 +433,8 @@ async def test_a_knowledge_base_that_was_added_by_its_id_alone_shows_the_passage
         query = json.dumps(plain | arguments)
         await scripted.says({"tool_calls": [call(tool["tool_name"], query)]}, {"text": "Nothing."})
         run = await author.run(agent_id=agent["agent_id"], messages=QUESTION)
-        [told] = [message["content"] for message in run["messages"] if message["role"] == "tool"]
-        return [name for name in ("bread.md", "fence.md") if name in told]
+        [tool_message] = [message["content"] for message in run["messages"] if message["role"] == "tool"]
+        return [name for name in ("bread.md", "fence.md") if name in tool_message]
 
     # The vectors of the hash model are near for equal texts only, so 0.7 would leave nothing.
     assert await passages() == ["bread.md", "fence.md"]
@@ -483,8 +483,8 @@ async def test_a_thread_of_long_answers_can_always_be_continued(asked: Asked) ->
     body = {"thread_id": thread["thread_id"], "budget": {"max_tokens": 8_000}, "kb_ids": []}
     for answer in answers:
         run = await asked.run(answer, **body)
-    told = [message["content"] for message in run["messages"] if message["role"] == "assistant"]
-    assert told == [answer["text"] for answer in answers[-3:]]
+    earlier_answers = [message["content"] for message in run["messages"] if message["role"] == "assistant"]
+    assert earlier_answers == [answer["text"] for answer in answers[-3:]]
 
 
 async def test_a_thread_remembers_an_answer_by_a_schema_as_it_was(asked: Asked) -> None:

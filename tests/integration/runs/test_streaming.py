@@ -56,12 +56,12 @@ async def test_a_run_streams_an_event_for_each_step(
     }
     async with streamed(reached, body) as answer:
         assert answer.headers["content-type"].startswith("text/event-stream")
-        told = [event async for event in events(answer)]
-    names = list(dict.fromkeys(name for name, _ in told))
+        received = [event async for event in events(answer)]
+    names = list(dict.fromkeys(name for name, _ in received))
     assert names == ["run.started", "tool.called", "tool.returned", "answer.delta", "citation", "run.finished"]
-    assert "".join(data["text"] for name, data in told if name == "answer.delta") == LONG
-    assert len([name for name, _ in told if name == "answer.delta"]) > 1
-    last = told[-1][1]
+    assert "".join(data["text"] for name, data in received if name == "answer.delta") == LONG
+    assert len([name for name, _ in received if name == "answer.delta"]) > 1
+    last = received[-1][1]
     assert (last["status"], last["answer"], len(last["citations"])) == ("completed", LONG, 1)
 
 
@@ -73,10 +73,10 @@ async def test_a_streamed_answer_links_only_to_addresses_that_the_run_has_read(
     )
     body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
     async with streamed(reached, body) as answer:
-        told = [event async for event in events(answer)]
-    assert len([name for name, _ in told if name == "answer.delta"]) > 1
-    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
-    assert shown == told[-1][1]["answer"]
+        received = [event async for event in events(answer)]
+    assert len([name for name, _ in received if name == "answer.delta"]) > 1
+    shown = "".join(data["text"] for name, data in received if name == "answer.delta")
+    assert shown == received[-1][1]["answer"]
     assert shown == "So it is, you see: ![a b] (https[:]//evil.example/?q=secret) and https[:]//evil.example/secret"
 
 
@@ -93,9 +93,9 @@ async def test_a_forged_citation_is_not_streamed(
         "model": scripted.name,
     }
     async with streamed(reached, body) as answer:
-        told = [event async for event in events(answer)]
-    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
-    assert shown == told[-1][1]["answer"] == "So it is [1], as you can see, in `rows[7]` and all of it."
+        received = [event async for event in events(answer)]
+    shown = "".join(data["text"] for name, data in received if name == "answer.delta")
+    assert shown == received[-1][1]["answer"] == "So it is [1], as you can see, in `rows[7]` and all of it."
 
 
 @pytest.mark.parametrize("clean_strings", [True, False])
@@ -111,10 +111,10 @@ async def test_the_strings_of_an_answer_by_a_schema_are_streamed_in_their_final_
         "clean_strings": clean_strings,
     }
     async with streamed(reached, body) as answer:
-        told = [event async for event in events(answer)]
-    assert len([name for name, _ in told if name == "answer.delta"]) > 1
-    shown = "".join(data["text"] for name, data in told if name == "answer.delta")
-    assert shown == told[-1][1]["answer"]
+        received = [event async for event in events(answer)]
+    assert len([name for name, _ in received if name == "answer.delta"]) > 1
+    shown = "".join(data["text"] for name, data in received if name == "answer.delta")
+    assert shown == received[-1][1]["answer"]
     clean = written.replace("](", "] (").replace("https:", "https[:]")
     assert shown == (clean if clean_strings else written)
 
@@ -135,9 +135,9 @@ async def test_a_caller_who_leaves_stops_the_work_and_the_run_is_kept_as_cancell
     await scripted.says({"text": LONG, "stall_s": 300})
     body = {"messages": [{"role": "user", "content": "?"}], "model": scripted.name}
     async with streamed(reached, body) as answer:
-        told = events(answer)
-        _, started = await anext(told)
-        assert (await anext(told))[0] == "answer.delta"
+        received = events(answer)
+        _, started = await anext(received)
+        assert (await anext(received))[0] == "answer.delta"
     await scripted.wait_until_disconnected()
 
     async def is_cancelled() -> bool:

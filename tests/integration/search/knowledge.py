@@ -105,7 +105,7 @@ class Knowledge:
             before=stored,
         )
         await vectors.write(self.chunks, session, changes.writes)
-        await kb_slots.fence(
+        await kb_slots.fence_knowledge_base(
             self.database,
             session,
             MembershipKey(organization_id, kb_id, document.document_id),

@@ -48,9 +48,9 @@ async def test_the_service_answers_searches_until_it_is_asked_to_end(
     assert await service.stop() == 0
     log = service.log.read_text()
     assert '"event": "search.answered"' in log
-    for told in (log, metrics):
-        assert "canary" not in told
-        assert key not in told
+    for text in (log, metrics):
+        assert "canary" not in text
+        assert key not in text
     assert 'kb_build_info{service="kb-search",version="' in metrics
     route = "/v0/orgs/{organization_id}/knowledge-bases/{kb_id}/search"
     assert f'kb_http_requests_total{{method="POST",route="{route}",status="200"}} 1.0' in metrics

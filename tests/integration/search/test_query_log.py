@@ -94,7 +94,7 @@ async def test_a_key_that_is_revoked_writes_nothing_into_the_log(
     await api_keys.revoke(search_database, ORGANIZATION, key_id=searcher.key.split("_")[1])
     assert (await searcher.post(knowledge, {"query": "afterwards"})).status_code == 401
     log = QueryLog(search_database)
-    log.note(entry("last"))
+    log.add_query(entry("last"))
     await log.close()
     await logged(search_database, 2)
 
@@ -130,7 +130,7 @@ async def test_a_log_that_cannot_be_written_fails_no_search_and_repeats_no_query
     await search_database.create_collection(query_log.NAME, validator={"never": True})
     assert (await searcher.search(knowledge, "canary"))["results"] == []
     log = QueryLog(search_database)
-    log.note(entry("canary"))
+    log.add_query(entry("canary"))
     await log.close()
     assert await search_database[query_log.NAME].count_documents({}) == 0
 
@@ -145,9 +145,9 @@ async def test_searches_are_logged_in_batches(search_database: Database, monkeyp
 
     monkeypatch.setattr(query_log, "insert", counted)
     log = QueryLog(search_database)
-    log.note(entry("first"))
+    log.add_query(entry("first"))
     await asyncio.sleep(0)  # the writer has begun to wait for more
-    log.note(entry("second"))
+    log.add_query(entry("second"))
     await log.close()
     assert batches == [2]
     await logged(search_database, 2)

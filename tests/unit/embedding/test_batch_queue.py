@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, PendingText
 from kb_shared.embedding.pace import MOST_NEARBY, Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.sub_batches import MAX_TEXTS
@@ -18,11 +18,11 @@ class Seller:
         self.asked: list[list[str]] = []
         self._open = asyncio.Event()
 
-    async def sell(self, batch: Sequence[Wanted]) -> None:
-        self.asked.append([wanted.text for wanted in batch])
+    async def sell(self, batch: Sequence[PendingText]) -> None:
+        self.asked.append([pending.text for pending in batch])
         await self._open.wait()
-        for wanted in batch:
-            wanted.delivery.set_result(Delivered(np.zeros(1, dtype=np.float32), charged=True))
+        for pending in batch:
+            pending.delivery.set_result(Delivered(np.zeros(1, dtype=np.float32), charged=True))
 
     def open(self) -> None:
         self._open.set()
@@ -35,10 +35,10 @@ def pace_of_a_near_provider() -> Pace:
     return pace
 
 
-def want(queue: BatchQueue, *texts: str) -> list[Wanted]:
-    wanted = [queue.want(text, text, PURPOSE, nano_usd=0)[0] for text in texts]
+def add_texts(queue: BatchQueue, *texts: str) -> list[PendingText]:
+    pending = [queue.add_text(text, text, PURPOSE, nano_usd=0)[0] for text in texts]
     queue.send()
-    return wanted
+    return pending
 
 
 async def settled() -> None:
@@ -50,10 +50,10 @@ async def settled() -> None:
 async def test_a_batch_that_is_full_goes_at_once_and_the_rest_waits_for_more() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=3600)
-    want(queue, *map(str, range(MAX_TEXTS + 20)))
+    add_texts(queue, *map(str, range(MAX_TEXTS + 20)))
     await settled()
     assert [len(batch) for batch in seller.asked] == [MAX_TEXTS]
-    want(queue, *(f"more {n}" for n in range(MAX_TEXTS - 20)))
+    add_texts(queue, *(f"more {n}" for n in range(MAX_TEXTS - 20)))
     await settled()
     assert [len(batch) for batch in seller.asked] == [MAX_TEXTS, MAX_TEXTS]
 
@@ -62,19 +62,19 @@ async def test_a_batch_that_is_not_full_goes_when_its_patience_is_over() -> None
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0.01)
     seller.open()
-    wanted = want(queue, "a", "b")
-    await asyncio.wait([each.delivery for each in wanted])
+    pending = add_texts(queue, "a", "b")
+    await asyncio.wait([each.delivery for each in pending])
     assert seller.asked == [["a", "b"]]
 
 
 async def test_no_more_than_so_many_requests_are_under_way() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
-    wanted = want(queue, *map(str, range(MAX_TEXTS * (MOST_NEARBY + 3))))
+    pending = add_texts(queue, *map(str, range(MAX_TEXTS * (MOST_NEARBY + 3))))
     await settled()
     assert len(seller.asked) == MOST_NEARBY
     seller.open()
-    await asyncio.wait([each.delivery for each in wanted])
+    await asyncio.wait([each.delivery for each in pending])
     assert len(seller.asked) == MOST_NEARBY + 3
 
 
@@ -82,7 +82,7 @@ async def test_a_text_that_two_want_is_asked_for_once() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
     seller.open()
-    first, second = want(queue, "a", "b"), want(queue, "b", "c")
+    first, second = add_texts(queue, "a", "b"), add_texts(queue, "b", "c")
     await asyncio.wait([each.delivery for each in [*first, *second]])
     assert sorted(text for batch in seller.asked for text in batch) == ["a", "b", "c"]
 
@@ -90,12 +90,12 @@ async def test_a_text_that_two_want_is_asked_for_once() -> None:
 async def test_a_text_that_is_under_way_is_not_asked_for_again() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
-    want(queue, *map(str, range(MAX_TEXTS)))
+    add_texts(queue, *map(str, range(MAX_TEXTS)))
     await settled()
-    wanted, is_first = queue.want("0", "0", PURPOSE, nano_usd=0)
+    pending, is_first = queue.add_text("0", "0", PURPOSE, nano_usd=0)
     assert not is_first
     seller.open()
-    await asyncio.wait([wanted.delivery])
+    await asyncio.wait([pending.delivery])
     assert len(seller.asked) == 1
 
 
@@ -103,7 +103,7 @@ async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0.01)
     seller.open()
-    leaving, staying = want(queue, "left", "shared"), want(queue, "shared", "kept")
+    leaving, staying = add_texts(queue, "left", "shared"), add_texts(queue, "shared", "kept")
     assert [queue.leave(each) for each in leaving] == [False, False]
     await asyncio.wait([each.delivery for each in staying])
     assert seller.asked == [["shared", "kept"]]
@@ -112,10 +112,10 @@ async def test_a_caller_that_leaves_removes_texts_that_are_not_sent_yet_and_that
 async def test_leaving_after_the_request_was_sent_returns_true() -> None:
     seller = Seller()
     queue = BatchQueue(seller.sell, pace=pace_of_a_near_provider(), patience_s=0)
-    [wanted] = want(queue, "a")
+    [pending] = add_texts(queue, "a")
     await settled()
     assert seller.asked == [["a"]]
-    assert queue.leave(wanted)
+    assert queue.leave(pending)
     assert not queue.idle
     seller.open()
     await queue.finish()

@@ -27,7 +27,7 @@ class Replicas(RuleBasedStateMachine):
 
     @initialize()
     def nothing_has_happened(self) -> None:
-        assert admit(self.circuit, self.now) == (self.circuit, CallPermission(0, probe=False))
+        assert admit(self.circuit, self.now) == (self.circuit, CallPermission(0, is_circuit_probe=False))
 
     @rule(seconds=st.floats(0, 400))
     def time_goes_on(self, seconds: float) -> None:
@@ -42,8 +42,8 @@ class Replicas(RuleBasedStateMachine):
             assert before.cause is answer.cause
             assert timedelta() < answer.retry_after <= LONGEST
             return
-        assert answer.probe == (before.cause is not None)
-        if answer.probe:
+        assert answer.is_circuit_probe == (before.cause is not None)
+        if answer.is_circuit_probe:
             assert not self.probes(), "one probe at a time"
             assert before.open_until is not None
             assert before.open_until <= self.now
@@ -54,7 +54,9 @@ class Replicas(RuleBasedStateMachine):
         return [
             admission
             for admission, begun_at in self.under_way
-            if admission.probe and admission.generation == self.circuit.generation and self.now < begun_at + PROBE
+            if admission.is_circuit_probe
+            and admission.generation == self.circuit.generation
+            and self.now < begun_at + PROBE
         ]
 
     @precondition(lambda self: self.under_way)
@@ -74,7 +76,7 @@ class Replicas(RuleBasedStateMachine):
         self.circuit = circuit.failed(before, admission, cause=cause, now=self.now)
         if admission.generation != before.generation:
             assert self.circuit == before, "it began in another time"
-        elif admission.probe or cause is not Cause.OUTAGE or before.failures + 1 == OUTAGES_TO_OPEN:
+        elif admission.is_circuit_probe or cause is not Cause.OUTAGE or before.failures + 1 == OUTAGES_TO_OPEN:
             assert self.circuit.cause is cause
             assert isinstance(admit(self.circuit, self.now)[1], Refusal), "it is open from now on"
         else:
@@ -121,8 +123,8 @@ def test_outages_of_now_and_then_open_nothing() -> None:
     current = Circuit()
     for _ in range(10):
         for _ in range(OUTAGES_TO_OPEN - 1):
-            current = circuit.failed(current, CallPermission(0, probe=False), cause=Cause.OUTAGE, now=START)
-        current = circuit.succeeded(current, CallPermission(0, probe=False))
+            current = circuit.failed(current, CallPermission(0, is_circuit_probe=False), cause=Cause.OUTAGE, now=START)
+        current = circuit.succeeded(current, CallPermission(0, is_circuit_probe=False))
     assert current.cause is None
 
 
@@ -135,7 +137,7 @@ def test_a_given_up_probe_makes_way_for_another() -> None:
     current = circuit.release_probe(current, probe)
     _, answer = admit(current, current.open_until or now)
     assert isinstance(answer, CallPermission)
-    assert answer.probe
+    assert answer.is_circuit_probe
 
 
 def test_a_clock_that_jumps_back_does_not_shut_the_circuit() -> None:

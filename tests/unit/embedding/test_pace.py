@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kb_shared.embedding.batch_queue import BatchQueue, Delivered, Wanted
+from kb_shared.embedding.batch_queue import BatchQueue, Delivered, PendingText
 from kb_shared.embedding.pace import MOST_AT_ONCE, MOST_NEARBY, Pace
 from kb_shared.embedding.purchases import Purpose
 from kb_shared.embedding.sub_batches import MAX_TEXTS
@@ -62,19 +62,19 @@ async def embed_documents(
     loop = asyncio.get_running_loop()
     pace = known or Pace(deadline_s=DEADLINE_S)
 
-    async def buy(batch: Sequence[Wanted]) -> None:
+    async def buy(batch: Sequence[PendingText]) -> None:
         began = loop.time()
         try:
             await server.ask(len(batch))
         except TimeoutError as error:
             pace.timed_out(len(batch))
-            for wanted in batch:
-                wanted.delivery.set_exception(error)
-                wanted.delivery.exception()
+            for pending in batch:
+                pending.delivery.set_exception(error)
+                pending.delivery.exception()
             return
         pace.answered(len(batch), seconds=loop.time() - began)
-        for wanted in batch:
-            wanted.delivery.set_result(Delivered(np.zeros(1, np.float32), charged=True))
+        for pending in batch:
+            pending.delivery.set_result(Delivered(np.zeros(1, np.float32), charged=True))
 
     queue = BatchQueue(buy, pace=pace, patience_s=0.02)
     numbers, dice = count(), random.Random(0)
@@ -84,12 +84,12 @@ async def embed_documents(
         missing = [str(next(numbers)) for _ in range(texts)]
         while missing:
             async with free:
-                wanted = [queue.want(text, text, PURPOSE, nano_usd=0)[0] for text in missing]
+                pending = [queue.add_text(text, text, PURPOSE, nano_usd=0)[0] for text in missing]
                 queue.send()
-                await asyncio.wait([each.delivery for each in wanted])
-                for each in wanted:
+                await asyncio.wait([each.delivery for each in pending])
+                for each in pending:
                     queue.leave(each)
-                missing = [each.text for each in wanted if each.delivery.exception()]
+                missing = [each.text for each in pending if each.delivery.exception()]
                 # As other work on a document takes.
                 await asyncio.sleep(dice.random() * pause_s)
             await asyncio.sleep(5 if missing else 0)

@@ -100,7 +100,7 @@ def test_no_more_is_spent_than_the_limits_allow_in_any_order_of_requests_and_can
 
     async def main() -> None:
         await asyncio.gather(*(one(*ask) for ask in asks))
-        await asyncio.gather(*(limiter.settle() for limiter in simulation.limiters))
+        await asyncio.gather(*(limiter.wait_for_returns() for limiter in simulation.limiters))
 
     run(main)
     # What a cancelled one leaves to the next in its line may be spent that much later.
@@ -274,7 +274,7 @@ def test_a_cancelled_request_returns_its_tokens(cancelled_at: float) -> None:
         for task in impatient:
             task.cancel()
         await asyncio.gather(*impatient, return_exceptions=True)
-        await simulation.limiters[0].settle()
+        await simulation.limiters[0].wait_for_returns()
         return await simulation.spend(1, of, tokens=50)
 
     after = run(main)
@@ -305,8 +305,8 @@ def test_a_request_that_would_wait_too_long_is_refused_at_once_and_takes_nothing
             await simulation.limiters[1].reserve(of, tokens=6_000, patience_s=5)
         return now(), parked.value.retry_after_s, await simulation.spend(1, of, tokens=50)
 
-    told_at, retry_after_s, after = run(main)
-    assert told_at == 0
+    refused_at, retry_after_s, after = run(main)
+    assert refused_at == 0
     assert retry_after_s == pytest.approx(10, abs=0.1)
     assert after.at == pytest.approx(10, abs=0.1)
 
@@ -320,9 +320,9 @@ def test_a_request_that_stands_in_line_too_long_is_refused() -> None:
         await asyncio.sleep(0.1)
         with pytest.raises(Parked):
             await simulation.limiters[0].reserve(of, patience_s=5)
-        told_at = now()
+        refused_at = now()
         await asyncio.gather(*first)
-        return told_at
+        return refused_at
 
     assert run(main) == pytest.approx(5.1, abs=0.1)
 

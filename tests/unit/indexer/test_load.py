@@ -15,7 +15,7 @@ from kb_indexer.consumer.load import (
     FIRST,
     FIRST_WHEN_QUICK,
     LONGEST_BATCH_S,
-    EventsBesideDocuments,
+    EventThrottle,
     Load,
     first_documents,
     load_of_documents,
@@ -216,7 +216,7 @@ def test_with_one_document_at_a_time_organizations_still_take_turns() -> None:
 def test_while_documents_wait_one_event_begins_for_each_that_ends() -> None:
     async def scenario() -> None:
         events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
-        beside = EventsBesideDocuments(events=events, documents=documents)
+        beside = EventThrottle(events=events, documents=documents)
         assert beside.limit() == events.limit(), "nothing waits"
         with documents.at_work(), documents.at_work():
             for _ in range(events.limit()):
@@ -240,7 +240,7 @@ def test_while_documents_wait_events_begin_when_the_last_batch_has_ended() -> No
     async def scenario() -> list[tuple[float, str]]:
         began: list[tuple[float, str]] = []
         events, documents = load_of_events(most=MOST), load_of_documents(most=MOST, lifetime_s=LIFETIME_S)
-        beside = EventsBesideDocuments(events=events, documents=documents)
+        beside = EventThrottle(events=events, documents=documents)
 
         async def event(name: str, *, after_s: float, takes_s: float) -> None:
             await asyncio.sleep(after_s)

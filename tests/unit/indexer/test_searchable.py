@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from kb_indexer import searchable
-from kb_indexer.searchable import SearchableProbe
+from kb_indexer.searchable import SearchProbe
 from kb_shared.mongo import index_queries, vectors
 from kb_shared.mongo.vectors import Chunks, EmbeddedChunk
 from tests.unit.embedding.virtual_time import run
@@ -41,7 +41,7 @@ def test_a_search_that_asked_the_index_before_it_changed_still_reads_the_replace
     monkeypatch.setattr(vectors, "delete_retired", delete)
 
     async def replace_and_wait() -> None:
-        probe = SearchableProbe()
+        probe = SearchProbe()
         probe.watch(
             Chunks(Mock(), "org", "kb"),
             "d",

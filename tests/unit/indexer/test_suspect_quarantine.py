@@ -32,7 +32,7 @@ async def _all_work(crowd: list[Worker]) -> None:
 
     async def work(worker: Worker) -> None:
         await _pass(worker.comes_after)
-        async with quarantine.alone() if worker.alone else quarantine.side_by_side():
+        async with quarantine.enter_alone() if worker.alone else quarantine.enter_side_by_side():
             inside.append(worker)
             try:
                 for _ in range(worker.stays_for + 1):
@@ -49,7 +49,7 @@ async def _all_work(crowd: list[Worker]) -> None:
         for worker in crowd:
             task = group.create_task(work(worker))
             group.create_task(give_up(worker, task))
-    async with asyncio.timeout(30), quarantine.alone():
+    async with asyncio.timeout(30), quarantine.enter_alone():
         assert inside == []
 
 
@@ -57,14 +57,14 @@ async def test_later_workers_do_not_overtake_one_that_waits_to_be_alone() -> Non
     quarantine, order = SuspectQuarantine(), list[str]()
 
     async def alone() -> None:
-        async with quarantine.alone():
+        async with quarantine.enter_alone():
             order.append("alone")
 
     async def after_it() -> None:
-        async with quarantine.side_by_side():
+        async with quarantine.enter_side_by_side():
             order.append("after it")
 
-    async with asyncio.TaskGroup() as group, quarantine.side_by_side():
+    async with asyncio.TaskGroup() as group, quarantine.enter_side_by_side():
         group.create_task(alone())
         group.create_task(after_it())
         await _pass(10)

@@ -21,5 +21,5 @@ def consumer_that_polled(monkeypatch: pytest.MonkeyPatch, *, seconds_ago: float 
 async def test_the_first_probe_after_a_long_time_finds_a_member_that_rebalances_ready(
     monkeypatch: pytest.MonkeyPatch, seconds_ago: float | None, reason: str | None
 ) -> None:
-    told = await create_membership_check(consumer_that_polled(monkeypatch, seconds_ago=seconds_ago))()
-    assert told is None if reason is None else reason in str(told)
+    fault = await create_membership_check(consumer_that_polled(monkeypatch, seconds_ago=seconds_ago))()
+    assert fault is None if reason is None else reason in str(fault)

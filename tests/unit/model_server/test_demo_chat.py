@@ -47,9 +47,9 @@ def test_in_a_conversation_it_searches_for_the_newest_question() -> None:
 def test_it_quotes_the_document_that_the_question_is_about_without_a_citation() -> None:
     document = json.dumps({"document": "a.md", "text": "Bread is baked. A fence is a write."})
     reminder = json.dumps({"document": "b.md"})
-    told = (("user", f"Earlier:\n{reminder}"), ("user", f"About:\n{document}"), ("user", "What is a fence?"))
-    assert demo_chat.reply(request(*told)).text == f"{LABEL} A fence is a write."
-    found = demo_chat.reply(request(*told, ("tool", result(("[1]", "A fence fails."))), tools=[SEARCH])).text
+    conversation = (("user", f"Earlier:\n{reminder}"), ("user", f"About:\n{document}"), ("user", "What is a fence?"))
+    assert demo_chat.reply(request(*conversation)).text == f"{LABEL} A fence is a write."
+    found = demo_chat.reply(request(*conversation, ("tool", result(("[1]", "A fence fails."))), tools=[SEARCH])).text
     assert found == f"{LABEL} A fence fails. [1] A fence is a write."
 
 

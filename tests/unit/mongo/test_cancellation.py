@@ -24,14 +24,14 @@ async def test_a_call_beyond_its_timeout_is_cancelled() -> None:
 
 
 async def test_a_waiting_coroutine_is_awaited_to_its_end_and_receives_its_cancellation() -> None:
-    told: list[str] = []
+    received: list[str] = []
 
     async def work(seconds: float, *, fails: bool = False) -> str:
         try:
             for _ in range(2):
                 await asyncio.sleep(seconds)
         except asyncio.CancelledError:
-            told.append("cancelled")
+            received.append("cancelled")
             raise
         if fails:
             raise ZeroDivisionError
@@ -42,13 +42,13 @@ async def test_a_waiting_coroutine_is_awaited_to_its_end_and_receives_its_cancel
         await asyncio.wait_for(work(0.001, fails=True), 10)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(work(10), 0.01)
-    assert told == ["cancelled"]
+    assert received == ["cancelled"]
     task = asyncio.create_task(asyncio.wait_for(work(10), 10))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert told == ["cancelled", "cancelled"]
+    assert received == ["cancelled", "cancelled"]
 
 
 async def test_a_coroutine_that_does_not_wait_gives_its_result_or_its_error_at_once() -> None:

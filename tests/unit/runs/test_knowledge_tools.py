@@ -64,7 +64,7 @@ def test_arguments_that_a_tool_does_not_take_are_refused_with_what_is_wrong(argu
 
 
 def test_an_unknown_tool_is_answered_with_those_there_are() -> None:
-    with pytest.raises(UnusableCall, match="There are: search"):
+    with pytest.raises(UnusableCall, match="Available tools: search"):
         parse_call(call('{"query": "x"}', "drop_database"), TOOLS)
 
 

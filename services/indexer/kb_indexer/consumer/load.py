@@ -134,7 +134,7 @@ class Load:
             log.warning("load.lowered", work=self._work, cause=cause, limit=after, **details)
 
 
-class EventsBesideDocuments:
+class EventThrottle:
     """Limits the events in flight, and decides when they begin, so that waiting documents keep most of the CPU."""
 
     def __init__(self, *, events: Load, documents: Load) -> None:

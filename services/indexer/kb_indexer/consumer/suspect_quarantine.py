@@ -19,7 +19,7 @@ class SuspectQuarantine:
         self._empty.set()
 
     @asynccontextmanager
-    async def side_by_side(self) -> AsyncIterator[None]:
+    async def enter_side_by_side(self) -> AsyncIterator[None]:
         """Enter beside others, while no document is alone or waits to be alone."""
         async with self._door:
             self._inside += 1
@@ -32,7 +32,7 @@ class SuspectQuarantine:
                 self._empty.set()
 
     @asynccontextmanager
-    async def alone(self) -> AsyncIterator[None]:
+    async def enter_alone(self) -> AsyncIterator[None]:
         """Enter alone, after all earlier documents are done; later ones wait."""
         async with self._door:
             await self._empty.wait()

@@ -150,7 +150,7 @@ async def add_tool(database: Database, caller: Writer, agent_id: str, body: AddT
 
 @router.patch("/agents/{agent_id}/knowledge-base-tools/{tool_id}", summary="Change a tool of an agent")
 async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id: str, body: ChangeTool) -> AgentView:
-    fields = _given(body)
+    fields = _read_given_fields(body)
     return await _change_tools(
         database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, tool_id, fields=fields)
     )
@@ -159,7 +159,7 @@ async def change_tool(database: Database, caller: Writer, agent_id: str, tool_id
 @router.patch("/agents/{agent_id}/knowledge-base-tools", summary="Change a tool named in the body", deprecated=True)
 async def change_named_tool(database: Database, caller: Writer, agent_id: str, body: ChangeNamedTool) -> AgentView:
     """Use `PATCH /agents/{agent_id}/knowledge-base-tools/{tool_id}` instead."""
-    fields = _given(body)
+    fields = _read_given_fields(body)
     return await _change_tools(
         database, caller, agent_id=agent_id, change=lambda tools: replace_tool(tools, body.tool_id, fields=fields)
     )
@@ -193,7 +193,7 @@ async def available(database: Database, caller: Reader, agent_id: str) -> Availa
     return AvailableKnowledgeBases(knowledge_bases=shown)
 
 
-def _given(body: ChangeTool) -> dict[str, Any]:
+def _read_given_fields(body: ChangeTool) -> dict[str, Any]:
     given = body.model_dump(exclude={"tool_id"}, exclude_unset=True)
     return {name: value for name, value in given.items() if value is not None or name == "default_min_score"}
 

@@ -116,7 +116,7 @@ def _field(parent: str, key: str) -> str:
 
 def _check_key(key: str, field: str) -> None:
     if key.startswith("$"):
-        raise FilterError(field, "of the operators, only $and and $or can be used in place of a key", reason="operator")
+        raise FilterError(field, "unknown operator: only $and and $or may stand at key level", reason="operator")
     if len(key) > MAX_KEY_CHARACTERS or not _METADATA_KEY.fullmatch(key):
         raise FilterError(
             field,

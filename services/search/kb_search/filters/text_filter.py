@@ -24,11 +24,11 @@ def to_operator(clause: Clause) -> Row:
         case AnyOf(path, values):
             operator = _in(path, values)
         case NoneOf(path, values):
-            operator = _without(_in(path, values))
+            operator = _negate_operator(_in(path, values))
         case NameCompared(comparison, bound):
             operator = _range("document_name", {comparison: bound})
         case MetadataCompared(key, "$ne", value):
-            operator = _without(_in("metadata_pairs", (metadata_pair(key, value),)))
+            operator = _negate_operator(_in("metadata_pairs", (metadata_pair(key, value),)))
         case MetadataCompared(key, comparison, value):
             operator = _range(f"{METADATA}.{key}", {comparison: value})
         case Uploaded(since, until):
@@ -49,6 +49,6 @@ def _range(path: str, bounds: Row) -> Row:
     return {"range": {"path": path, **{operator.removeprefix("$"): bound for operator, bound in bounds.items()}}}
 
 
-def _without(operator: Row) -> Row:
+def _negate_operator(operator: Row) -> Row:
     # In Lucene, a query with only negative clauses matches nothing. Every chunk has a `kb_id`.
     return {"compound": {"filter": [{"exists": {"path": "kb_id"}}], "mustNot": [operator]}}

@@ -72,7 +72,7 @@ TOOLS: Final = (
         name=CHUNKS,
         description=(
             "Read consecutive chunks of a document in a knowledge base, for example those before and after a passage "
-            "that a search returned. The result says with which `skip` to continue."
+            "that a search returned. If there are more chunks, the result gives the `skip` value for the next call."
         ),
         input_schema={
             "type": "object",
@@ -158,7 +158,7 @@ class McpTools:
             return await self._list_knowledge_bases(caller)
         if name == CHUNKS:
             return await self._read_chunks(caller, _ChunksArguments.model_validate(arguments))
-        return _failure(f"There is no such tool. There are: {SEARCH}, {LIST}, {CHUNKS}.")
+        return _failure(f"Unknown tool. Available tools: {SEARCH}, {LIST}, {CHUNKS}.")
 
     async def _search_knowledge_bases(self, caller: Caller, arguments: _KnowledgeBaseSearchArguments) -> CallToolResult:
         caller.check(Scope.SEARCH)

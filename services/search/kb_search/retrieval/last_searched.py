@@ -25,7 +25,7 @@ class LastSearched:
         self._written: BoundedCache[str, bool] = BoundedCache(_MOST_KNOWN, lifetime_s=INTERVAL_S)
         self._writing: set[asyncio.Task[None]] = set()
 
-    def note(self, kb: KnowledgeBase) -> None:
+    def record_search(self, kb: KnowledgeBase) -> None:
         """Record a search of the KB and return at once. The row is written at most every five seconds."""
         if self._written.find(kb.kb_id):
             return
@@ -38,7 +38,7 @@ class LastSearched:
         try:
             await knowledge_bases.note_search(self._database, kb.key, at=at)
         except PyMongoError:
-            log.warning("last_searched.not_written", kb_id=kb.kb_id, exc_info=True)
+            log.warning("last_searched.write_failed", kb_id=kb.kb_id, exc_info=True)
 
     async def close(self) -> None:
         """Wait until the writes in progress have ended."""

@@ -194,7 +194,7 @@ class KnowledgeBaseSearch:
     ) -> None:
         if query.skip:
             return  # only the first page of a search is logged
-        self._query_log.note(
+        self._query_log.add_query(
             LoggedQuery(
                 organization_id=organization_id,
                 kb_ids=tuple(outcome.kb_ids),
@@ -263,7 +263,7 @@ class KnowledgeBaseSearch:
         if failures and not kbs:
             raise next(iter(failures.values()))
         for kb in kbs.values():
-            self._last_searched.note(kb)
+            self._last_searched.record_search(kb)
         fitted = assemble_results(found.page.hits, found.neighbours, kbs=kbs, query=query, now=datetime.now(UTC))
         degraded = query.uses_vectors and any(target.vector is None and target.kb.kb_id in kbs for target in targets)
         return SearchAnswer(

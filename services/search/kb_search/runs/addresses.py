@@ -65,7 +65,7 @@ def _readings(whole: str) -> Iterator[str]:
 def neutralize_addresses(text: str, known: frozenset[str]) -> str:
     """Return the text with no link but plain `known` addresses, which a reader has to click."""
 
-    def kept(address: re.Match[str]) -> str:
+    def neutralize_address(address: re.Match[str]) -> str:
         whole = address[0].rstrip(_NO_PART_AT_END)
         if whole in known and _SHORT_END.fullmatch(address[0], len(whole)):
             return address[0]
@@ -73,7 +73,7 @@ def neutralize_addresses(text: str, known: frozenset[str]) -> str:
         return _BEGINNING.sub(r"\1[\2]", address[0])
 
     written_out = _REFERENCE.sub(_escape_reference, text)
-    return _DESTINATION.sub("] ", _TAG.sub(_break_tag, _ADDRESS.sub(kept, written_out)))
+    return _DESTINATION.sub("] ", _TAG.sub(_break_tag, _ADDRESS.sub(neutralize_address, written_out)))
 
 
 def _break_tag(tag: re.Match[str]) -> str:

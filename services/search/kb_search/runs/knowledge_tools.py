@@ -159,7 +159,7 @@ def parse_call(call: ToolCall, tools: Mapping[str, KnowledgeTool]) -> KnowledgeT
     """
     tool = tools.get(call.name)
     if tool is None:
-        raise UnusableCall(f"There is no such tool. There are: {', '.join(sorted(tools)) or 'none'}.")
+        raise UnusableCall(f"Unknown tool. Available tools: {', '.join(sorted(tools)) or 'none'}.")
     arguments = _parse_arguments(call.arguments)
     return KnowledgeToolCall(
         tool, arguments.to_query(default_top_k=tool.default_top_k, default_min_score=tool.min_score)

@@ -39,11 +39,11 @@ def find_numbers(text: str) -> Iterator[int]:
     """Yield all numbers that a text cites, in order."""
     found: list[int] = []
 
-    def note(number: int) -> bool:
+    def collect_number(number: int) -> bool:
         found.append(number)
         return True
 
-    remove_unknown_marks(text, note)
+    remove_unknown_marks(text, collect_number)
     yield from found
 
 
@@ -139,10 +139,10 @@ class MarkStreamFilter:
             self._show(text[end : mark.start()], shown)
             end = mark.end()
             goes_on = mark["goes_on"] is not None or (before_code and end == len(text))
-            self._show(self._kept(mark, goes_on=goes_on), shown)
+            self._show(self._remove_unknown(mark, goes_on=goes_on), shown)
         self._show(text[end:], shown)
 
-    def _kept(self, mark: re.Match[str], *, goes_on: bool) -> str:
+    def _remove_unknown(self, mark: re.Match[str], *, goes_on: bool) -> str:
         numbers = [int(number) for number in mark["numbers"].split(",")]
         known = [number for number in numbers if self._is_known(number)]
         if known == numbers:

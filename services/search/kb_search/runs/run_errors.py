@@ -35,7 +35,8 @@ def run_budget_exhausted(limit: RunLimit) -> RequestError:
     return RequestError(
         422,
         "run-budget-exhausted",
-        f"The run has used up its budget ({limit}) without a complete answer. Allow more, or ask for less.",
+        f"The run has used up its budget ({limit}) without a complete answer. Raise `budget`, or ask a "
+        "narrower question.",
         extra={"budget": limit},
     )
 

@@ -55,4 +55,4 @@ class RunRecorder:
         try:
             await runs.finish(self._database, run)
         except PyMongoError:
-            log.warning("run.not_stored", run_id=run.run_id, exc_info=True)
+            log.warning("run.store_failed", run_id=run.run_id, exc_info=True)

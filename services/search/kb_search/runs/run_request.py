@@ -69,9 +69,8 @@ class RunRequest(StrictModel):
     response_schema: dict[str, Any] | None = Field(None, description="JSON schema of the answer.")
     clean_strings: bool = Field(
         default=True,
-        description="Whether to neutralize links, images and HTML tags, and addresses that the run was not given, in "
-        "the strings of a JSON answer, and to remove citations of passages that were not found. Text answers are "
-        "always cleaned.",
+        description="If true, strings of a JSON answer are cleaned: links, images, HTML tags and unknown addresses are "
+        "neutralized, unknown citations removed. Text answers are always cleaned.",
     )
     max_iterations: MaxIterations | None = Field(default=None, description="Greatest number of calls of the model.")
     budget: RunBudget = Field(default=RunBudget(), description="Limits of this run, at most those of the deployment.")

@@ -11,7 +11,7 @@ from kb_shared.mongo.index_jobs.job import (
     ROWS,
     IndexJob,
     IndexJobState,
-    later,
+    build_later_time,
 )
 
 
@@ -34,8 +34,8 @@ async def take_due(database: Database, *, limit: int) -> list[IndexJob]:
                 {
                     "$set": {
                         "state": IndexJobState.PENDING,
-                        "next_attempt_at": later("$$NOW", PUBLISH_GRACE),
-                        "publish_by": later("$$NOW", PUBLISH_GRACE),
+                        "next_attempt_at": build_later_time("$$NOW", PUBLISH_GRACE),
+                        "publish_by": build_later_time("$$NOW", PUBLISH_GRACE),
                         # A note of an earlier publication does not count for this one.
                         "publication": str(uuid4()),
                         "in_lane": True,

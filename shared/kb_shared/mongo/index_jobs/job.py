@@ -97,7 +97,7 @@ def row_id(*, kb_id: str, document_id: str) -> str:
 ROWS: Final = RowMapper(IndexJob, convert={"state": IndexJobState, "reason": Reason}, defaults={"crashes": 0})
 
 
-def later(time: str, by: timedelta) -> Row:
+def build_later_time(time: str, by: timedelta) -> Row:
     """Build the expression for a time that is `by` after the field or variable `time`."""
     return {"$add": [time, milliseconds(by)]}
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 from pymongo import ASCENDING
 
 from kb_shared.mongo.database import Database, Row
-from kb_shared.mongo.index_jobs.job import NAME, PUBLISH_GRACE, ROWS, IndexJob, IndexJobState, later, row_id
+from kb_shared.mongo.index_jobs.job import NAME, PUBLISH_GRACE, ROWS, IndexJob, IndexJobState, build_later_time, row_id
 from kb_shared.mongo.index_jobs.queries import BACKLOG_LIMIT
 from kb_shared.mongo.keys import KnowledgeBaseKey
 
@@ -86,8 +86,8 @@ async def take_queued(database: Database, key: KnowledgeBaseKey, *, limit: int) 
                     "queued": False,
                     "in_lane": True,
                     "publication": publication,
-                    "publish_by": later("$$NOW", PUBLISH_GRACE),
-                    "next_attempt_at": later("$$NOW", PUBLISH_GRACE),
+                    "publish_by": build_later_time("$$NOW", PUBLISH_GRACE),
+                    "next_attempt_at": build_later_time("$$NOW", PUBLISH_GRACE),
                 }
             }
         ],

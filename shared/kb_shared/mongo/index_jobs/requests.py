@@ -16,7 +16,7 @@ from kb_shared.mongo.index_jobs.job import (
     SUSPECT_AFTER,
     UNCLAIMED_GRACE,
     IndexJobState,
-    later,
+    build_later_time,
     row_id,
 )
 from kb_shared.mongo.keys import KnowledgeBaseKey, MembershipKey
@@ -75,7 +75,7 @@ async def note_published(database: Database, publications: Mapping[MembershipKey
             # of an older version, is published once more.
             "$expr": {"$eq": ["$next_attempt_at", "$publish_by"]},
         },
-        [{"$set": {"next_attempt_at": later("$$NOW", UNCLAIMED_GRACE)}}],
+        [{"$set": {"next_attempt_at": build_later_time("$$NOW", UNCLAIMED_GRACE)}}],
     )
 
 
@@ -107,10 +107,10 @@ def _renewal(command: SyncDocument, request: SyncRequest, opened: Opened) -> Upd
                         "$cond": [
                             {"$gt": ["$lease_until", "$$NOW"]},
                             "$lease_until",
-                            later("$$NOW", PUBLISH_GRACE),
+                            build_later_time("$$NOW", PUBLISH_GRACE),
                         ]
                     },
-                    "publish_by": later("$$NOW", PUBLISH_GRACE),
+                    "publish_by": build_later_time("$$NOW", PUBLISH_GRACE),
                     "in_lane": {"$or": [not request.queued, {"$ifNull": ["$in_lane", False]}]},
                     "queued": {"$and": [request.queued, {"$not": [{"$ifNull": ["$in_lane", False]}]}]},
                     "traceparent": request.traceparent,

@@ -20,7 +20,7 @@ _EVERY_S: Final = 1.0
 log = structlog.get_logger()
 
 
-class DeletedKnowledgeBases:
+class KnowledgeBaseDeletionWatch:
     """Interrupts the work of this process for KBs that are deleted."""
 
     def __init__(self, state_reader: StateReader, embedder: Embedder) -> None:

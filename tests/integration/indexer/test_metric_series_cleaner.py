@@ -1,6 +1,6 @@
 from prometheus_client import REGISTRY
 
-from kb_indexer.forgotten_series import ForgottenSeries
+from kb_indexer.metric_series_cleaner import MetricSeriesCleaner
 from kb_shared.observability.metrics import CHUNKS_INDEXED, INDEXING_ERRORS
 from tests.integration.indexer.support import Tenant
 
@@ -18,7 +18,7 @@ async def test_a_replica_drops_the_series_of_a_deleted_knowledge_base_without_a_
         INDEXING_ERRORS.labels(kb_id, "bad_answer").inc()
     assert series_of(GONE) > 0
 
-    await ForgottenSeries(tenant.database).drop()
+    await MetricSeriesCleaner(tenant.database).drop()
 
     assert series_of(GONE) == 0
     assert series_of(there.kb_id) > 0

@@ -4,23 +4,23 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from kb_shared.embedding.batch_queue import Wanted
+from kb_shared.embedding.batch_queue import PendingText
 from kb_shared.errors import TransientError
 
 
-class CallsUnderWay:
+class InFlightCalls:
     """Calls to providers that run in this process, by KB."""
 
     def __init__(self) -> None:
-        self._calls: dict[asyncio.Timeout, Sequence[Wanted]] = {}
+        self._calls: dict[asyncio.Timeout, Sequence[PendingText]] = {}
         self._cancelled: set[str | None] = set()
 
     @asynccontextmanager
-    async def call_for(self, batch: Sequence[Wanted]) -> AsyncIterator[None]:
+    async def call_for(self, batch: Sequence[PendingText]) -> AsyncIterator[None]:
         """Make a call for `batch` in the block.
 
         Raises:
-            TransientError: it was cancelled. A caller that has wanted one of its texts since then asks again.
+            TransientError: it was cancelled. A caller that has requested one of its texts since then asks again.
         """
         try:
             async with asyncio.timeout(None) as call:
@@ -39,6 +39,6 @@ class CallsUnderWay:
         self._cancelled.add(kb_id)
         now = asyncio.get_running_loop().time()
         for call, batch in self._calls.items():
-            if all(wanted.purpose.kb_id in self._cancelled and not wanted.waiting for wanted in batch):
+            if all(pending.purpose.kb_id in self._cancelled and not pending.waiting for pending in batch):
                 call.reschedule(now)
-        self._cancelled &= {wanted.purpose.kb_id for batch in self._calls.values() for wanted in batch}
+        self._cancelled &= {pending.purpose.kb_id for batch in self._calls.values() for pending in batch}

@@ -15,7 +15,7 @@ _EVERY_S: Final = 60.0
 log = structlog.get_logger()
 
 
-class ForgottenSeries:
+class MetricSeriesCleaner:
     """Drops the metric series of KBs that no longer exist, in this process."""
 
     def __init__(self, database: Database) -> None:
