@@ -75,7 +75,7 @@ class SpuCharged(Payload):
     TYPE: ClassVar[str] = "spu.charged.v1"
 
     ledger_id: str
-    """Count each once."""
+    """Id of the charge, to count each charge once."""
     organization_id: Identifier
     kb_id: KbId | None = None
     operation: Literal["index", "search"]

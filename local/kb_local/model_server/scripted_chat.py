@@ -54,9 +54,9 @@ class ScriptedAnswer(BaseModel):
     stall_s: float = Field(default=0.0, ge=0)
     """Seconds of a pause in the middle of a streamed answer."""
     cut: bool = False
-    """End a streamed answer in the middle, without a word."""
+    """True to end a streamed answer in the middle, without a word."""
     is_too_long: bool = False
-    """The answer came to the end of what may be said: its reason to finish is `length`."""
+    """True if the answer came to the end of what may be said: its reason to finish is `length`."""
     garbage: bool = False
     """True for an answer with status 200 and a body that is not a chat completion."""
     prompt_tokens: int | None = None

@@ -190,7 +190,7 @@ class ClientConnection(_Connection):
             self._block_until_done(self._intercept(frame))
 
     def _block_until_done(self, work: Awaitable[None]) -> None:
-        """Do this before anything that the client sends later."""
+        """Do `work` before anything that the client sends later."""
         self._splitter.pause()
         self.stop_reading("a command is being worked on")
         self._task = asyncio.ensure_future(work)

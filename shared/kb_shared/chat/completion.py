@@ -59,7 +59,7 @@ class Completion:
     tokens_are_counted: bool
     """True if the provider counted the tokens; otherwise they are estimated here."""
     is_cut: bool
-    """The model came to the end of what it may say."""
+    """True if the model came to the end of what it may say."""
 
 
 @dataclass(frozen=True, slots=True)

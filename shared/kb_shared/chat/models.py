@@ -58,7 +58,7 @@ class ChatModel:
     fingerprint: str
     """Fingerprint of provider and address: the key of the circuit."""
     access: Access | None = None
-    """Set where an organization's own key is used."""
+    """Key and address of the organization, where its own key is used."""
 
     def cost_usd(self, prompt_tokens: int, completion_tokens: int) -> float | None:
         """Return the price of so many tokens; None if the prices are not known."""

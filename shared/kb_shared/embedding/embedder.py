@@ -33,7 +33,7 @@ _DIMENSION_PROBE: Final = "How many dimensions does a vector of this model have?
 @dataclass(frozen=True, slots=True)
 class Embedded:
     vectors: list[Vector]
-    """float32 and read-only, in the order of the texts."""
+    """Vectors as float32, read-only, in the order of the texts."""
     generated: int
     """Number of vectors this call generated and stored, which it was charged for, in SPUs."""
     cached: int

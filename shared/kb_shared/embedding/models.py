@@ -50,7 +50,7 @@ class ModelDescription:
 
     name: str
     provider: str
-    """`local` for those that this deployment serves itself."""
+    """Name of the provider; `local` for models that this deployment serves itself."""
     max_input_tokens: int | None
     dimensions: int | None
 
@@ -78,7 +78,10 @@ class EmbeddingModel:
     input_types: Mapping[InputType, str] = field(default_factory=dict)
     """The provider's words for what a text is; empty where the model makes no difference."""
     access: Access | None = None
-    """Set where an organization's own key is used: vectors paid for with it are not shared with others."""
+    """Key and address of the organization, where its own key is used.
+
+    Vectors paid for with it are not shared with others.
+    """
     late_source: str | None = None
     """Source of a late model: the folder or the name at the hub. It is not called through LiteLLM."""
     price: EmbeddingPrice | None = None

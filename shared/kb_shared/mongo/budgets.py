@@ -64,7 +64,7 @@ class BudgetLimits:
 class MonthlyBudget:
     limits: BudgetLimits
     used: int
-    """SPUs, as far as the row knows."""
+    """Number of SPUs, as far as the row knows."""
     reserved: int
     used_nano_usd: int
     reserved_nano_usd: int
@@ -110,7 +110,7 @@ class BudgetReservation:
     reservation_id: str | None
     """Id of the reservation; None if the organization has no limit, and nothing is stored."""
     count: int
-    """SPUs."""
+    """Number of SPUs."""
     nano_usd: int = 0
 
 

@@ -70,7 +70,7 @@ class KnowledgeBase:
     chunker_type: str
     chunk_size: int
     chunk_overlap: int
-    """Tokens, as is `chunk_size`."""
+    """Number of tokens, as is `chunk_size`."""
     embedding_model: str
     embedding_dimensions: int
     max_chunks_per_document: int

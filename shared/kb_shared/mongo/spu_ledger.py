@@ -39,7 +39,7 @@ class Charge:
     operation: ChargedOperation
     model: str
     count: int
-    """SPUs."""
+    """Number of SPUs."""
     nano_usd: int = 0
     """Billionths of a US dollar; 0 where the price is not known."""
 

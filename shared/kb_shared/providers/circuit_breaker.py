@@ -73,7 +73,7 @@ class CircuitBreaker:
 
     @asynccontextmanager
     async def guard(self, circuit_id: CircuitId) -> AsyncIterator[CallPermission]:
-        """Make one call to the provider within this; its errors pass through, and tell whether it is out.
+        """Make one call to the provider in the block; its errors pass through, and tell whether it is out.
 
         A call that is a probe should ask for little: the provider may still be out.
 

@@ -26,7 +26,7 @@ class CountedText:
         self._torn: list[int] = []
         """Offsets at which the text had to be cut for the tokenizer with no such place near."""
         self._before = self._encoded().data
-        """For each offset, how many tokens of the text begin before it."""
+        """Number of tokens of the text that begin before each offset."""
 
     def between(self, start: int, end: int) -> int:
         """Return how many tokens of the whole text begin in `start` to `end`: a sum over neighbours is exact."""

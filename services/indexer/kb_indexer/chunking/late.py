@@ -8,7 +8,7 @@ from kb_shared.embedding.late_text import LateText
 from kb_shared.text.text_normalization import AS_WRITTEN, fold, is_blank
 
 WINDOW_TOKENS: Final = 2_000
-"""Windows of as many neighbouring chunks as fit: they are read at the cost of one."""
+"""Number of tokens up to which neighbouring chunks share a window: they are read at the cost of one."""
 
 
 def surroundings(text: str, spans: Sequence[SizedSpan], *, text_normalization: int) -> Iterator[LateText]:

@@ -1,4 +1,4 @@
-"""From a text to the spans of its chunks: the chunker's own splitter first, finer ones for what it leaves too long."""
+"""Splits a text into spans of chunks: the chunker's own splitter first, finer ones for what it leaves too long."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

@@ -82,14 +82,14 @@ class Candidate(NamedTuple):
 
     chunk_id: str
     vector: float | None
-    """(1 + cos) / 2."""
+    """Score of the vector index, (1 + cos) / 2."""
     text: float | None
-    """BM25."""
+    """Score of the text index, BM25."""
     fused: float
 
     @property
     def order(self) -> tuple[float, float, float]:
-        """Sort key by scores, best first."""
+        """Return the sort key by scores, best first."""
         return -self.fused, -(self.vector or 0.0), -(self.text or 0.0)
 
 

@@ -30,7 +30,7 @@ class Hit:
     chunk: Row
     scores: Candidate
     cosine_score: float | None = None
-    """(1 + cos) / 2, computed here because the vector index did not return the chunk."""
+    """Score (1 + cos) / 2, computed here because the vector index did not return the chunk."""
 
     @property
     def relevance(self) -> float | None:
@@ -44,7 +44,7 @@ class Hit:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Sort key, best first. Equal scores have a fixed order, so that pages neither repeat nor miss a hit."""
+        """Return the sort key, best first. Equal scores have a fixed order: pages neither repeat nor miss a hit."""
         return *self.scores.order, self.position
 
     def passes(self, min_score: float | None) -> bool:

@@ -75,7 +75,7 @@ class Run:
     finished_at: datetime | None = None
     answer: str | None = None
     error: dict[str, Any] | None = None
-    """`type` and `detail`."""
+    """Error as `type` and `detail`."""
     messages: list[dict[str, Any]] = field(default_factory=list)
     """All messages that the model was sent or wrote."""
     tool_calls: list[dict[str, Any]] = field(default_factory=list)
