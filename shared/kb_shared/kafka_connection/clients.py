@@ -1,6 +1,7 @@
 """Creates all Kafka clients, from the settings of a connection."""
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.abc import AbstractTokenProvider
@@ -11,25 +12,27 @@ from kb_shared.kafka_connection.connection import KafkaConnection
 from kb_shared.kafka_connection.files import read_secret
 from kb_shared.kafka_connection.tls import ReloadingContext
 
+ANSWER_AFTER_CANCELLATION_S: Final = 1.0
+
 
 def producer_client(connection: KafkaConnection, **options: Any) -> Any:
     """Create a producer, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaProducer(**_options(connection), **options)
-    _read_password_when_connecting(client.client, connection)
+    _configure(client.client, connection)
     return client
 
 
 def consumer_client(connection: KafkaConnection, *topics: str, **options: Any) -> Any:
     """Create a consumer, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaConsumer(*topics, **_options(connection), **options)
-    _read_password_when_connecting(client._client, connection)  # noqa: SLF001  # public nowhere
+    _configure(client._client, connection)  # noqa: SLF001  # public nowhere
     return client
 
 
 def admin_client(connection: KafkaConnection, **options: Any) -> Any:
     """Create an admin client, which is not started yet. Call it in a running event loop."""
     client = AIOKafkaAdminClient(**_options(connection), **options)
-    _read_password_when_connecting(client._client, connection)  # noqa: SLF001  # public nowhere
+    _configure(client._client, connection)  # noqa: SLF001  # public nowhere
     return client
 
 
@@ -44,7 +47,25 @@ class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]  # the client l
         return read_secret(self._connection.sasl_token_file).strip()
 
 
-class _ClientWithFiles(AIOKafkaClient):  # type: ignore[misc]  # the client library has no types
+class _KafkaClient(AIOKafkaClient):  # type: ignore[misc]  # the client library has no types
+    """Leaves no connection open when its start is cancelled."""
+
+    async def bootstrap(self) -> None:
+        """Connect to the first broker that answers.
+
+        The client library closes its first connection after the answer only, so a cancellation waits for the answer.
+        """
+        attempt = asyncio.ensure_future(super().bootstrap())
+        try:
+            await asyncio.shield(attempt)
+        except asyncio.CancelledError:
+            await asyncio.wait([attempt], timeout=ANSWER_AFTER_CANCELLATION_S)
+            raise
+        finally:
+            attempt.cancel()
+
+
+class _KafkaClientWithFiles(_KafkaClient):
     """Reads user and password whenever it opens a connection.
 
     The client library reads these two attributes each time, and offers no other way to change them later.
@@ -77,13 +98,15 @@ def _options(connection: KafkaConnection) -> dict[str, Any]:
     if connection.sasl_token_file is not None:
         options["sasl_oauth_token_provider"] = _TokenOfFile(connection)
     elif connection.uses_sasl:
-        # The client library requires values here; `_ClientWithFiles` returns those that are used.
+        # The client library requires values here; `_KafkaClientWithFiles` returns those that are used.
         options |= {"sasl_plain_username": "", "sasl_plain_password": ""}
     return options
 
 
-def _read_password_when_connecting(client: Any, connection: KafkaConnection) -> None:
-    if connection.sasl_password_file is not None:
-        # The client library creates its AIOKafkaClient itself and offers no way to pass another one.
-        client.__class__ = _ClientWithFiles
+def _configure(client: Any, connection: KafkaConnection) -> None:
+    # The client library creates its AIOKafkaClient itself and offers no way to pass another one.
+    if connection.sasl_password_file is None:
+        client.__class__ = _KafkaClient
+    else:
+        client.__class__ = _KafkaClientWithFiles
         client.kb_connection = connection
