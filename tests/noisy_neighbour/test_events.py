@@ -1,6 +1,8 @@
 """What an upstream of one organization can write to Kafka."""
 
 import asyncio
+import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
@@ -90,8 +92,11 @@ async def test_records_under_foreign_keys_are_dead_letters_and_do_not_slow_down_
 
 async def test_the_indexer_leaves_the_cores_to_searches_and_requests(neighbourhood: Neighbourhood) -> None:
     services = neighbourhood.stack.services
-    indexer, *others = (psutil.Process(services[name].pid).nice() for name in ("kb_indexer", "kb_search", "kb_api"))
+    pids = [services[name].pid for name in ("kb_indexer", "kb_search", "kb_api")]
+    indexer, *others = (psutil.Process(pid).nice() for pid in pids)
     assert all(indexer > other for other in others)
+    if sys.platform == "linux":
+        assert [os.sched_getscheduler(pid) for pid in pids] == [os.SCHED_BATCH, os.SCHED_OTHER, os.SCHED_OTHER]
 
 
 async def _mismatched(log: KafkaLog) -> int:

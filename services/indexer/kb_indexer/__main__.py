@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import sys
+from contextlib import suppress
 from typing import Final
 
 from kb_indexer import bootstrap
@@ -10,8 +12,7 @@ from kb_shared import failpoints
 from kb_shared.observability import logs, metrics
 from kb_shared.service import process
 
-_NICENESS: Final = 5
-"""Priority below the HTTP services: where they share cores, searches and requests come before waiting documents."""
+_NICENESS: Final = 3
 
 
 async def serve(stop: asyncio.Event) -> None:
@@ -23,8 +24,17 @@ async def serve(stop: asyncio.Event) -> None:
 
 
 def main() -> None:
-    os.nice(_NICENESS)
+    _yield_cores()
     process.run(serve)
+
+
+def _yield_cores() -> None:
+    """Let searches and requests come before waiting documents where they share cores (ADR 32)."""
+    os.nice(_NICENESS)
+    if sys.platform == "linux":
+        # A batch process does not interrupt others when it wakes up. Some sandboxes refuse it; indexing works without.
+        with suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 if __name__ == "__main__":
